@@ -1,0 +1,88 @@
+"""Every error Trimask raises on purpose.
+
+TrimaskError
+ |- ParameterError          an argument outside its range (also a ValueError)
+ |- StudyError              a study that cannot be, or cannot be trusted
+ |   |- ImpossibleStudy     its numbers cannot give the protection it claims
+ |   `- ApprovalError       an approval is missing or its signature is wrong
+ |- AnswerError             an answer the study's schema refuses, named by attribute
+ |- Refused                 a party refused a request; `.reason` is the counted reason
+ |- VerificationError       a signature, hash or invariant did not hold
+ |- ConfigError             a configuration file that cannot be used
+ `- UnsafeRandomness        a test generator where privacy is at stake
+
+A message says what is wrong and what to do; none carries a secret (mask, share, seed, key, answer).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnswerError",
+    "ApprovalError",
+    "ConfigError",
+    "ImpossibleStudy",
+    "ParameterError",
+    "Refused",
+    "StudyError",
+    "TrimaskError",
+    "UnsafeRandomness",
+    "VerificationError",
+]
+
+
+class TrimaskError(Exception):
+    """Base of every deliberate error."""
+
+
+class ParameterError(TrimaskError, ValueError):
+    """An argument outside its range. `.parameter` is its name, `.allowed` what it may be."""
+
+    def __init__(self, parameter: str, allowed: str, got: object | None = None) -> None:
+        self.parameter = parameter
+        self.allowed = allowed
+        shown = "" if got is None else f", got {got!r}"
+        super().__init__(f"{parameter} must be {allowed}{shown}")
+
+
+class StudyError(TrimaskError):
+    """A study definition that cannot be used or trusted."""
+
+
+class ImpossibleStudy(StudyError):
+    """The study's numbers cannot give the protection it claims. `.reason` is a stable word for it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class ApprovalError(StudyError):
+    """A provider's approval is missing, or its signature does not verify."""
+
+
+class AnswerError(TrimaskError, ValueError):
+    """An answer the schema refuses. `.attribute` names it; the value itself is never in the message."""
+
+    def __init__(self, attribute: str, message: str) -> None:
+        self.attribute = attribute
+        super().__init__(f"{attribute}: {message}")
+
+
+class Refused(TrimaskError):
+    """A party refused a request. `.reason` is the word under which the refusal is counted."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class VerificationError(TrimaskError):
+    """A signature, a hash or an invariant did not hold."""
+
+
+class ConfigError(TrimaskError):
+    """A configuration that cannot be used."""
+
+
+class UnsafeRandomness(TrimaskError):
+    """A deterministic generator was offered where a person's privacy rests on it."""

@@ -1,0 +1,95 @@
+"""What a release promises, to whom, and how far the promise is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from trimask_core.errors import ParameterError
+
+__all__ = ["Basis", "Guarantee", "Neighbours", "Relation"]
+
+Relation = Literal["record", "unit", "add-remove"]
+Basis = Literal["proved", "asymptotic", "numerical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Which two data sets are to be indistinguishable.
+
+    `record`: one person's row is replaced by any other row of norm at most `row_norm`.
+    `unit`: one row is replaced by a row at distance at most `distance` (the masked-noise paper's).
+    `add-remove`: one row of norm at most `row_norm` is added or removed.
+    """
+
+    relation: Relation
+    row_norm: float | None = None
+    distance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.relation not in get_args(Relation):
+            raise ParameterError("relation", f"one of {', '.join(get_args(Relation))}", self.relation)
+
+    def __str__(self) -> str:
+        norm = "" if self.row_norm is None else f" of norm at most {self.row_norm:.4g}"
+        if self.relation == "record":
+            return f"one person's whole record{norm} replaced by any other"
+        if self.relation == "unit":
+            step = "1" if self.distance is None else f"{self.distance:.4g}"
+            return f"one row{norm} moved by at most {step}"
+        return f"one row{norm} added or removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A privacy guarantee: (epsilon, delta)-DP, or mu-Gaussian DP, with what it rests on.
+
+    Give epsilon and delta, or mu, or both when the pair was derived from mu. `because` is one sentence
+    saying what is proved, what holds only in the limit, or what was maximised numerically.
+    """
+
+    neighbours: Neighbours
+    basis: Basis
+    because: str
+    citation: str
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.basis not in get_args(Basis):
+            raise ParameterError("basis", f"one of {', '.join(get_args(Basis))}", self.basis)
+        if (self.epsilon is None) != (self.delta is None):
+            raise ParameterError("epsilon and delta", "given together")
+        if self.epsilon is None and self.mu is None:
+            raise ParameterError("guarantee", "stated by epsilon and delta, or by mu")
+
+    def __str__(self) -> str:
+        parts = []
+        if self.epsilon is not None and self.delta is not None:
+            parts.append(f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy")
+        if self.mu is not None:
+            parts.append(f"{self.mu:.4g}-Gaussian differential privacy")
+        return f"{' and '.join(parts)}; neighbours: {self.neighbours}; {self.basis}: {self.because} [{self.citation}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form; `from_dict` reads it back."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mu": self.mu,
+            "neighbours": {
+                "relation": self.neighbours.relation,
+                "row_norm": self.neighbours.row_norm,
+                "distance": self.neighbours.distance,
+            },
+            "basis": self.basis,
+            "because": self.because,
+            "citation": self.citation,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote."""
+        return cls(**{**data, "neighbours": Neighbours(**data["neighbours"])})
