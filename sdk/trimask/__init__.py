@@ -1,0 +1,63 @@
+"""Trimask for researchers: pull a masked dataset, verify it, and fit honest models to it.
+
+    import trimask
+
+    with trimask.connect("collector.example.org:7443") as collector:
+        dataset = collector.dataset("3f2a9c01d4e5-1")
+    print(trimask.fit.ols(dataset, "sbp ~ age + smoker + C(region)").summary())
+
+Parts are imported when they are first used, so that `import trimask` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trimask import errors, fit, plot
+    from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus
+    from trimask.connection import Connection, connect
+    from trimask.dataset import Dataset
+    from trimask.fit.results import OLSResults
+    from trimask.manifest import Manifest
+
+__all__ = [
+    "Connection",
+    "Dataset",
+    "DatasetInfo",
+    "Manifest",
+    "OLSResults",
+    "StudyInfo",
+    "StudyStatus",
+    "connect",
+    "errors",
+    "fit",
+    "plot",
+]
+
+_HOME = {
+    "Connection": "connection",
+    "Dataset": "dataset",
+    "DatasetInfo": "catalogue",
+    "Manifest": "manifest",
+    "OLSResults": "fit.results",
+    "StudyInfo": "catalogue",
+    "StudyStatus": "catalogue",
+    "connect": "connection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        found = getattr(import_module(f"trimask.{_HOME[name]}"), name)
+    elif name in __all__:
+        found = import_module(f"trimask.{name}")
+    else:
+        raise AttributeError(f"module 'trimask' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,37 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each does its own set-up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-all lint bench protos clean
+
+$(STAMP):
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
+	$(BIN)/trimask demo
+
+test: $(STAMP) lint  ## lint, types and the always-on share of every suite
+	$(BIN)/pytest -q -n 2 -m "not slow" --dist worksteal
+
+test-all: $(STAMP) lint  ## every suite whole
+	$(BIN)/pytest -q -n 2 --timeout 3600
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes out/bench.json
+	$(BIN)/python -m bench
+
+protos: $(STAMP)  ## regenerate the committed stubs
+	$(BIN)/python protos/generate.py
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,110 @@
+"""`Client(study).submit(answers)`: everything a device does, in one call."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from trimask_core.errors import ApprovalError, Refused, TrimaskError
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.study import SignedStudy, Study
+from trimask_core.submission import SealedSubmission, build_submission
+from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
+
+from trimask_client.transport import Endpoint, Transport, Unreachable, default_transport
+
+__all__ = ["Client"]
+
+_SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+
+
+class Client:
+    """Takes part in one study.
+
+    The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
+    frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
+    `refusals` counts what providers refused, by reason.
+    """
+
+    def __init__(
+        self,
+        study: SignedStudy | str | Path,
+        *,
+        transport: Transport | None = None,
+        source: RandomSource | None = None,
+        attempts: int = 6,
+        timeout_seconds: float = 15.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if isinstance(study, Study):
+            raise ApprovalError("give the signed study, with its approvals: a device checks them")
+        if isinstance(study, (str, Path)):
+            study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
+        self.study = study.verify()
+        self.refusals: Counter[str] = Counter()
+        self._transport = transport or default_transport()
+        self._source = source or SystemRandom()
+        self._attempts = attempts
+        self._timeout = timeout_seconds
+        self._sleep = sleep
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._transport.close()
+
+    def submit(self, answers: Mapping[str, object]) -> Receipt:
+        """Mask, split, seal and upload; the receipt of every right provider."""
+        return self.send(self.prepare(answers))
+
+    def prepare(self, answers: Mapping[str, object]) -> SealedSubmission:
+        """The sealed components. A bad answer raises `AnswerError` naming the attribute; nothing is clipped silently."""
+        return build_submission(self.study, answers, self._source)
+
+    def send(self, submission: SealedSubmission) -> Receipt:
+        """Upload a frozen submission to every right provider; safe to repeat after any failure."""
+        if submission.study_id != self.study.id:
+            raise Refused("unknown_study", "this submission was sealed for another study")
+        receipts = tuple(
+            self._upload(f"R{k}", sealed, submission) for k, sealed in enumerate(submission.sealed, 1)
+        )
+        receipt = Receipt(submission.study_id, submission.submission_id, receipts)
+        receipt.verify(self.study)
+        return receipt
+
+    def _upload(self, role: str, sealed: bytes, submission: SealedSubmission) -> ProviderReceipt:
+        party = self.study.party(role)
+        endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
+        request = SubmitRequest(
+            study_id=submission.study_id, submission_id=submission.submission_id, sealed_component=sealed
+        ).SerializeToString()
+        try:
+            response = SubmitResponse.FromString(self._call(endpoint, request))
+        except TrimaskError as error:
+            self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
+            raise
+        return ProviderReceipt(role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature)
+
+    def _call(self, endpoint: Endpoint, request: bytes) -> bytes:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return self._transport.call(endpoint, _SUBMIT, request, self._timeout)
+            except Unreachable:
+                if attempt == self._attempts:
+                    raise
+                # Full jitter: a provider that comes back is not met by every device at once.
+                share = int.from_bytes(self._source.read(4), "big") / 2**32
+                self._sleep(share * min(10.0, 0.2 * 2**attempt))
+        raise Unreachable("no attempt was made; give attempts >= 1")

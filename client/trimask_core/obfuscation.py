@@ -1,0 +1,53 @@
+"""How much noise column a block needs so that X B_0 shows no more than the orbit O_n X1.
+
+Strong collection obfuscation (Ding, Miao, Wu, Theorems 3.7-3.9) holds when p1 < n <= p1 + p2 and
+lambda_min(X2 X2^T) > lambda_max(X1 X1^T) (3.5). Proved, for every n: by Davidson and Szarek,
+P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2) for X2 with i.i.d. N(0, tau^2) entries, so
+
+    tau > lambda_max(X1 X1^T)^(1/2) / (sqrt(p2) - sqrt(n) - t),   t = sqrt(2 ln(1/failure)).
+
+Rows of norm at most R give lambda_max^(1/2) <= R sqrt(n); noise of scale sigma on the answers adds
+sigma (sqrt(n) + sqrt(p1) + t), the same theorem from above. This replaces Appendix C, whose constant nobody knows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from trimask_core.errors import ImpossibleStudy
+
+__all__ = ["least_noise_columns", "least_tau"]
+
+
+def _tail(failure: float) -> float:
+    return math.sqrt(2 * math.log(1 / failure))
+
+
+def least_noise_columns(rows: int, failure: float) -> int:
+    """The default p2 for blocks of `rows`, whose last may have up to 2 rows - 1: at least four a row."""
+    wanted = math.sqrt(2 * rows - 1) + _tail(failure) + math.sqrt(rows) / 4
+    return max(4 * rows, math.ceil(wanted * wanted))
+
+
+def least_tau(
+    rows: int, attributes: int, noise_columns: int, row_norm: float, sigma: float, failure: float
+) -> float:
+    """The least tau for a block of `rows`, or `ImpossibleStudy` if there are too few noise columns."""
+    tail = _tail(failure)
+    if attributes + noise_columns < rows:
+        raise ImpossibleStudy(
+            "too_narrow",
+            f"p = {attributes} + {noise_columns} columns are fewer than the {rows} rows a block may have: rows of X B "
+            "would satisfy the linear relations of rows of X, which reveals answers (Appendix A of the TM2 paper). "
+            f"Give noise_columns of at least {rows - attributes}, or smaller blocks.",
+        )
+    spread = math.sqrt(noise_columns) - math.sqrt(rows) - tail
+    if spread <= 0:
+        raise ImpossibleStudy(
+            "too_few_noise_columns",
+            f"{noise_columns} noise columns cannot hide {rows} rows with failure probability {failure:g}: "
+            f"give more than {math.ceil((math.sqrt(rows) + tail) ** 2)} noise columns, or smaller blocks.",
+        )
+    answers = row_norm * math.sqrt(rows) + sigma * (math.sqrt(rows) + math.sqrt(attributes) + tail)
+    # (3.5) asks for more than equality.
+    return math.nextafter(answers / spread * (1 + 1e-9), math.inf)

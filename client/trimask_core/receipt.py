@@ -1,0 +1,93 @@
+"""Receipts: each right provider's signed word that a component is on its disk."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from trimask_core.errors import VerificationError
+from trimask_core.identity import verify
+from trimask_core.study import Study
+
+__all__ = ["ProviderReceipt", "Receipt", "receipt_message"]
+
+
+def receipt_message(study_id: bytes, submission_id: bytes, sealed: bytes, receive_time_ms: int) -> bytes:
+    """What a provider signs."""
+    return _message(study_id, submission_id, hashlib.sha256(sealed).digest(), receive_time_ms)
+
+
+def _message(study_id: bytes, submission_id: bytes, digest: bytes, receive_time_ms: int) -> bytes:
+    return study_id + submission_id + digest + receive_time_ms.to_bytes(8, "big")
+
+
+@dataclass(frozen=True)
+class ProviderReceipt:
+    """One provider's receipt."""
+
+    role: str
+    sealed_hash: bytes
+    receive_time_ms: int
+    signature: bytes
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """All K1 receipts of one submission: proof that it was taken in, and nothing about what was answered."""
+
+    study_id: bytes
+    submission_id: bytes
+    providers: tuple[ProviderReceipt, ...]
+
+    def verify(self, study: Study) -> None:
+        """Raise `VerificationError` unless every right provider of `study` signed."""
+        if self.study_id != study.id:
+            raise VerificationError("this receipt is for another study")
+        if [item.role for item in self.providers] != [f"R{k}" for k in range(1, len(study.right) + 1)]:
+            raise VerificationError("this receipt does not have one signature of each right provider")
+        for item in self.providers:
+            message = _message(self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms)
+            verify(study.party(item.role).identity, "receipt", message, item.signature, f"the receipt of {item.role}")
+
+    def to_json(self) -> str:
+        """The form a person keeps."""
+        return json.dumps(
+            {
+                "study_id": self.study_id.hex(),
+                "submission_id": self.submission_id.hex(),
+                "providers": [
+                    {
+                        "role": item.role,
+                        "sealed_hash": item.sealed_hash.hex(),
+                        "receive_time_ms": item.receive_time_ms,
+                        "signature": base64.b64encode(item.signature).decode(),
+                    }
+                    for item in self.providers
+                ],
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Receipt:
+        """Read what `to_json` wrote."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            return cls(
+                bytes.fromhex(data["study_id"]),
+                bytes.fromhex(data["submission_id"]),
+                tuple(
+                    ProviderReceipt(
+                        item["role"],
+                        bytes.fromhex(item["sealed_hash"]),
+                        int(item["receive_time_ms"]),
+                        base64.b64decode(item["signature"], validate=True),
+                    )
+                    for item in data["providers"]
+                ),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise VerificationError(f"this is not a receipt: {error}") from None

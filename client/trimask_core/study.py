@@ -1,0 +1,385 @@
+"""The study: everything the parties agree on before the first answer, frozen, and named by its own hash.
+
+Its id is the SHA-256 of its canonical JSON. Every party named in it signs the id; a device takes part only in a
+study that all of them signed. The checks that need no statistics library are repeated here whenever a study is
+read, so that a device does not have to trust whoever made it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from trimask_core import collusion
+from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
+from trimask_core.grid import Grid, grid_exponent
+from trimask_core.guarantee import Guarantee
+from trimask_core.identity import SigningKey, verify
+from trimask_core.obfuscation import least_tau
+from trimask_core.rotation import HaarFrame
+from trimask_core.schema import Schema
+
+__all__ = ["Approval", "Party", "Protection", "SignedStudy", "Study", "approve"]
+
+FORMAT = "trimask-study/1"
+_APPROVAL = "study-approval"
+
+
+def _encode(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+@dataclass(frozen=True)
+class Party:
+    """A collector or provider: where it listens, the name its TLS certificate carries, and its keys."""
+
+    name: str
+    organisation: str
+    address: str
+    peer_address: str
+    tls_name: str
+    identity: bytes
+    sealing: bytes = b""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "name": self.name,
+            "organisation": self.organisation,
+            "address": self.address,
+            "peer_address": self.peer_address,
+            "tls_name": self.tls_name,
+            "identity": _encode(self.identity),
+            "sealing": _encode(self.sealing),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Party:
+        """Read what `to_dict` wrote."""
+        return cls(**{**data, "identity": _decode(data["identity"]), "sealing": _decode(data["sealing"])})
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What the noise buys. `sigma` = 0 is exact mode: masked, but without differential privacy."""
+
+    row_norm: float
+    sigma: float
+    method: str
+    public: Guarantee | None = None
+    collector: Guarantee | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "row_norm": self.row_norm,
+            "sigma": self.sigma,
+            "method": self.method,
+            "public": None if self.public is None else self.public.to_dict(),
+            "collector": None if self.collector is None else self.collector.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Protection:
+        """Read what `to_dict` wrote."""
+        read = {
+            name: None if data[name] is None else Guarantee.from_dict(data[name]) for name in ("public", "collector")
+        }
+        return cls(data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"])
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study. `unmasking[k]` names the party that removes component k+1's right mask."""
+
+    title: str
+    purpose: str
+    contact: str
+    created_ms: int
+    schema: Schema
+    protection: Protection
+    block_rows: int
+    release_rows: int
+    noise_columns: int
+    tau: float
+    obfuscation_failure: float
+    share_leakage: float
+    grid_exponent: int
+    collector: Party
+    right: tuple[Party, ...]
+    left: tuple[Party, ...]
+    unmasking: tuple[str, ...]
+    tls_roots: str
+    mask_seed: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    # Sizes, in the paper's letters: n block rows, p1 attributes, p2 noise columns, p = p1 + p2.
+
+    @cached_property
+    def attributes(self) -> int:
+        """p1, the number of columns an answer fills."""
+        return len(self.schema.columns)
+
+    @property
+    def columns(self) -> int:
+        """p = p1 + p2."""
+        return self.attributes + self.noise_columns
+
+    @property
+    def max_block_rows(self) -> int:
+        """The last block of a study takes the remainder in, so it may have up to 2 n - 1 rows."""
+        return 2 * self.block_rows - 1
+
+    @property
+    def grid(self) -> Grid:
+        """The integer grid."""
+        return Grid(self.grid_exponent)
+
+    @property
+    def share_scale(self) -> float:
+        """s = 2 R / mu."""
+        return 2 * self.protection.row_norm / self.share_leakage
+
+    @property
+    def share_steps(self) -> float:
+        """s in grid steps."""
+        return math.ldexp(self.share_scale, -self.grid_exponent)
+
+    @cached_property
+    def frame(self) -> HaarFrame:
+        """F, the first p1 rows of the device mask B_0."""
+        return HaarFrame(self.mask_seed, self.attributes, self.columns)
+
+    @cached_property
+    def parties(self) -> dict[str, Party]:
+        """Every party by its role's name: R1.., L1.., collector."""
+        named = {f"R{k}": party for k, party in enumerate(self.right, 1)}
+        named |= {f"L{j}": party for j, party in enumerate(self.left, 1)}
+        return named | {"collector": self.collector}
+
+    def party(self, role: str) -> Party:
+        """The party in a role."""
+        try:
+            return self.parties[role]
+        except KeyError:
+            raise StudyError(f"this study has no party {role}") from None
+
+    def role_of(self, identity: bytes) -> str:
+        """The role an identity plays here."""
+        for role, party in self.parties.items():
+            if party.identity == identity:
+                return role
+        raise StudyError("this node is not named in the study")
+
+    @property
+    def topology(self) -> collusion.Topology:
+        """Who sees what, for the collusion report."""
+        return collusion.Topology(right=len(self.right), left=len(self.left), unmasking=self.unmasking)
+
+    # Canonical form
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("right", "left"):
+                value = [party.to_dict() for party in value]
+            elif isinstance(value, (Schema, Protection, Party)):
+                value = value.to_dict()
+            elif isinstance(value, bytes):
+                value = _encode(value)
+            elif isinstance(value, tuple):
+                value = list(value)
+            data[item.name] = value
+        return data
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The bytes the id is the hash of."""
+        return json.dumps(
+            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+
+    @cached_property
+    def id(self) -> bytes:
+        """SHA-256 of the canonical form."""
+        return hashlib.sha256(self.canonical).digest()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Study:
+        """Read what `to_dict` wrote; unknown or missing fields are refused."""
+        known = {item.name for item in fields(cls)} | {"format"}
+        if data.get("format") != FORMAT:
+            raise StudyError(f"this is not a study of format {FORMAT}")
+        odd = sorted(known.symmetric_difference(data))
+        if odd:
+            raise StudyError(f"study field {odd[0]} is {'unknown' if odd[0] in data else 'missing'}")
+        try:
+            return cls(
+                **{name: data[name] for name in known - _NESTED - {"format"}},
+                schema=Schema.from_dict(data["schema"]),
+                protection=Protection.from_dict(data["protection"]),
+                collector=Party.from_dict(data["collector"]),
+                right=tuple(Party.from_dict(item) for item in data["right"]),
+                left=tuple(Party.from_dict(item) for item in data["left"]),
+                unmasking=tuple(data["unmasking"]),
+                mask_seed=_decode(data["mask_seed"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StudyError(f"this study cannot be read: {error}") from None
+
+
+_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_seed"}
+
+
+def _check(study: Study) -> None:
+    """Refuse a study whose numbers cannot give the protection it claims."""
+    n, p1 = study.block_rows, study.attributes
+    if n <= p1:
+        raise ImpossibleStudy(
+            "block_too_small",
+            f"blocks of {n} rows are not larger than the {p1} columns of a row: A X would show what the mask hides. "
+            f"Give block_rows of at least {p1 + 1}.",
+        )
+    if study.release_rows < n:
+        raise ImpossibleStudy("release_too_small", f"release_rows must be at least block_rows = {n}")
+    if len(study.right) < 2 or not study.left:
+        raise ImpossibleStudy("too_few_providers", "a study needs two right providers and one left provider at least")
+    if not 0 < study.share_leakage <= 2.0**-10:
+        raise ImpossibleStudy("share_leakage", "share_leakage must be in (0, 2^-10]")
+    if not 0 < study.obfuscation_failure <= 1e-3:
+        raise ImpossibleStudy("obfuscation_failure", "obfuscation_failure must be in (0, 0.001]")
+    row_norm, sigma = study.protection.row_norm, study.protection.sigma
+    if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
+        raise ImpossibleStudy("row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest")
+    if not (math.isfinite(sigma) and sigma >= 0) or not math.isfinite(study.tau):
+        raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
+    tau = least_tau(
+        study.max_block_rows, p1, study.noise_columns, row_norm, sigma, study.obfuscation_failure
+    )
+    if study.tau < tau * (1 - 1e-12):
+        raise ImpossibleStudy("tau", f"tau = {study.tau:.4g} is below {tau:.4g}, which blocks of this size need")
+    _check_grid(study)
+    if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
+        raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
+    _check_parties(study)
+
+
+def _check_grid(study: Study) -> None:
+    least = grid_exponent(study.share_scale, len(study.right))
+    if study.grid_exponent < least:
+        raise ImpossibleStudy(
+            "grid_overflow",
+            f"a grid of 2^{study.grid_exponent} leaves components of scale {study.share_scale:.3g} less than 12 standard "
+            f"deviations below 2^52; give a grid_exponent of at least {least}, or a larger share_leakage",
+        )
+    # A row's own entries: at most R + 12 (sigma + tau) in any direction; the components must dwarf them.
+    largest = study.protection.row_norm + 12 * (study.protection.sigma + study.tau)
+    if largest > study.share_scale / 16:
+        raise ImpossibleStudy(
+            "grid_overflow",
+            f"rows reach {largest:.3g}, too near the components' scale {study.share_scale:.3g}; give more noise columns "
+            "(smaller tau), a larger epsilon, or a smaller share_leakage",
+        )
+
+
+def _check_parties(study: Study) -> None:
+    identities = [party.identity for party in study.parties.values()]
+    tls_names = [party.tls_name for party in study.parties.values()]
+    if len(set(identities)) != len(identities) or len(set(tls_names)) != len(tls_names):
+        raise ImpossibleStudy("same_party_twice", "every party needs its own identity key and TLS name")
+    for role, party in study.parties.items():
+        if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
+            raise ImpossibleStudy("bad_key", f"{role}: its identity or sealing key is missing or has the wrong length")
+    if len(study.mask_seed) != 32:
+        raise ImpossibleStudy("bad_key", "mask_seed must be 32 bytes")
+    if len(study.unmasking) != len(study.right) or not set(study.unmasking) <= set(study.parties):
+        raise ImpossibleStudy("bad_unmasking", "name one unmasking node, by role, for each right provider")
+    collusion.refuse_single_breaker(study.topology)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A party's signature over a study's id."""
+
+    role: str
+    signature: bytes
+    approved_ms: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {"role": self.role, "signature": _encode(self.signature), "approved_ms": self.approved_ms}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Approval:
+        """Read what `to_dict` wrote."""
+        return cls(data["role"], _decode(data["signature"]), int(data["approved_ms"]))
+
+
+def approve(study: Study, key: SigningKey, now_ms: int) -> Approval:
+    """The approval of the party that holds `key`."""
+    role = study.role_of(key.public)
+    return Approval(role, key.sign(_APPROVAL, study.id + role.encode()), now_ms)
+
+
+@dataclass(frozen=True)
+class SignedStudy:
+    """A study with the approvals gathered so far."""
+
+    study: Study
+    approvals: tuple[Approval, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Roles that have not approved yet."""
+        given = {approval.role for approval in self.approvals}
+        return tuple(role for role in self.study.parties if role not in given)
+
+    def verify(self) -> Study:
+        """The study, if every party named in it has signed it; `ApprovalError` otherwise."""
+        for approval in self.approvals:
+            try:
+                identity = self.study.party(approval.role).identity
+                verify(
+                    identity, _APPROVAL, self.study.id + approval.role.encode(), approval.signature,
+                    f"the approval of {approval.role}",
+                )  # fmt: skip
+            except (VerificationError, StudyError) as error:
+                raise ApprovalError(str(error)) from None
+        if self.missing:
+            raise ApprovalError(f"not approved yet by {', '.join(self.missing)}; every party must sign a study")
+        return self.study
+
+    def with_approval(self, approval: Approval) -> SignedStudy:
+        """With one more approval; a second one of the same role replaces the first."""
+        kept = tuple(old for old in self.approvals if old.role != approval.role)
+        return SignedStudy(self.study, (*kept, approval))
+
+    def to_json(self) -> str:
+        """The form kept in files and sent to devices."""
+        approvals = [approval.to_dict() for approval in self.approvals]
+        return json.dumps({"study": self.study.to_dict(), "approvals": approvals}, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> SignedStudy:
+        """Read what `to_json` wrote; `verify` is still to be called."""
+        try:
+            data = json.loads(text)
+            approvals = tuple(Approval.from_dict(item) for item in data["approvals"])
+            study = data["study"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StudyError(f"this is not a signed study: {error}") from None
+        return cls(Study.from_dict(study), approvals)

@@ -1,0 +1,87 @@
+"""The device's part: from answers to K1 sealed components, frozen.
+
+Order matters (architecture, "The way of a row", step 2): encode, clip to R if the study asks for it, round to the
+grid, add discrete Gaussian noise; then the noise columns under B_0; then round, split and seal. What follows the noise
+is post-processing of integers, so floating point after that step cannot weaken the guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.errors import VerificationError
+from trimask_core.noise import DiscreteGaussian
+from trimask_core.normal import SecureNormals
+from trimask_core.randomness import SEED_BYTES, RandomSource
+from trimask_core.sealing import component_info, seal
+from trimask_core.shares import check_headroom, expand_component, split_row
+from trimask_core.study import Study
+
+__all__ = ["SUBMISSION_ID_BYTES", "SealedSubmission", "build_submission", "mask_row", "noisy_answers", "read_component"]
+
+SUBMISSION_ID_BYTES = 16
+_SEED, _VECTOR = b"\x01", b"\x02"
+
+
+@dataclass(frozen=True)
+class SealedSubmission:
+    """A random id and, for each right provider in order, its sealed component. Never edited after this."""
+
+    study_id: bytes
+    submission_id: bytes
+    sealed: tuple[bytes, ...] = field(repr=False)
+
+
+def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> NDArray[np.int64]:
+    """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
+    row = study.schema.encode(answers)
+    norm = math.sqrt(math.fsum(value * value for value in row))
+    limit = study.protection.row_norm
+    if norm > limit:  # only where the study asks for a smaller R than the schema allows
+        row = [value * (limit / norm) for value in row]
+    steps = study.grid.round(np.array(row))
+    if study.protection.sigma:
+        sigma = study.grid.steps_up(study.protection.sigma)
+        steps = steps + np.array(DiscreteGaussian(sigma, source).samples(len(row)), dtype=np.int64)
+    return steps
+
+
+def mask_row(study: Study, x1: NDArray[np.int64], source: RandomSource) -> NDArray[np.int64]:
+    """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
+    g = study.tau * SecureNormals(source).standard_normal((1, study.columns))
+    answers = study.grid.to_float(x1)[None, :]
+    masked = g + study.frame.apply(answers - study.frame.unapply(g))
+    return study.grid.round(masked[0])
+
+
+def build_submission(study: Study, answers: Mapping[str, object], source: RandomSource) -> SealedSubmission:
+    """Everything a device sends, from what a person answered."""
+    row = mask_row(study, noisy_answers(study, answers, source), source)
+    components = split_row(row, len(study.right), study.share_steps, source)
+    submission_id = source.read(SUBMISSION_ID_BYTES)
+    payloads = [_SEED + seed for seed in components.seeds]
+    payloads.append(_VECTOR + components.vector.astype("<i8").tobytes())
+    sealed = tuple(
+        seal(provider.sealing, payload, component_info(study.id, k, submission_id))
+        for k, (provider, payload) in enumerate(zip(study.right, payloads, strict=True), 1)
+    )
+    return SealedSubmission(study.id, submission_id, sealed)
+
+
+def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
+    """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
+    kind, body = payload[:1], payload[1:]
+    last = provider == len(study.right)
+    if kind == _SEED and len(body) == SEED_BYTES and not last:
+        return expand_component(body, study.columns, study.share_steps)
+    if kind == _VECTOR and len(body) == 8 * study.columns and last:
+        component = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        check_headroom(component)
+        return component
+    expected = f"a vector of {study.columns} values" if last else "a 32-byte seed"
+    raise VerificationError(f"a component for R{provider} must be {expected}")

@@ -1,0 +1,212 @@
+"""Draw the figures of docs/private-pca-and-sums.md.
+
+python docs/figures/make_figures.py            every figure
+python docs/figures/make_figures.py tradeoff   one of them: sums, utility, privacy, tradeoff
+
+Everything is seeded, so a second run draws the same pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+from trimask_theory import gdp, pca, vector_sum
+from trimask_theory.pca.example import GROUPS, genotypes
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+IMAGES = Path(__file__).resolve().parent.parent / "images"
+# Okabe and Ito's palette, told apart by every kind of colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+DRAWS = 6000
+Array = NDArray[np.float64]
+
+plt.rcParams.update(
+    {
+        "axes.grid": True,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "figure.dpi": 130,
+        "font.size": 10,
+        "grid.alpha": 0.25,
+        "legend.frameon": False,
+    }
+)
+
+
+def ranks() -> tuple[Array, NDArray[np.int64]]:
+    """The synthetic set: 2,504 people, 200 variants, as ranks; and the group of each person."""
+    counts, group = genotypes(np.random.default_rng(1))
+    return pca.rank_transform(counts), group
+
+
+def frames(spectrum: pca.Spectrum, beta: float, source: np.random.Generator, draws: int) -> Iterator[Array]:
+    """Draws of the mechanism in batches that fit in memory; by Algorithm 2 where it applies and k > 1."""
+    batch = 1000
+    above = beta > float(pca.hilbert(spectrum, spectrum.leading[-1]))
+    for _ in range(0, draws, batch):
+        if spectrum.components == 1:
+            yield pca.gibbs(spectrum, beta, source, draws=batch)
+        elif above:
+            yield pca.approximate(spectrum, beta, source, batch)
+        else:
+            # 24 chains stand for the batch: each one costs an eigendecomposition a column and sweep.
+            yield pca.gibbs(spectrum, beta, source, sweeps=10, draws=24)
+            return
+
+
+def figure_sums() -> None:
+    """Poulsen's Figure 2: what scaling gains over clipping alone, by skewness of the deviations."""
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), constrained_layout=True)
+    skewness = 10 ** np.concatenate([[-2.0, -1.5, -1.1], np.linspace(-0.9, 0.9, 16), [1.2, 1.6, 2.0]])
+    for axis, d in zip(axes, (10, 100, 1000), strict=True):
+        for rows, colour, style in zip((10**2, 10**3, 10**6), COLOURS, ("-", "--", ":"), strict=False):
+            gains = []
+            for alpha in skewness:
+                # A coordinate below 1e-150 of the first changes nothing, and its square would underflow.
+                sigma = np.exp(np.maximum(-alpha * np.log(np.arange(1, d + 1.0)), -345.0))
+                gains.append(vector_sum.clipped_gain(sigma / sigma.sum(), 1 / rows))
+            power = int(np.log10(rows))
+            axis.loglog(skewness, gains, style, color=colour, linewidth=2, label=f"$n = 10^{power}$")
+        axis.axhline(d, color="0.5", linewidth=1)
+        axis.text(0.0115, d, "$d$", va="bottom", color="0.35")
+        axis.set(title=f"$d = {d}$", xlabel=r"skewness $\alpha$", ylim=(0.9, d * 1.7))
+    axes[0].set_ylabel("error without scaling / with scaling")
+    axes[0].legend(loc="center left")
+    save(figure, "vector-sum-gain")
+
+
+def figure_utility() -> None:
+    """Yun and Dudeja's Figure 3: estimation error by beta, theory as lines and simulation as markers."""
+    data, _ = ranks()
+    source = np.random.default_rng(3)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+    for k, colour in zip((1, 2, 3), COLOURS, strict=False):
+        spectrum = pca.from_rows(data, k)
+        line, marks = np.linspace(0.02, 4, 400), np.array([0.1, 0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0])
+        operator, frobenius = [], []
+        for beta in marks:
+            kept = [spectrum.eigenvectors[:, :k].T @ v for v in frames(spectrum, beta, source, 1000)]
+            inside = np.concatenate(kept)
+            # |UU^T - VV^T|^2 is 1 - s_min(U^T V)^2, and 2k - 2|U^T V|_F^2 in Frobenius norm.
+            operator.append(1 - np.mean(np.linalg.svd(inside, compute_uv=False)[:, -1] ** 2))
+            frobenius.append(2 * k - 2 * np.mean(np.sum(inside**2, axis=(1, 2))))
+        theory = (pca.spectral_error, pca.frobenius_error)
+        for axis, found, limit in zip(axes, (operator, frobenius), theory, strict=True):
+            axis.plot(line, [limit(spectrum, b) for b in line], color=colour, linewidth=2, label=f"$k = {k}$")
+            axis.plot(marks, found, "o", color=colour, markersize=5, markeredgecolor="white")
+        for axis in axes:
+            edge = float(pca.hilbert(spectrum, spectrum.leading[-1]))
+            axis.axvline(edge, color=colour, linewidth=1, linestyle=":")
+    axes[0].set(ylabel=r"$E\,\|UU^T - VV^T\|^2$", title="operator norm")
+    axes[1].set(ylabel=r"$E\,\|UU^T - VV^T\|_F^2$", title="Frobenius norm")
+    for axis in axes:
+        axis.set(xlabel=r"$\beta$", ylim=(0, None), xlim=(0, 4.1))
+    axes[0].legend()
+    save(figure, "pca-utility")
+
+
+def figure_privacy() -> None:
+    """Yun and Dudeja's Figure 4: beta against the privacy level, and the data in private components."""
+    data, group = ranks()
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.8), constrained_layout=True)
+    for k, colour in zip((1, 2, 3), COLOURS, strict=False):
+        spectrum = pca.from_rows(data, k)
+        flat = pca.plateau(spectrum)
+        betas = np.linspace(flat.beta_low * (1 + 1e-9), 10, 600)
+        axes[0].plot(
+            betas, [pca.sigma_beta(spectrum, b) for b in betas], color=colour, lw=2, label=f"$k = {k}$"
+        )
+        axes[0].plot([flat.beta_low, flat.beta_high], [flat.mu] * 2, color=colour, lw=6, alpha=0.3)
+    axes[0].set(xlabel=r"$\beta$", ylabel=r"privacy level $\sigma_\beta$", xlim=(0, 10), ylim=(0, 3))
+    axes[0].set_title("less beta, more privacy,\nbut for the plateau (shaded)", fontsize=10)
+    axes[0].legend(loc="lower right")
+    spectrum = pca.from_rows(data, 2)
+    for axis, mu, seed in zip(axes[1:], (0.5, 1.0, 1.5), (4, 5, 6), strict=True):
+        beta = pca.beta_for(spectrum, mu)
+        release = pca.exponential(spectrum, beta, np.random.default_rng(seed))
+        # Turned within its plane to lie like the true components, so that the pictures can be compared.
+        left, _, right = np.linalg.svd(release.components.T @ spectrum.eigenvectors[:, :2])
+        shown = data @ release.components @ (left @ right)
+        for label, name in enumerate(GROUPS):
+            mine = shown[group == label]
+            axis.plot(mine[:, 0], mine[:, 1], ".", color=COLOURS[label], ms=2.5, alpha=0.6, label=name)
+        axis.set(xlabel="component 1", title=rf"$\mu = {mu}$, $\beta = {beta:.2f}$")
+    axes[1].set_ylabel("component 2")
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower right", ncols=5, markerscale=4)
+    save(figure, "pca-privacy")
+
+
+def figure_tradeoff() -> None:
+    """Yun and Dudeja's Figure 5: the attacker's errors on the worst neighbour, predicted and simulated."""
+    data, _ = ranks()
+    source = np.random.default_rng(7)
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4), constrained_layout=True, sharey=True)
+    line, marks = np.linspace(0, 1, 400), np.concatenate([[0.01, 0.03, 0.06], np.linspace(0.1, 0.95, 12)])
+    for axis, k in zip(axes, (1, 2, 3), strict=True):
+        spectrum = pca.from_rows(data, k)
+        for mu, colour in zip((0.5, 1.0, 1.5), COLOURS, strict=False):
+            if mu < pca.plateau(spectrum).mu:
+                continue
+            beta = pca.beta_for(spectrum, mu)
+            x = pca.worst_neighbour(spectrum, beta)
+            null, other = (statistic(s, spectrum, x, beta, source) for s in (spectrum, spectrum.with_row(x)))
+            missed = np.mean(other[:, None] <= np.quantile(null, 1 - marks), axis=0)
+            axis.plot(line, gdp.trade_off(line, mu), color=colour, linewidth=2, label=rf"$\mu = {mu}$")
+            axis.plot(marks, missed, "o", color=colour, markersize=4.5, markeredgecolor="white")
+            bound = gdp.dp_trade_off(line, pca.pure_epsilon(spectrum, beta))
+            axis.plot(line, bound, "--", color="0.2", linewidth=1.5, clip_on=False)
+        # The finite-sample bound hugs the axes: one dark entry stands for all of them.
+        axis.plot([], [], "--", color="0.2", linewidth=1.5, label=r"proved, $\varepsilon = p^2\beta/n$")
+        axis.set(title=f"$k = {k}$", xlabel="type I error", xlim=(0, 1), ylim=(0, 1))
+        axis.legend()
+    axes[0].set_ylabel("type II error of the best test")
+    save(figure, "pca-tradeoff")
+
+
+def statistic(
+    drawn_from: pca.Spectrum, spectrum: pca.Spectrum, x: Array, beta: float, source: np.random.Generator
+) -> Array:
+    """The likelihood ratio of the two neighbours, up to an increasing function, over many releases."""
+    parts = []
+    for v in frames(drawn_from, beta, source, DRAWS):
+        captured = np.sum(np.einsum("i,nij->nj", x, v) ** 2, axis=1)
+        parts.append(captured - np.einsum("nij,nij->n", v, spectrum.covariance @ v))
+    return np.concatenate(parts)
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    """Write a figure beside the others."""
+    IMAGES.mkdir(exist_ok=True)
+    # Without the software stamp the bytes depend on the drawing alone.
+    figure.savefig(IMAGES / f"{name}.png", metadata={"Software": None})
+    plt.close(figure)
+
+
+FIGURES: dict[str, Callable[[], None]] = {
+    "sums": figure_sums,
+    "utility": figure_utility,
+    "privacy": figure_privacy,
+    "tradeoff": figure_tradeoff,
+}
+
+
+def main() -> None:
+    """Draw what the command line names."""
+    parser = argparse.ArgumentParser(description="Draw the figures of docs/private-pca-and-sums.md.")
+    parser.add_argument("names", nargs="*", choices=[[], *FIGURES], default=[], help="which; all by default")
+    for name in parser.parse_args().names or FIGURES:
+        begun = time.perf_counter()
+        FIGURES[name]()
+        print(f"{name}: {time.perf_counter() - begun:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What a collector tells about its studies and datasets, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from trimask.errors import ParameterError
+
+if TYPE_CHECKING:
+    from trimask_proto.v1 import dataset_pb2, study_pb2
+
+__all__ = ["DatasetInfo", "State", "StudyInfo", "StudyStatus", "study_key"]
+
+State = Literal["unspecified", "open", "closing", "closed"]
+_STATES: tuple[State, ...] = ("unspecified", "open", "closing", "closed")
+
+
+def _state(number: int) -> State:
+    return _STATES[number] if 0 <= number < len(_STATES) else "unspecified"
+
+
+def study_key(study_id: str | bytes) -> bytes:
+    """The 32 bytes of a study id given as bytes or hex."""
+    try:
+        key = bytes.fromhex(study_id) if isinstance(study_id, str) else bytes(study_id)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise ParameterError("study_id", "64 hexadecimal digits, or 32 bytes", study_id)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    """A study in a line."""
+
+    id: str
+    title: str
+    state: State
+
+    @classmethod
+    def from_proto(cls, message: study_pb2.StudySummary) -> StudyInfo:
+        """Read the collector's answer."""
+        return cls(message.study_id.hex(), message.title, _state(message.state))
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus:
+    """How far a study's collection has come. `refusals[role]` is None where the node did not answer."""
+
+    state: State
+    pending_rows: int
+    masking_rows: int
+    pooled_rows: int
+    published_rows: int
+    pooled_blocks: int
+    failed_attempts: int
+    releases: int
+    note: str
+    refusals: Mapping[str, Mapping[str, int] | None]
+
+    @classmethod
+    def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
+        """Read the collector's answer."""
+        refusals = {
+            node.role: {item.reason: item.count for item in node.counts} if node.reachable else None
+            for node in message.refusals
+        }
+        return cls(
+            state=_state(message.state),
+            pending_rows=message.pending_rows,
+            masking_rows=message.masking_rows,
+            pooled_rows=message.pooled_rows,
+            published_rows=message.published_rows,
+            pooled_blocks=message.pooled_blocks,
+            failed_attempts=message.failed_attempts,
+            releases=message.releases,
+            note=message.note,
+            refusals=refusals,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A dataset in a line. Unsigned: what counts is in the manifest, which is checked when it is pulled."""
+
+    id: str
+    study_id: str
+    title: str
+    rows: int
+    columns: int
+    published_ms: int
+
+    @classmethod
+    def from_proto(cls, message: dataset_pb2.DatasetSummary) -> DatasetInfo:
+        """Read the collector's answer."""
+        return cls(
+            message.dataset_id, message.study_id.hex(), message.title, message.rows, message.columns,
+            message.publish_time_ms,
+        )  # fmt: skip

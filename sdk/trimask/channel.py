@@ -1,0 +1,88 @@
+"""gRPC channels to a collector. There is no way to open one without TLS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeAlias
+
+import grpc
+
+from trimask.errors import ParameterError
+
+__all__ = ["MAX_MESSAGE_BYTES", "Pem", "open_channel"]
+
+Pem: TypeAlias = str | bytes | Path
+MAX_MESSAGE_BYTES = 4 << 20
+
+# Reading can be repeated, so it is when the collector restarts; what changes something is named nowhere here.
+_READ_AGAIN = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [
+                    {"service": "trimask_proto.v1.StudyService"},
+                    {"service": "trimask_proto.v1.DatasetService"},
+                ],
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.2s",
+                    "maxBackoff": "2s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+    }
+)
+
+
+def _read(pem: Pem | None, what: str) -> bytes | None:
+    """PEM given as such, or as the path of a file that holds it."""
+    if pem is None:
+        return None
+    if isinstance(pem, (str, Path)) and "-----BEGIN" not in str(pem):
+        path = Path(pem).expanduser()
+        if not path.is_file():
+            raise ParameterError(what, "PEM text or the path of a PEM file", str(pem))
+        content = path.read_bytes()
+    else:
+        content = pem if isinstance(pem, bytes) else str(pem).encode()
+    if b"-----BEGIN" not in content:
+        raise ParameterError(what, "PEM text or the path of a PEM file")
+    return content
+
+
+def open_channel(
+    target: str,
+    roots: Pem | None = None,
+    tls_name: str | None = None,
+    certificate: Pem | None = None,
+    key: Pem | None = None,
+) -> grpc.Channel:
+    """A TLS channel to host:port.
+
+    `roots` are the authorities to trust (the system's when None). `tls_name` is the name to expect in the
+    server's certificate when it is not the host's. `certificate` and `key` prove who the caller is (mutual
+    TLS of a study's owner).
+    """
+    address = target.removeprefix("https://").rstrip("/")
+    if target.startswith("http://"):
+        raise ParameterError("target", "host:port; there is no connection without TLS", target)
+    if not address or "/" in address or ":" not in address:
+        raise ParameterError("target", "host:port", target)
+    if (certificate is None) != (key is None):
+        raise ParameterError("certificate and key", "given together")
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=_read(roots, "roots"),
+        private_key=_read(key, "key"),
+        certificate_chain=_read(certificate, "certificate"),
+    )
+    options: list[tuple[str, str | int]] = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.service_config", _READ_AGAIN),
+    ]
+    if tls_name is not None:
+        options.append(("grpc.ssl_target_name_override", tls_name))
+    return grpc.secure_channel(address, credentials, options=options)

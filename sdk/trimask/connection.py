@@ -1,0 +1,166 @@
+"""A connection to a collector: what studies and datasets there are, and a verified copy of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from trimask_core.study import SignedStudy, Study
+from trimask_proto.v1 import dataset_pb2, study_pb2
+from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
+from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
+
+from trimask.cache import cache_folder
+from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus, study_key
+from trimask.channel import Pem, open_channel
+from trimask.dataset import MANIFEST_FILE, SIGNATURE_FILE, Dataset
+from trimask.errors import ParameterError, VerificationError
+from trimask.manifest import Manifest, dataset_key
+from trimask.pull import Progress, pull_file
+from trimask.status import plain_errors
+
+__all__ = ["Connection", "connect"]
+
+
+def connect(
+    target: str,
+    *,
+    roots: Pem | None = None,
+    tls_name: str | None = None,
+    certificate: tuple[Pem, Pem] | None = None,
+    cache: str | Path | None = None,
+    timeout: float = 30.0,
+) -> Connection:
+    """Connect to a collector at host:port, over TLS.
+
+    `roots`: the authorities to trust, as PEM or a path (the system's when None). `tls_name`: the name in the
+    collector's certificate, if it is not the host's. `certificate`: (certificate, key), where the collector
+    asks for one. `cache`: where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent
+    until the first question.
+    """
+    return Connection(
+        target, roots=roots, tls_name=tls_name, certificate=certificate, cache=cache, timeout=timeout
+    )
+
+
+class Connection:
+    """Use as a context manager, or call `close`.
+
+    Failures are `Refused`, `ConnectionFailed` or `VerificationError`.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        roots: Pem | None = None,
+        tls_name: str | None = None,
+        certificate: tuple[Pem, Pem] | None = None,
+        cache: str | Path | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        if not timeout > 0:
+            raise ParameterError("timeout", "> 0", timeout)
+        own_certificate, key = certificate if certificate is not None else (None, None)
+        self.target = target
+        self._timeout = timeout
+        self._cache = cache_folder(cache)
+        self._channel = open_channel(target, roots, tls_name, own_certificate, key)
+        self._studies = StudyServiceStub(self._channel)
+        self._datasets = DatasetServiceStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.target}>"
+
+    def close(self) -> None:
+        """End the connection."""
+        self._channel.close()
+
+    def studies(self) -> list[StudyInfo]:
+        """The studies this collector runs, oldest first."""
+        with plain_errors(self.target):
+            answer = self._studies.ListStudies(study_pb2.ListStudiesRequest(), timeout=self._timeout)
+        return [StudyInfo.from_proto(item) for item in answer.studies]
+
+    def study(self, study_id: str | bytes) -> Study:
+        """One study, checked: it has the id asked for, and every party in it has signed it."""
+        key = study_key(study_id)
+        with plain_errors(self.target):
+            answer = self._studies.GetStudy(study_pb2.GetStudyRequest(study_id=key), timeout=self._timeout)
+        study = SignedStudy.from_json(answer.signed_study).verify()
+        if study.id != key:
+            raise VerificationError(f"the collector sent study {study.id.hex()} when asked for {key.hex()}")
+        return study
+
+    def status(self, study_id: str | bytes) -> StudyStatus:
+        """How far a study's collection has come."""
+        request = study_pb2.GetStudyStatusRequest(study_id=study_key(study_id))
+        with plain_errors(self.target):
+            return StudyStatus.from_proto(self._studies.GetStudyStatus(request, timeout=self._timeout))
+
+    def datasets(self, study_id: str | bytes | None = None) -> list[DatasetInfo]:
+        """The published datasets, of one study or of all, oldest first."""
+        request = dataset_pb2.ListDatasetsRequest(study_id=b"" if study_id is None else study_key(study_id))
+        with plain_errors(self.target):
+            answer = self._datasets.ListDatasets(request, timeout=self._timeout)
+        return [DatasetInfo.from_proto(item) for item in answer.datasets]
+
+    def manifest(self, dataset_id: str, *, study_id: str | bytes | None = None) -> Manifest:
+        """One dataset's manifest, verified. `study_id` pins the study."""
+        dataset_key(dataset_id)
+        with plain_errors(self.target):
+            request = dataset_pb2.GetManifestRequest(dataset_id=dataset_id)
+            answer = self._datasets.GetManifest(request, timeout=self._timeout)
+        pinned = None if study_id is None else study_key(study_id)
+        manifest = Manifest.read(answer.manifest, answer.signature, study_id=pinned)
+        if manifest.dataset_id != dataset_id:
+            raise VerificationError(
+                f"the collector sent dataset {manifest.dataset_id} when asked for {dataset_id}"
+            )
+        return manifest
+
+    def dataset(
+        self, dataset_id: str, *, study_id: str | bytes | None = None, progress: Progress | None = None
+    ) -> Dataset:
+        """A verified copy of a dataset, from the cache if it is there.
+
+        The manifest and those of all releases before it are checked, then every file against its hash. A pull
+        that was cut off goes on where it stopped. `progress(file, bytes here, bytes in all)` is called as
+        pieces come.
+        """
+        manifest = self.manifest(dataset_id, study_id=study_id)
+        self._check_chain(manifest)
+        # The hash is part of the name, so that no other collector's dataset of the same id is taken for it.
+        folder = self._cache / "datasets" / f"{dataset_id}-{manifest.sha256[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def read(name: str, offset: int, most: int) -> bytes:
+            request = dataset_pb2.ReadFileRequest(
+                dataset_id=dataset_id, file_name=name, offset=offset, max_bytes=most
+            )
+            with plain_errors(self.target):
+                return bytes(self._datasets.ReadFile(request, timeout=self._timeout).content)
+
+        for entry in manifest.files:
+            pull_file(entry, folder, read, progress)
+        (folder / MANIFEST_FILE).write_bytes(manifest.raw)
+        (folder / SIGNATURE_FILE).write_bytes(manifest.signature)
+        return Dataset.open(folder, study_id=manifest.study_id)
+
+    def _check_chain(self, manifest: Manifest) -> None:
+        """Every release names the hash of the one before, so a collector cannot swap or drop one unseen."""
+        while manifest.previous is not None:
+            start, release = dataset_key(manifest.dataset_id)
+            before = self.manifest(f"{start}-{release - 1}", study_id=manifest.study_id)
+            if before.sha256 != manifest.previous:
+                raise VerificationError(f"{manifest.dataset_id} was signed after another {before.dataset_id}")
+            manifest = before

@@ -1,0 +1,65 @@
+"""What can go wrong for a researcher, beside the errors of `trimask_core.errors`.
+
+TrimaskError
+ |- FormulaError            a formula that cannot be fitted to this study's columns (also a ValueError)
+ |- CollinearColumns        columns that are linear combinations of each other; `.columns` names them
+ |- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
+ `- ConnectionFailed        the collector could not be reached, or TLS failed (also a ConnectionError)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trimask_core.errors import (
+    ParameterError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
+
+__all__ = [
+    "CollinearColumns",
+    "ConnectionFailed",
+    "FormulaError",
+    "NoiseExceedsSignal",
+    "ParameterError",
+    "Refused",
+    "StudyError",
+    "TrimaskError",
+    "VerificationError",
+]
+
+
+class FormulaError(TrimaskError, ValueError):
+    """A formula that cannot be fitted to this study's columns; the message says what to write instead."""
+
+
+class CollinearColumns(TrimaskError):
+    """Some columns are linear combinations of the others. `.columns` names those involved."""
+
+    def __init__(self, columns: Sequence[str], message: str) -> None:
+        self.columns = tuple(columns)
+        super().__init__(message)
+
+
+class NoiseExceedsSignal(TrimaskError):
+    """The privacy noise is larger than what the columns carry; no number would mean anything.
+
+    `.columns` names the columns in the direction that is lost, `.rows_needed` the rows a pooled release would
+    need at the same epsilon, `.epsilon_needed` the epsilon these rows would need (None when the study states
+    none). Both are optimistic: the least that could be enough.
+    """
+
+    def __init__(
+        self, columns: Sequence[str], rows_needed: int, epsilon_needed: float | None, message: str
+    ) -> None:
+        self.columns = tuple(columns)
+        self.rows_needed = rows_needed
+        self.epsilon_needed = epsilon_needed
+        super().__init__(message)
+
+
+class ConnectionFailed(TrimaskError, ConnectionError):
+    """The collector could not be reached, or the TLS connection could not be made."""

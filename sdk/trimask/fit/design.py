@@ -1,0 +1,200 @@
+"""A formula held against a study's columns: which combinations of scaled columns are regressed on which.
+
+Scaled units are kept as the working units, because there the noise is isotropic and the Gram matrix well
+scaled. With an intercept in the model the scaled columns themselves span the same space as the original ones,
+and coefficients map by
+    slope_j = (h_y / h_j) b_j,      intercept = c_y + h_y b_0 - sum_j c_j slope_j     (c center, h
+    half-range).
+Without one, column j in original units is h_j (scaled_j + (c_j / h_j) one), so the working column carries a
+share of the ones column, and of its noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from trimask_core.schema import ONES, Attribute, Column, Schema
+
+from trimask.errors import CollinearColumns, FormulaError
+from trimask.fit.formula import Formula, Term, nearest
+from trimask.moments import Matrix
+
+__all__ = ["INTERCEPT", "Design", "build"]
+
+INTERCEPT = "Intercept"
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Working regressor j is (scaled row) @ combine[:, j], the response (scaled row) @ response_combine.
+
+    Coefficients in original units are offset + to_original @ (working coefficients). `constant` is the
+    combination that equals one on every row, if the model contains it: R^2 is then about the mean.
+    """
+
+    names: tuple[str, ...]
+    response: str
+    unit: str
+    combine: Matrix
+    response_combine: Matrix
+    to_original: Matrix
+    offset: Matrix
+    response_half_range: float
+    constant: Matrix | None
+
+
+def build(formula: Formula, schema: Schema) -> Design:
+    """The design, or `FormulaError` (unknown column: with the nearest name) or `CollinearColumns`."""
+    columns = schema.columns
+    index = {column.name: j for j, column in enumerate(columns)}
+    if formula.intercept and ONES not in index:
+        raise FormulaError(
+            "this study has no ones column, so no intercept can be fitted; add '- 1' to the formula"
+        )
+    response = columns[_find(formula.response, schema, index)]
+    chosen = _regressors(formula, schema, index)
+    if response.name in (column.name for _, column in chosen):
+        raise FormulaError(f"{formula.text!r}: {response.name} appears on both sides")
+    full = _complete_groups([column for _, column in chosen], schema)
+    _refuse_structural(formula, full)
+
+    names = [INTERCEPT] * formula.intercept + [name for name, _ in chosen]
+    half, k = response.half_range, len(names)
+    combine = np.zeros((len(columns), k))
+    to_original = np.zeros((k, k))
+    offset = np.zeros(k)
+    response_combine = _unit(index[response.name], len(columns))
+    if formula.intercept:
+        combine[index[ONES], 0] = 1.0
+        to_original[0, 0] = half
+        offset[0] = response.center
+    elif response.center:
+        response_combine[_ones(index, response)] += response.center / half
+    for j, (_, column) in enumerate(chosen, int(formula.intercept)):
+        combine[index[column.name], j] = 1.0
+        to_original[j, j] = half / column.half_range
+        if formula.intercept:
+            to_original[0, j] = -column.center * half / column.half_range
+        elif column.center:
+            combine[_ones(index, column), j] += column.center / column.half_range
+    return Design(
+        names=tuple(names),
+        response=response.name,
+        unit=_unit_of(response, schema),
+        combine=combine,
+        response_combine=response_combine,
+        to_original=to_original,
+        offset=offset,
+        response_half_range=half,
+        constant=_constant(formula, full, index, len(columns)),
+    )
+
+
+def _unit(at: int, size: int) -> Matrix:
+    vector = np.zeros(size)
+    vector[at] = 1.0
+    return vector
+
+
+def _ones(index: dict[str, int], column: Column) -> int:
+    if ONES not in index:
+        raise FormulaError(
+            f"this study has no ones column, so {column.name} cannot be moved to its center {column.center:g}"
+        )
+    return index[ONES]
+
+
+def _unit_of(column: Column, schema: Schema) -> str:
+    return next((item.unit for item in schema.attributes if item.name == column.source), "")
+
+
+def _find(name: str, schema: Schema, index: dict[str, int]) -> int:
+    if name in index and name != ONES:
+        return index[name]
+    if name == ONES:
+        raise FormulaError(f"{ONES} is the column behind the intercept; write 1, or nothing")
+    for attribute in schema.attributes:
+        if attribute.name == name:
+            raise FormulaError(
+                f"{name} is categorical: write C({name}), or one of {', '.join(_levels(attribute))}"
+            )
+    known = [other for other in index if other != ONES]
+    raise FormulaError(f"this study has no column {name}; {nearest(name, known)}")
+
+
+def _levels(attribute: Attribute) -> list[str]:
+    return [f"{attribute.name}_{level}" for level in attribute.levels]
+
+
+def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list[tuple[str, Column]]:
+    """(coefficient name, column) of every regressor beside the intercept.
+
+    Without an intercept the first group keeps all its levels, as everywhere else: its indicators are the
+    intercepts.
+    """
+    columns = schema.columns
+    chosen: list[tuple[str, Column]] = []
+    drop_reference = formula.intercept
+    for term in formula.terms:
+        if not term.categorical:
+            column = columns[_find(term.name, schema, index)]
+            chosen.append((column.name, column))
+            continue
+        attribute, reference = _group(term, schema)
+        chosen += [
+            (f"C({attribute.name})[{level}]", columns[index[f"{attribute.name}_{level}"]])
+            for level in attribute.levels
+            if not (drop_reference and level == reference)
+        ]
+        drop_reference = True
+    seen: set[str] = set()
+    for _, column in chosen:
+        if column.name in seen:
+            raise FormulaError(f"{formula.text!r}: {column.name} appears twice")
+        seen.add(column.name)
+    return chosen
+
+
+def _group(term: Term, schema: Schema) -> tuple[Attribute, str]:
+    groups = {item.name: item for item in schema.attributes if item.kind == "categorical"}
+    if term.name not in groups:
+        if any(column.name == term.name for column in schema.columns):
+            raise FormulaError(f"{term.name} is not categorical: write {term.name} without C( )")
+        hint = nearest(term.name, list(groups)) if groups else "it has no categorical attribute"
+        raise FormulaError(f"this study has no categorical attribute {term.name}; {hint}")
+    attribute = groups[term.name]
+    reference = attribute.levels[0] if term.reference is None else term.reference
+    if reference not in attribute.levels:
+        raise FormulaError(
+            f"{term.name} has no level {reference}; {nearest(reference, list(attribute.levels))}"
+        )
+    return attribute, reference
+
+
+def _complete_groups(chosen: list[Column], schema: Schema) -> list[list[str]]:
+    """The groups all of whose levels are regressors; the indicators of each add up to one on every row."""
+    names = {column.name for column in chosen}
+    groups = [_levels(item) for item in schema.attributes if item.kind == "categorical"]
+    return [levels for levels in groups if names.issuperset(levels)]
+
+
+def _refuse_structural(formula: Formula, full: list[list[str]]) -> None:
+    """Collinear whatever the data, so said before the data is looked at."""
+    if len(full) + formula.intercept > 1:
+        involved = [INTERCEPT] * formula.intercept + [name for levels in full for name in levels]
+        raise CollinearColumns(
+            involved,
+            f"{', '.join(involved)} are collinear: the indicators of a whole group add up to the intercept. "
+            "Leave one level out (C(group) does), or add '- 1'.",
+        )
+
+
+def _constant(formula: Formula, full: list[list[str]], index: dict[str, int], size: int) -> Matrix | None:
+    if formula.intercept:
+        return _unit(index[ONES], size)
+    if full:
+        constant = np.zeros(size)
+        constant[[index[name] for name in full[0]]] = 1.0
+        return constant
+    return None

@@ -1,0 +1,168 @@
+"""Least squares from noisy second moments, with the noise corrected and its share of the error accounted for.
+
+Setting (scaled units). Z has n rows; W = Z + E with E i.i.d. N(0, s^2), then masked by an orthogonal matrix,
+which W^T W does not see. G = W^T W - n s^2 I is unbiased for Z^T Z. Regressor j is Z a_j, the response Z t;
+write T = (a_1 .. a_k), beta = (T^T G T)^-1 T^T G t, theta = t - T beta (so Z theta are the residuals), B =
+T^T T, b = T^T theta.
+
+Statement. At the least-squares solution of the raw rows the score T^T G theta has mean zero over the noise
+and covariance
+    V = s^2 |theta|^2 T^T Z^T Z T + s^2 RSS B + n s^4 (|theta|^2 B + b b^T),
+and the privacy part of the covariance of beta is (T^T G T)^-1 V (T^T G T)^-1 to first order. The sampling
+part is the usual RSS/(n-k) (T^T G T)^-1, for independent homoscedastic errors; both parts add, because the
+noise has mean zero given the rows.
+
+V is exact: row i adds (z_i a_j + e_i a_j)(r_i + e_i theta) - s^2 a_j.theta, whose covariance over e_i is
+s^2 |theta|^2 z_ij z_ik + s^2 r_i^2 a_j.a_k + s^2 r_i (z_ij b_k + z_ik b_j) + s^4 (|theta|^2 a_j.a_k + b_j
+b_k), and the third term sums to zero since residuals are orthogonal to regressors. For T made of coordinate
+vectors its diagonal is the formula of note 1. Normality of beta is asymptotic (n s^4 large or RSS large
+against one row); coverage is measured in tests. Proved: V. Asymptotic: the delta method and the normal
+intervals. When the smallest eigenvalue of T^T G T is within a few standard errors of zero the intervals come
+out too wide, not too narrow (measured).
+
+The fitted residual sum falls short of RSS by tr((T^T G T)^-1 V) on average, as it does by k RSS/n from
+sampling, so that is added back. It may still come out negative when s^2 |theta|^2 sqrt(2 n) exceeds RSS. The
+coefficients need no RSS, and its share of their variance is then at most of order sqrt(2/n) of the privacy
+part, so it is taken as zero there and R^2 is reported as unknown (NaN), rather than the whole fit refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
+from trimask.fit.design import Design
+from trimask.moments import Matrix, Moments
+
+__all__ = ["CLEAR_SIGNAL", "COLLINEAR", "Estimate", "solve"]
+
+# Gram matrices of exact releases are good to about 1e-10 relative, so anything below this is zero.
+COLLINEAR = 1e-9
+# Smallest eigenvalue this many noise standard errors above zero: intervals hold (measured).
+CLEAR_SIGNAL = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Coefficients and covariances in original units; `signal` as in `signal_to_noise`."""
+
+    params: Matrix
+    cov_sampling: Matrix
+    cov_privacy: Matrix
+    residual_sum: float
+    rsquared: float
+    signal: float
+    condition_number: float
+
+
+def solve(moments: Moments, design: Design) -> Estimate:
+    """The fit, or `CollinearColumns`, `NoiseExceedsSignal`, or `ParameterError` for too few rows."""
+    n, k = moments.rows, len(design.names)
+    if n <= k:
+        raise ParameterError("rows", f"more than the {k} coefficients of the model", n)
+    T, t, sigma = design.combine, design.response_combine, moments.sigma
+    gram = _symmetric(T.T @ moments.gram @ T)
+    B = T.T @ T
+    signal = _check(gram, B, moments, design)
+    inverse = _symmetric(linalg.inv(gram))
+    beta = inverse @ (T.T @ moments.gram @ t)
+    theta = t - T @ beta
+    b, size = T.T @ theta, float(theta @ theta)
+    fitted = float(theta @ moments.gram @ theta)
+
+    def score_covariance(rss: float) -> Matrix:
+        V: Matrix = sigma**2 * (size * gram + rss * B) + n * sigma**4 * (size * B + np.outer(b, b))
+        return V
+
+    rss = fitted + float(np.trace(inverse @ score_covariance(max(fitted, 0.0))))
+    known = max(rss, 0.0)
+    to_original, half = design.to_original, design.response_half_range
+    privacy = inverse @ score_covariance(known) @ inverse
+    sampling = known / (n - k) * inverse
+    return Estimate(
+        params=design.offset + to_original @ beta,
+        cov_sampling=_symmetric(to_original @ sampling @ to_original.T),
+        cov_privacy=_symmetric(to_original @ privacy @ to_original.T),
+        residual_sum=rss * half**2,
+        rsquared=_rsquared(rss, moments, design),
+        signal=signal,
+        condition_number=math.sqrt(float(np.linalg.cond(gram))),
+    )
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    return (matrix + matrix.T) / 2
+
+
+def _rsquared(rss: float, moments: Moments, design: Design) -> float:
+    """1 - RSS/TSS, about the mean if the model contains a constant; NaN where the noise hides RSS or TSS."""
+    t, one = design.response_combine, design.constant
+    total = float(t @ moments.gram @ t)
+    if one is not None:
+        total -= float(one @ moments.gram @ t) ** 2 / float(one @ moments.gram @ one)
+    if moments.sigma == 0:
+        return 1 - max(rss, 0.0) / total if total > 0 else math.nan
+    return 1 - rss / total if 0 < rss <= total else math.nan
+
+
+def _check(gram: Matrix, B: Matrix, moments: Moments, design: Design) -> float:
+    """Standard errors by which the smallest eigenvalue clears zero, or an error naming the columns.
+
+    Eigenvalues are taken relative to B, so that the direction u = T v has |u| = 1 and its noise is
+    Var[u^T G u] = 4 s^2 lambda + 2 n s^4.
+    """
+    scale = np.sqrt(np.abs(np.diag(gram)))
+    dead = [name for name, size in zip(design.names, scale, strict=True) if size == 0]
+    if dead:
+        raise CollinearColumns(dead, f"{', '.join(dead)}: zero on every row")
+    equal = gram / np.outer(scale, scale)
+    values, vectors = linalg.eigh(equal)
+    if abs(values[0]) <= COLLINEAR * len(scale):
+        involved = _involved(vectors[:, 0], design.names)
+        raise CollinearColumns(
+            involved,
+            f"{', '.join(involved)} are collinear in this data: leave one of them out of the formula",
+        )
+    if moments.sigma == 0:
+        return math.inf
+    values, vectors = linalg.eigh(gram, B)
+    least = float(values[0])
+    noise = math.sqrt(2 * moments.rows * moments.sigma**4 + 4 * moments.sigma**2 * max(least, 0.0))
+    if least <= 0:
+        raise _too_noisy(least, noise, _involved(vectors[:, 0], design.names), moments)
+    return least / noise
+
+
+def _involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
+    """The columns with a real share in a direction."""
+    share = np.abs(direction) / np.max(np.abs(direction))
+    return [name for name, part in zip(names, share, strict=True) if part > 0.1]
+
+
+def _too_noisy(least: float, noise: float, columns: list[str], moments: Moments) -> NoiseExceedsSignal:
+    """What would help. The eigenvalue grows as n; its noise is sqrt(2n) s^2.
+
+    Sharp calibration has s^2 proportional to 1/(epsilon sqrt(n)), so the noise stays as n grows and the ratio
+    grows as n, and as epsilon. Theorem 3.4's sigma does not fall with n: the ratio then grows as sqrt(n). The
+    eigenvalue is taken at the upper end of what the release allows, so both numbers are the least that could
+    do.
+    """
+    factor = CLEAR_SIGNAL * noise / max(least + 2 * noise, noise / 2)
+    protection = moments.protection
+    sharp = protection is None or "theorem" not in protection.method.lower()
+    rows = math.ceil(moments.rows * (factor if sharp else factor**2))
+    public = None if protection is None else protection.public
+    epsilon = None if public is None or public.epsilon is None else public.epsilon * factor
+    advice = f"a pooled release of at least about {rows:,} rows at the same epsilon"
+    if epsilon is not None:
+        advice += f", or an epsilon of at least about {epsilon:.2g} at {moments.rows:,} rows"
+    return NoiseExceedsSignal(
+        columns, rows, epsilon,
+        f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
+        f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
+        f"It would take {advice}; fewer columns help too.",
+    )  # fmt: skip

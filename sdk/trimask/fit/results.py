@@ -1,0 +1,188 @@
+"""What a fit returns: frozen, named as statsmodels names things, every standard error in two parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit import _render
+from trimask.fit.least_squares import CLEAR_SIGNAL, Estimate
+from trimask.moments import Matrix
+
+__all__ = ["Basis", "OLSResults"]
+
+Basis = Literal["release", "naive", "rows"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OLSResults:
+    """A least-squares fit, in original units.
+
+    `basis`: "release" (noise corrected), "naive" (noise ignored: biased, for comparison only) or "rows" (raw
+    data). `signal` is how many noise standard errors the weakest direction of the design clears zero by.
+    """
+
+    formula: str
+    response: str
+    unit: str
+    basis: Basis
+    label: str
+    nobs: int
+    sigma: float
+    names: tuple[str, ...]
+    estimate: Estimate
+
+    def _series(self, values: Matrix, name: str) -> pd.Series[float]:
+        return pd.Series(values, index=pd.Index(self.names), name=name, dtype=float)
+
+    def _frame(self, values: Matrix) -> pd.DataFrame:
+        return pd.DataFrame(values, index=pd.Index(self.names), columns=pd.Index(self.names))
+
+    @cached_property
+    def params(self) -> pd.Series[float]:
+        """The coefficients."""
+        return self._series(self.estimate.params, "coef")
+
+    @property
+    def df_resid(self) -> int:
+        """Rows less coefficients."""
+        return self.nobs - len(self.names)
+
+    def cov_params(self) -> pd.DataFrame:
+        """The covariance of the coefficients: sampling and privacy together."""
+        return self._frame(self.estimate.cov_sampling + self.estimate.cov_privacy)
+
+    @cached_property
+    def bse(self) -> pd.Series[float]:
+        """Standard errors. bse^2 = bse_sampling^2 + bse_privacy^2."""
+        total = np.diag(self.estimate.cov_sampling) + np.diag(self.estimate.cov_privacy)
+        return self._series(np.sqrt(total), "std err")
+
+    @cached_property
+    def bse_sampling(self) -> pd.Series[float]:
+        """The part that raw rows would have too: other people could have been asked."""
+        return self._series(np.sqrt(np.diag(self.estimate.cov_sampling)), "sampling")
+
+    @cached_property
+    def bse_privacy(self) -> pd.Series[float]:
+        """The part the privacy noise adds: how far this fit may be from that on the raw rows."""
+        return self._series(np.sqrt(np.diag(self.estimate.cov_privacy)), "privacy")
+
+    @cached_property
+    def tvalues(self) -> pd.Series[float]:
+        """params / bse."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has standard errors of zero
+            return self._series(self.estimate.params / self.bse.to_numpy(), "t")
+
+    @cached_property
+    def pvalues(self) -> pd.Series[float]:
+        """Two-sided, by the t distribution with `df_resid` degrees of freedom."""
+        return self._series(2 * stats.t.sf(np.abs(self.tvalues.to_numpy()), self.df_resid), "P>|t|")
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        reach = float(stats.t.isf(alpha / 2, self.df_resid)) * self.bse.to_numpy()
+        centre = self.estimate.params
+        return pd.DataFrame(np.column_stack([centre - reach, centre + reach]), index=pd.Index(self.names))
+
+    @property
+    def rsquared(self) -> float:
+        """1 - RSS/TSS, from the corrected moments; NaN when the noise hides the residual variance."""
+        return self.estimate.rsquared
+
+    @property
+    def scale(self) -> float:
+        """The residual variance RSS / df_resid, from the corrected moments; zero when the noise hides it."""
+        return max(self.estimate.residual_sum, 0.0) / self.df_resid
+
+    @property
+    def signal(self) -> float:
+        """Noise standard errors by which the design's weakest direction clears zero; inf without noise."""
+        return self.estimate.signal
+
+    @property
+    def condition_number(self) -> float:
+        """Of the design, in scaled units."""
+        return self.estimate.condition_number
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the table should know."""
+        notes = []
+        if self.basis == "naive":
+            notes.append(
+                "The noise was ignored: coefficients are biased, mostly towards zero; intervals miss."
+            )
+        if self.basis == "release" and self.sigma > 0:
+            notes.append("Noise removed from the moments; privacy is the noise's part of the standard error.")
+            if math.isnan(self.rsquared):
+                notes.append(
+                    "The noise hides the residual variance: R-squared is not known (coefficients are)."
+                )
+            if self.signal < CLEAR_SIGNAL:
+                notes.append(
+                    f"Weak: the least-determined direction is {self.signal:.1f} noise errors above zero. "
+                    "Intervals hold but are wide; more rows or fewer columns would help."
+                )
+        if self.basis != "rows":
+            notes.append(
+                "Errors are taken as homoscedastic: robust ones need fourth moments, which masking removes."
+            )
+        return tuple(notes)
+
+    def table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The coefficient table."""
+        interval = self.conf_int(alpha)
+        parts = [self.params, self.bse, self.bse_sampling, self.bse_privacy, self.tvalues, self.pvalues]
+        table = {str(part.name): part for part in parts}
+        return pd.DataFrame({**table, f"[{alpha / 2:g}": interval[0], f"{1 - alpha / 2:g}]": interval[1]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        interval = self.conf_int().to_numpy()
+        return {
+            "formula": self.formula,
+            "response": self.response,
+            "unit": self.unit,
+            "basis": self.basis,
+            "label": self.label,
+            "nobs": self.nobs,
+            "sigma": self.sigma,
+            "rsquared": None if math.isnan(self.rsquared) else self.rsquared,
+            "signal": None if math.isinf(self.signal) else self.signal,
+            "coefficients": [
+                {
+                    "name": name,
+                    "coef": float(self.params.iloc[j]),
+                    "bse": float(self.bse.iloc[j]),
+                    "bse_sampling": float(self.bse_sampling.iloc[j]),
+                    "bse_privacy": float(self.bse_privacy.iloc[j]),
+                    "low": float(interval[j, 0]),
+                    "high": float(interval[j, 1]),
+                }
+                for j, name in enumerate(self.names)
+            ],
+            "notes": list(self.notes),
+        }
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The fit as text."""
+        return _render.text(self, alpha)
+
+    def _repr_html_(self) -> str:
+        return _render.html(self, 0.05)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<OLSResults {self.formula!r} on {self.label}, {self.nobs:,} rows>"

@@ -1,0 +1,106 @@
+"""The second moments of a study's columns: all that a masked release carries, all that a linear fit needs.
+
+A release is Y = A (X + C) with A orthogonal and C i.i.d. N(0, sigma^2), so E[Y^T Y] = X^T X + rows sigma^2 I
+in scaled units (every column in [-1, 1]); note that `rows` is the number of rows masked together, whatever
+number is stored. A value in original units is center * one + half_range * scaled. The mask mixes rows, so the
+constant `center` enters through the ones column, which is masked and noised like every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from trimask_core.errors import ParameterError
+from trimask_core.schema import ONES, Column, Schema
+
+if TYPE_CHECKING:
+    from trimask_core.study import Protection
+
+__all__ = ["Matrix", "Moments", "Units", "check_units", "original_map", "row_moments"]
+
+Matrix: TypeAlias = NDArray[np.float64]
+Units = Literal["original", "scaled"]
+_BATCH = 4096
+
+
+def check_units(units: str) -> None:
+    """Refuse anything but the two words."""
+    if units not in get_args(Units):
+        raise ParameterError("units", "'original' or 'scaled'", units)
+
+
+def original_map(columns: Sequence[Column]) -> Matrix:
+    """T with (original row) = (scaled row) T; its column j is half_range_j e_j + center_j e_one."""
+    names = [column.name for column in columns]
+    change = np.diag([column.half_range for column in columns])
+    for j, column in enumerate(columns):
+        if column.center:
+            if ONES not in names:
+                raise ParameterError(
+                    "units",
+                    f"'scaled': the study has no ones column to move {column.name} to its center with",
+                )
+            change[names.index(ONES), j] += column.center
+    return change
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """`gram` estimates X^T X in scaled units, the noise removed; `sigma` is the noise that was in it."""
+
+    schema: Schema
+    gram: Matrix
+    rows: int
+    sigma: float
+    protection: Protection | None = None
+    label: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of `gram`."""
+        return self.schema.columns
+
+    def ignoring_noise(self) -> Moments:
+        """The moments as somebody sees them who takes Y for X: the noise left in, and forgotten."""
+        noise = self.rows * self.sigma**2 * np.eye(len(self.gram))
+        return Moments(self.schema, self.gram + noise, self.rows, 0.0, self.protection, self.label)
+
+
+def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:
+    """The exact moments of raw answers: a DataFrame with a column an attribute, or mappings, one a person."""
+    total = np.zeros((len(schema.columns),) * 2)
+    count = 0
+    batch: list[list[float]] = []
+    for answers in _answers(rows, schema):
+        batch.append(schema.encode(answers))
+        if len(batch) == _BATCH:
+            total, count = _fold(total, count, batch)
+            batch = []
+    if batch:
+        total, count = _fold(total, count, batch)
+    if not count:
+        raise ParameterError("rows", "at least one row")
+    return Moments(schema, total, count, 0.0, label=label)
+
+
+def _fold(total: Matrix, count: int, batch: list[list[float]]) -> tuple[Matrix, int]:
+    block = np.array(batch)
+    return total + block.T @ block, count + len(batch)
+
+
+def _answers(rows: Any, schema: Schema) -> Iterator[Mapping[str, object]]:
+    """One mapping a row; columns of a frame that the study does not ask for are left out."""
+    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+        asked = [attribute.name for attribute in schema.attributes]
+        missing = [name for name in asked if name not in rows.columns]
+        if missing:
+            raise ParameterError("rows", f"a frame with the study's attributes; {missing[0]} is missing")
+        yield from rows[asked].to_dict("records")
+    elif isinstance(rows, Iterable):
+        yield from rows
+    else:
+        raise ParameterError("rows", "a DataFrame or mappings, one a person", type(rows).__name__)

@@ -1,0 +1,118 @@
+"""Pictures of a fit. matplotlib is imported when the first one is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.design import INTERCEPT
+from trimask.fit.results import Basis, OLSResults
+from trimask.moments import Matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["coefficients"]
+
+_LOOK: dict[Basis, tuple[str, str, str]] = {  # colour (safe for colour blindness), marker, name
+    "rows": ("#222222", "D", "raw rows (truth)"),
+    "release": ("#0072b2", "o", "masked release"),
+    "naive": ("#d55e00", "s", "naive: noise ignored"),
+}
+_SPREAD = 0.25
+
+
+def coefficients(
+    *results: OLSResults,
+    ax: Axes | None = None,
+    alpha: float = 0.05,
+    intercept: bool = False,
+    title: str | None = None,
+) -> Axes:
+    """A forest plot: a row a coefficient, a mark a fit.
+
+    The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is
+    thin. Each coefficient is divided by the interval reach of the first release (or first) fit, so that all
+    share one axis; the numbers beside the names are in original units.
+    """
+    import matplotlib.pyplot as plt
+
+    if not results:
+        raise ParameterError("results", "at least one fit")
+    if not 0 < alpha < 1:
+        raise ParameterError("alpha", "in (0, 1)", alpha)
+    names = [name for name in results[0].names if intercept or name != INTERCEPT] or list(results[0].names)
+    for result in results[1:]:
+        if result.names != results[0].names:
+            raise ParameterError("results", "fits of the same formula", result.formula)
+    shown = next((result for result in results if result.basis == "release"), results[0])
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.72 * len(names)), layout="constrained")
+
+    unit = _unit(shown, names, alpha)
+    places = np.arange(len(names), dtype=float)
+    offsets = np.linspace(-_SPREAD, _SPREAD, len(results)) if len(results) > 1 else np.zeros(1)
+    ax.axvline(0.0, color="#999999", linewidth=1.0, zorder=1)
+    for place in places[1::2]:
+        ax.axhspan(place - 0.5, place + 0.5, color="#f4f6f8", zorder=0, linewidth=0)
+    for result, offset in zip(results, offsets, strict=True):
+        colour, marker, label = _LOOK[result.basis]
+        at = result.params[names].to_numpy() / unit
+        reach = float(stats.t.isf(alpha / 2, result.df_resid))
+        whole = reach * result.bse[names].to_numpy() / unit
+        part = reach * result.bse_sampling[names].to_numpy() / unit
+        ax.hlines(places + offset, at - whole, at + whole, color=colour, linewidth=1.4, alpha=0.8, zorder=2)
+        ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
+        ax.plot(
+            at, places + offset, marker, color=colour, ms=6.5, mec="white", mew=0.9, label=label, zorder=3
+        )
+    _dress(ax, shown, names, places, alpha, title)
+    return ax
+
+
+def _unit(shown: OLSResults, names: list[str], alpha: float) -> Matrix:
+    reach = float(stats.t.isf(alpha / 2, shown.df_resid)) * shown.bse[names].to_numpy()
+    return np.where(reach > 0, reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300))
+
+
+def _dress(
+    ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha: float, title: str | None
+) -> None:
+    intervals = shown.conf_int(alpha).loc[names].to_numpy()
+    labels = [
+        f"{name}\n{shown.params[name]:.3g}  [{low:.3g}, {high:.3g}]"
+        for name, (low, high) in zip(names, intervals, strict=True)
+    ]
+    ax.set_yticks(places, labels, fontsize=9)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=8, colors="#555555")
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.spines["bottom"].set_color("#bbbbbb")
+    ax.grid(axis="x", color="#e3e6ea", linewidth=0.8, zorder=0)
+    ax.set_axisbelow(True)
+    word = "interval reach of the masked release" if shown.basis == "release" else "interval reach"
+    ax.set_xlabel(
+        f"coefficient, in units of the {100 * (1 - alpha):g}% {word}\n"
+        "thick: sampling error alone, thin: with the privacy noise",
+        fontsize=8.5,
+        color="#555555",
+    )
+    unit = f" ({shown.unit})" if shown.unit else ""
+    ax.set_title(
+        title or f"What moves {shown.response}{unit}", loc="left", fontsize=12, fontweight="bold", pad=26
+    )
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        ncols=3,
+        frameon=False,
+        fontsize=8.5,
+        handletextpad=0.3,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+    )

@@ -1,0 +1,37 @@
+"""From a gRPC failure to the error a researcher should see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import grpc
+
+from trimask.errors import ConnectionFailed, Refused
+
+__all__ = ["REASON_KEY", "plain_errors"]
+
+# The collector's counted word for a refusal travels under this key, its sentence in the status details.
+REASON_KEY = "trimask-reason"
+
+_UNREACHED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+
+
+@contextmanager
+def plain_errors(target: str) -> Iterator[None]:
+    """Turn `grpc.RpcError` raised inside into `Refused` or `ConnectionFailed`."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        # What stubs raise is also a Call, which has the details; the type of RpcError does not say so.
+        call = cast("grpc.Call", error)
+        code, details = call.code(), str(call.details() or "no details given")
+        reason = next((value for key, value in call.trailing_metadata() or () if key == REASON_KEY), None)
+        if reason is not None:
+            word = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+            raise Refused(word, details) from None
+        if code in _UNREACHED:
+            hint = " (check roots and tls_name)" if "SSL" in details or "handshake" in details.lower() else ""
+            raise ConnectionFailed(f"{target} could not be reached: {details}{hint}") from None
+        raise Refused(code.name.lower(), f"{target}: {details}") from None

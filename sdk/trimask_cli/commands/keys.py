@@ -1,0 +1,54 @@
+"""`trimask keys`: a development authority, and every node's and the owner's keys, in one command."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trimask_cli.options import Subparsers
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "keys",
+        help="make a development authority and every node's keys",
+        description="Make a development authority, and a folder of keys and settings for every node and the "
+        "owner. In production each institution makes its own node's keys and shares node.json alone.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder to create")
+    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
+    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
+    parser.add_argument("--host", default="127.0.0.1", help="address the nodes listen on (default 127.0.0.1)")
+    parser.add_argument(
+        "--base-port", type=int, default=7400, metavar="PORT", help="first port (default 7400)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the keys and say what to do with them."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from trimask_cli import keys
+
+    places = keys.node_places(args.right, args.left, args.host, args.base_port)
+    parties = keys.make_keys(args.folder, places)
+    table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("node", "devices and researchers", "nodes and owner", "certificate's name"):
+        table.add_column(heading)
+    for party in parties.values():
+        table.add_row(party.name, party.address or "-", party.peer_address, party.tls_name)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "\nEach folder is one party's own: give it to that party and to nobody else. Then\n"
+        f"  trimask collector --config {args.folder / 'collector' / 'node.toml'}  (right, left: likewise)\n"
+        f"  trimask study new FILE.toml --keys {args.folder}",
+        markup=False,
+        soft_wrap=True,
+    )
+    return 0

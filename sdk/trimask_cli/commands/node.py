@@ -1,0 +1,37 @@
+"""`trimask collector|right|left`: the three node programs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trimask_cli.options import Subparsers
+
+__all__ = ["register"]
+
+_ROLES = {
+    "collector": "run the collector: plans blocks, pools and publishes",
+    "right": "run a right provider: takes in one component of every row",
+    "left": "run a left provider: rotates what passes, keeps nothing",
+}
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the three commands."""
+    for role, what in _ROLES.items():
+        parser = subparsers.add_parser(role, help=what, description=what.capitalize() + ".")
+        parser.add_argument(
+            "--config",
+            type=Path,
+            required=True,
+            metavar="FILE",
+            help="node.toml, as `trimask keys` writes it",
+        )
+        parser.set_defaults(run=run, role=role)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the node until it is told to stop."""
+    from trimask_server.run import run_node
+
+    return run_node(args.role, args.config)

@@ -1,0 +1,74 @@
+"""`trimask plan`: what a study would cost and tell, before it exists."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trimask_cli.options import Subparsers, add_json, print_json
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="noise, standard errors, upload and server cost of a study to be",
+        description="For a target (epsilon, delta), the noise every method asks for, the standard error of a "
+        "regression coefficient it leads to, and what blocks of each size cost devices and servers.",
+    )
+    parser.add_argument("--epsilon", type=float, required=True)
+    parser.add_argument("--delta", type=float, required=True)
+    parser.add_argument(
+        "--attributes",
+        type=int,
+        required=True,
+        metavar="P1",
+        help="columns of a row: the ones column, the response, one for each level of a category",
+    )
+    parser.add_argument("--rows", type=int, required=True, metavar="N", help="people who will take part")
+    parser.add_argument(
+        "--release-sizes", type=int, nargs="+", metavar="N", help="default: rows, and 1/4, 1/16 of them"
+    )
+    parser.add_argument("--block-sizes", type=int, nargs="+", metavar="N", help="default: 64 to 1024")
+    parser.add_argument("--protect", choices=("record", "unit"), default="record", help="default record")
+    parser.add_argument(
+        "--row-norm", type=float, metavar="R", help="default sqrt(P1); a category counts once"
+    )
+    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
+    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
+    parser.add_argument("--r-squared", type=float, default=0.5, help="share the model explains (default 0.5)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="save the picture (png, svg or pdf)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compute, print, and plot if asked."""
+    from trimask_cli.study_view import make_console
+    from trimask_theory.planner import Target, make_plan
+
+    target = Target(
+        args.epsilon,
+        args.delta,
+        args.attributes,
+        args.rows,
+        protect=args.protect,
+        row_norm=args.row_norm,
+        right=args.right,
+        left=args.left,
+        r_squared=args.r_squared,
+    )
+    plan = make_plan(target, args.release_sizes, args.block_sizes)
+    if args.plot is not None:
+        from trimask_cli.plan_plot import save_plot
+
+        save_plot(plan, args.plot)
+    if args.json:
+        print_json(plan.to_dict())
+        return 0
+    from trimask_cli.plan_view import render
+
+    make_console().print(render(plan))
+    return 0

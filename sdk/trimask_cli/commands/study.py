@@ -1,0 +1,274 @@
+"""`trimask study`: make a study, approve it, look at it, and run it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimask_cli.options import Subparsers, add_json, print_json
+
+if TYPE_CHECKING:
+    from trimask_core.collusion import Topology
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command and its own commands."""
+    parser = subparsers.add_parser("study", help="make, approve, show, open and close a study")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    example = commands.add_parser("example", help="print the bundled study definition, to start from")
+    example.set_defaults(run=run_example)
+
+    new = commands.add_parser("new", help="make a study from its definition and its parties")
+    new.add_argument("definition", type=Path, metavar="FILE.toml", help="the study's definition")
+    new.add_argument(
+        "--keys", type=Path, metavar="DIR", help="folder with */node.json, as `trimask keys` makes it"
+    )
+    new.add_argument(
+        "--party", type=Path, nargs="+", metavar="CARD", help="nodes' cards (node.json), one by one"
+    )
+    new.add_argument(
+        "--roots", type=Path, metavar="CA.pem", help="authorities the nodes' certificates come from"
+    )
+    new.add_argument(
+        "--out", type=Path, default=Path("study.json"), metavar="FILE", help="default study.json"
+    )
+    new.set_defaults(run=run_new)
+
+    approve = commands.add_parser("approve", help="add a party's signed approval to a study")
+    _study_argument(approve)
+    approve.add_argument("--keys", type=Path, required=True, metavar="DIR", help="the party's folder of keys")
+    approve.add_argument("--yes", action="store_true", help="do not ask")
+    approve.set_defaults(run=run_approve)
+
+    show = commands.add_parser("show", help="show a study in words")
+    _study_argument(show)
+    add_json(show)
+    show.set_defaults(run=run_show)
+
+    collusion = commands.add_parser("collusion", help="list who would have to collude to recover answers")
+    collusion.add_argument(
+        "study", type=Path, nargs="?", metavar="STUDY.json", help="a study, or give --right, --left"
+    )
+    collusion.add_argument("--right", type=int, metavar="K1", help="right providers")
+    collusion.add_argument("--left", type=int, metavar="K2", help="left providers")
+    collusion.add_argument(
+        "--unmasking", nargs="+", metavar="NODE", help="who unmasks R1, R2, ... (default: a ring)"
+    )
+    collusion.add_argument(
+        "--participants", type=int, metavar="N", help="people expected (default: one release)"
+    )
+    collusion.add_argument(
+        "--suggest", action="store_true", help="find the best unmasking nodes for these numbers"
+    )
+    add_json(collusion)
+    collusion.set_defaults(run=run_collusion)
+
+    opened = commands.add_parser("open", help="hand an approved study to the nodes; devices may then submit")
+    _study_argument(opened)
+    _owner_argument(opened)
+    opened.set_defaults(run=run_open)
+
+    status = commands.add_parser("status", help="ask the collector how far collection has come")
+    _study_argument(status)
+    add_json(status)
+    status.set_defaults(run=run_status)
+
+    close = commands.add_parser("close", help="end collection and publish the rest")
+    _study_argument(close)
+    _owner_argument(close)
+    close.set_defaults(run=run_close)
+
+
+def _study_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+
+
+def _owner_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
+
+
+def run_example(_: argparse.Namespace) -> int:
+    """Print the bundled definition."""
+    from trimask_cli.study_file import bundled_definition
+
+    print(bundled_definition(), end="")
+    return 0
+
+
+def run_new(args: argparse.Namespace) -> int:
+    """Make a study and say what to do next."""
+    from trimask_cli import study_file
+    from trimask_cli.study_view import make_console, render
+    from trimask_core.clock import SystemClock
+    from trimask_core.errors import ConfigError
+    from trimask_core.randomness import SystemRandom
+    from trimask_core.study import SignedStudy
+    from trimask_theory.study_plan import create_study, load_definition
+
+    definition = load_definition(args.definition)
+    cards = list(args.party or [])
+    if args.keys is not None:
+        cards += sorted(args.keys.glob("*/node.json"))
+    roots = args.roots or (args.keys and args.keys / "authority" / "ca.pem")
+    if not cards or roots is None:
+        raise ConfigError("give --keys DIR, or --party CARD ... with --roots CA.pem")
+    parties = study_file.gather_parties(cards)
+    study = create_study(
+        definition,
+        parties.collector,
+        parties.right,
+        parties.left,
+        roots.read_text(encoding="ascii"),
+        SystemClock().now_ms(),
+        SystemRandom(),
+    )
+    signed = SignedStudy(study)
+    study_file.write_signed(args.out, signed, replace=False)
+    console = make_console()
+    console.print(render(signed))
+    console.print(
+        f"\nWritten to {args.out}. Next: every party runs\n"
+        f"  trimask study approve {args.out} --keys ITS_OWN_FOLDER\n"
+        f"and then the owner\n"
+        f"  trimask study open {args.out} --owner {(args.keys or Path('KEYS')) / 'owner'}",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def run_approve(args: argparse.Namespace) -> int:
+    """Say in plain words what is approved, ask, sign."""
+    from trimask_cli import study_file
+    from trimask_cli.keys import read_secret
+    from trimask_cli.study_view import approval_words, make_console
+    from trimask_core.clock import SystemClock
+    from trimask_core.identity import SigningKey
+    from trimask_core.study import approve
+    from trimask_theory.study_plan import verify_guarantees
+
+    signed = study_file.read_signed(args.study)
+    key = SigningKey(read_secret(args.keys / "identity.key"))
+    role = signed.study.role_of(key.public)
+    # Whoever made the study chose the noise; whoever approves it need not take that on trust.
+    verify_guarantees(signed.study)
+    console = make_console()
+    for sentence in approval_words(signed.study, role):
+        console.print(f"- {sentence}")
+    console.print("- What it promises was recomputed on this machine, and holds.")
+    if not args.yes and not _agreed(f"Approve study {signed.study.id.hex()[:16]} as {role}? [y/N] "):
+        console.print("Not approved; nothing was written.")
+        return 1
+    signed = signed.with_approval(approve(signed.study, key, SystemClock().now_ms()))
+    study_file.write_signed(args.study, signed, replace=True)
+    missing = ", ".join(signed.missing)
+    console.print(
+        f"Approved as {role}. " + (f"Still missing: {missing}." if missing else "Every party has approved.")
+    )
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Show a study."""
+    from trimask_cli.study_file import read_signed
+    from trimask_cli.study_view import make_console, render, summary
+
+    signed = read_signed(args.study)
+    if args.json:
+        print_json(summary(signed))
+    else:
+        make_console().print(render(signed))
+    return 0
+
+
+def run_collusion(args: argparse.Namespace) -> int:
+    """The collusion report of a study, or of numbers of providers."""
+    from dataclasses import replace
+
+    from trimask_core import collusion
+
+    topology = _topology(args)
+    if args.suggest:
+        better = collusion.suggest(topology.right, topology.left)
+        topology = replace(topology, unmasking=better.unmasking)
+    report = collusion.report(topology)
+    if args.json:
+        print_json(report.to_dict())
+        return 0
+    from trimask_cli.collusion_view import render
+    from trimask_cli.study_view import make_console
+
+    console = make_console()
+    console.print(render(report))
+    if args.suggest:
+        names = ", ".join(f'"{node}"' for node in topology.unmasking)
+        console.print(f"\nIn the study's definition, under [collection]:\n  unmasking = [{names}]")
+    return 0
+
+
+def _topology(args: argparse.Namespace) -> Topology:
+    from dataclasses import replace
+
+    from trimask_cli.study_file import read_signed
+    from trimask_core import collusion
+    from trimask_core.errors import ConfigError
+
+    if args.study is None:
+        if args.right is None or args.left is None:
+            raise ConfigError("give a study, or --right K1 --left K2")
+        unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right))
+        return collusion.Topology(right=args.right, left=args.left, unmasking=unmasking)
+    if (args.right, args.left, args.unmasking) != (None, None, None):
+        raise ConfigError("a study says who its providers are; give either a study or numbers")
+    study = read_signed(args.study).study
+    # More people than columns share B_0: X B_0 then shows linear relations to all right providers together.
+    exceeded = (args.participants or study.release_rows) > study.columns
+    return replace(study.topology, shared_mask_exceeded=exceeded)
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Hand the study to the collector."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    signed = read_signed(args.study)
+    signed.verify()
+    owner.open_study(signed, args.owner)
+    print(f"Open: devices may submit to study {signed.study.id.hex()}")
+    return 0
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Ask the collector."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+    from trimask_cli.study_view import make_console
+
+    status = owner.study_status(read_signed(args.study).study)
+    if args.json:
+        print_json(status.to_dict())
+    else:
+        make_console().print(owner.render_status(status))
+    return 0
+
+
+def run_close(args: argparse.Namespace) -> int:
+    """End collection."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    owner.close_study(read_signed(args.study).study, args.owner)
+    print(
+        f"Closing: the last blocks are being masked. `trimask study status {args.study}` says when all is done."
+    )
+    return 0

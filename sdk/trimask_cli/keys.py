@@ -1,0 +1,283 @@
+"""A node's keys: a TLS certificate from an authority, an Ed25519 identity, an X25519 key where rows arrive.
+
+Peers are told apart by the one DNS name in a certificate (`tls_name`), never by where they listen, so a node
+may move without a new certificate, and holding a host gives nobody another party's name. Key files have mode
+0600 from the start and are never overwritten.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trimask_core.errors import ConfigError
+from trimask_core.identity import SigningKey
+from trimask_core.sealing import SealingKey
+from trimask_core.study import Party
+
+__all__ = [
+    "Authority",
+    "Certificate",
+    "NodePlace",
+    "issue_certificate",
+    "load_authority",
+    "load_party",
+    "make_authority",
+    "make_keys",
+    "make_node",
+    "make_owner",
+    "node_places",
+    "read_secret",
+    "role_of_name",
+    "tls_name",
+]
+
+AUTHORITY_DAYS = 3650
+NODE_DAYS = 397
+_SKEW = dt.timedelta(hours=1)  # a peer whose clock is a little behind must not find the certificate too young
+_ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    private_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Authority(Certificate):
+    """A certificate that may sign others."""
+
+
+@dataclass(frozen=True)
+class NodePlace:
+    """A node to make keys for. `listen` is empty for a left provider: devices never call it."""
+
+    name: str
+    listen: str
+    peer_listen: str
+    organisation: str = ""
+
+
+def role_of_name(name: str) -> str:
+    """collector, right or left, from a node's name in the study: collector, R1.., L1.."""
+    match = _ROLE.fullmatch(name)
+    if match is None:
+        raise ConfigError(f"{name!r} is not a node's name: use collector, R1, R2, ... or L1, L2, ...")
+    return "collector" if match[1] else "right" if match[2] else "left"
+
+
+def tls_name(name: str) -> str:
+    """The DNS name a node's certificate carries."""
+    return f"{name.lower()}.trimask.local"
+
+
+def make_authority(
+    now: dt.datetime | None = None, common_name: str = "Trimask development authority"
+) -> Authority:
+    """A fresh certificate authority. For development: an institution uses its own."""
+    now = now or dt.datetime.now(dt.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + dt.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Authority(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+
+
+def issue_certificate(
+    authority: Authority,
+    dns_name: str,
+    not_before: dt.datetime | None = None,
+    not_after: dt.datetime | None = None,
+) -> Certificate:
+    """A certificate for one DNS name, for servers and clients; by default valid for 397 days from now."""
+    now = dt.datetime.now(dt.UTC)
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    signer = serialization.load_pem_private_key(authority.private_key, None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ConfigError("the authority's key must be an elliptic-curve key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer_id = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, dns_name)]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(not_before or now - _SKEW)
+        .not_valid_after(not_after or now + dt.timedelta(days=NODE_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(dns_name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+
+
+def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
+    """Every file of a node in `folder`, and its public card (also written, as node.json)."""
+    role = role_of_name(place.name)
+    _make_folder(folder)
+    identity = SigningKey.generate()
+    sealing = SealingKey.generate() if role == "right" else None
+    _write_tls(folder, authority, tls_name(place.name))
+    _write(folder / "identity.key", identity.secret_bytes().hex().encode() + b"\n", secret=True)
+    if sealing is not None:
+        _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
+    party = Party(
+        name=place.name,
+        organisation=place.organisation or f"Development {role} {place.name}",
+        address=place.listen,
+        peer_address=place.peer_listen,
+        tls_name=tls_name(place.name),
+        identity=identity.public,
+        sealing=b"" if sealing is None else sealing.public,
+    )
+    _write(folder / "node.json", json.dumps(party.to_dict(), indent=1).encode() + b"\n")
+    _write(folder / "node.toml", _node_config(place, role).encode())
+    return party
+
+
+def make_owner(folder: Path, authority: Authority) -> None:
+    """The study owner's certificate, with which studies are opened and closed."""
+    _make_folder(folder)
+    _write_tls(folder, authority, tls_name("owner"))
+
+
+def make_keys(folder: Path, places: list[NodePlace]) -> dict[str, Party]:
+    """An authority, the owner and every node under `folder`, which must not have an authority yet."""
+    if (folder / "authority").exists():
+        raise ConfigError(
+            f"{folder} already holds keys; give another folder, or remove it if they are not in use"
+        )
+    authority = make_authority()
+    _make_folder(folder / "authority")
+    _write(folder / "authority" / "ca.pem", authority.certificate)
+    _write(folder / "authority" / "ca.key", authority.private_key, secret=True)
+    make_owner(folder / "owner", authority)
+    return {place.name: make_node(folder / place.name, place, authority) for place in places}
+
+
+def node_places(right: int, left: int, host: str, base_port: int) -> list[NodePlace]:
+    """Two ports a node, from `base_port`: the collector, R1.., then L1.., which use the second alone."""
+    if right < 2 or left < 1:
+        raise ConfigError("a study needs two right providers and one left provider at least")
+    names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
+    if not 1 <= base_port <= 65536 - 2 * len(names):
+        raise ConfigError(f"base port must be between 1 and {65536 - 2 * len(names)} for {len(names)} nodes")
+    shown = f"[{host}]" if ":" in host else host
+    return [
+        NodePlace(
+            name,
+            "" if role_of_name(name) == "left" else f"{shown}:{base_port + 2 * i}",
+            f"{shown}:{base_port + 2 * i + 1}",
+        )
+        for i, name in enumerate(names)
+    ]
+
+
+def load_authority(folder: Path) -> Authority:
+    """The authority `make_keys` wrote."""
+    return Authority((folder / "ca.pem").read_bytes(), (folder / "ca.key").read_bytes())
+
+
+def load_party(path: Path) -> Party:
+    """A node's public card."""
+    try:
+        data: Mapping[str, object] = json.loads(path.read_text(encoding="utf-8"))
+        return Party.from_dict(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is not a node's card (node.json): {error}") from None
+
+
+def read_secret(path: Path) -> bytes:
+    """A 32-byte secret from its file of 64 hexadecimal digits."""
+    try:
+        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != 32:
+        raise ConfigError(f"{path} must hold 64 hexadecimal digits")
+    return secret
+
+
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _node_config(place: NodePlace, role: str) -> str:
+    lines = [
+        f'name = "{place.name}"',
+        'data = "data"  # folder, relative to this file',
+        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, and sealing.key (right providers)',
+    ]
+    if role != "left":
+        lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')
+    lines.append(f'peer_listen = "{place.peer_listen}"  # nodes and the owner (mutual TLS)')
+    return "\n".join(lines) + "\n"
+
+
+def _write_tls(folder: Path, authority: Authority, dns_name: str) -> None:
+    issued = issue_certificate(authority, dns_name)
+    _write(folder / "tls.pem", issued.certificate)
+    _write(folder / "tls.key", issued.private_key, secret=True)
+    _write(folder / "ca.pem", authority.certificate)
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
+    """Create a file that does not exist yet, never readable by others for an instant if it is a secret."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o644)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; keys are never overwritten") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,123 @@
+"""A plan as tables."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trimask_theory.planner import METHODS, Plan
+
+__all__ = ["render"]
+
+_HEADINGS = {"sharp": "sharp", "theorem": "Theorem 3.4", "corollary": "Corollary 3.5", "local": "no mask"}
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+
+
+def render(plan: Plan) -> RenderableType:
+    """Noise by release size, costs by block size, and how to read them."""
+    target = plan.target
+    what = "a person's whole row" if target.protect == "record" else "a change of at most 1 in a row"
+    head = Text(
+        f"({target.epsilon:g}, {target.delta:g})-differential privacy for {what}; {target.rows:,} people, "
+        f"{target.attributes} columns, rows of norm at most {target.norm:.3g}; "
+        f"{target.right} right and {target.left} left providers",
+        style="bold",
+    )
+    parts = [head, _sigmas(plan), _errors(plan), _costs(plan), _collector(plan)]
+    return Group(*(item for part in parts for item in (part, Text())))
+
+
+def _methods(plan: Plan) -> list[str]:
+    return [method for method in METHODS if any(release.sigma[method] for release in plan.releases)]
+
+
+def _sigmas(plan: Plan) -> Table:
+    methods = _methods(plan)
+    table = _table(
+        "Noise sigma on a value scaled to [-1, 1]", "releases of", *(_HEADINGS[method] for method in methods)
+    )
+    for release in plan.releases:
+        table.add_row(f"{release.release_rows:,}", *(_number(release.sigma[method]) for method in methods))
+    return table
+
+
+def _errors(plan: Plan) -> RenderableType:
+    target, methods = plan.target, _methods(plan)
+    table = _table(
+        "Standard error of a coefficient",
+        "releases of",
+        *(_HEADINGS[method] for method in methods),
+        "no noise",
+    )
+    for release in plan.releases:
+        errors = [release.standard_error[method] for method in methods]
+        table.add_row(
+            f"{release.release_rows:,}",
+            *(_error(value, target.coefficient) for value in errors),
+            _error(plan.sampling_error, target.coefficient),
+        )
+    note = (
+        f"One of {target.predictors} equal, uncorrelated coefficients, each {target.coefficient:.2g}, that "
+        f"explain {target.r_squared:.0%} of the response; values uniform on [-1, 1]. Yellow: above a third of the "
+        "coefficient. Red: above the coefficient."
+    )
+    return Group(table, Text(note, style="dim"))
+
+
+def _costs(plan: Plan) -> Table:
+    table = _table(
+        "What a block costs",
+        "blocks of", "columns", "a device\nuploads", "a right\nholds", "a hop\ncarries",
+        "right mask\noperations", "left mask\noperations",
+    )  # fmt: skip
+    for block in plan.blocks:
+        table.add_row(
+            f"{block.block_rows:,}",
+            f"{block.columns:,}",
+            _scaled(block.upload_bytes, "B"),
+            _scaled(block.right_bytes, "B"),
+            _scaled(block.hop_bytes, "B"),
+            _scaled(block.right_flops, ""),
+            _scaled(block.left_flops, ""),
+        )
+    return table
+
+
+def _collector(plan: Plan) -> RenderableType:
+    sizes = [release.release_rows for release in plan.releases]
+    table = _table(
+        "Epsilon of what the collector sees in passing",
+        "blocks of",
+        *(f"releases of\n{size:,}" for size in sizes),
+    )
+    for block in plan.blocks:
+        table.add_row(
+            f"{block.block_rows:,}", *(_number(block.collector_epsilon.get(size)) for size in sizes)
+        )
+    return Group(table, Text("At the same delta, with the sharp sigma of the release.", style="dim"))
+
+
+def _error(value: float | None, coefficient: float) -> Text:
+    if value is None:
+        return Text("-")
+    style = "red" if value > coefficient else "yellow" if value > coefficient / 3 else "green"
+    return Text(_number(value), style=style)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _scaled(value: float, unit: str) -> str:
+    power = min(max(0, math.floor(math.log10(value) / 3)), len(_PREFIXES) - 1)
+    return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}".rstrip()
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right", header_style="dim")
+    return table

@@ -1,0 +1,67 @@
+"""Study files: the definition that comes with the package, parties' cards, and signed studies on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from trimask_cli.keys import load_party, role_of_name
+from trimask_core.errors import ConfigError
+from trimask_core.study import Party, SignedStudy
+
+__all__ = ["Parties", "bundled_definition", "gather_parties", "read_signed", "write_signed"]
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Everybody a study names, in the order of their numbers."""
+
+    collector: Party
+    right: tuple[Party, ...]
+    left: tuple[Party, ...]
+
+
+def bundled_definition() -> str:
+    """The blood-pressure study's definition, as TOML."""
+    return (files("trimask_cli") / "data" / "blood-pressure.toml").read_text(encoding="utf-8")
+
+
+def gather_parties(cards: Iterable[Path]) -> Parties:
+    """Read nodes' cards; exactly one collector, and R1.., L1.. without gaps or doubles."""
+    named: dict[str, Party] = {}
+    for path in cards:
+        party = load_party(path)
+        role_of_name(party.name)
+        if party.name in named:
+            raise ConfigError(f"{path}: there is another card of {party.name}")
+        named[party.name] = party
+    if "collector" not in named:
+        raise ConfigError("no card of the collector; give --keys DIR, or --party FILE for every node")
+    return Parties(named["collector"], _numbered(named, "R"), _numbered(named, "L"))
+
+
+def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:
+    count = sum(name.startswith(letter) for name in named)
+    wanted = [f"{letter}{k}" for k in range(1, count + 1)]
+    for name in wanted:
+        if name not in named:
+            raise ConfigError(f"no card of {name}, though there are {count} of {letter}1, {letter}2, ...")
+    return tuple(named[name] for name in wanted)
+
+
+def read_signed(path: Path) -> SignedStudy:
+    """A study with the approvals it has so far."""
+    return SignedStudy.from_json(path.read_text(encoding="utf-8"))
+
+
+def write_signed(path: Path, signed: SignedStudy, *, replace: bool) -> None:
+    """Write a study whole or not at all; a file that exists is replaced only where that is meant."""
+    if path.exists() and not replace:
+        raise ConfigError(f"{path} exists already; give another --out")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(signed.to_json() + "\n", encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,199 @@
+"""A study in words: what is asked, what is promised, and what each party would be agreeing to."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trimask_core import collusion
+from trimask_core.guarantee import Guarantee
+from trimask_core.schema import Attribute
+from trimask_core.study import SignedStudy, Study
+
+__all__ = ["approval_words", "make_console", "render", "summary"]
+
+
+def make_console() -> Console:
+    """A console that prints what it is given: no guessed colours."""
+    return Console(highlight=False, markup=False)
+
+
+def summary(signed: SignedStudy) -> dict[str, Any]:
+    """A JSON-ready form of what `render` shows."""
+    study = signed.study
+    return {
+        "id": study.id.hex(),
+        "title": study.title,
+        "purpose": study.purpose,
+        "contact": study.contact,
+        "created_ms": study.created_ms,
+        "approved_by": [approval.role for approval in signed.approvals],
+        "missing": list(signed.missing),
+        "columns": [column.name for column in study.schema.columns],
+        "attributes": study.schema.to_dict()["attributes"],
+        "derived": study.schema.to_dict()["derived"],
+        "protection": study.protection.to_dict(),
+        "block_rows": study.block_rows,
+        "release_rows": study.release_rows,
+        "noise_columns": study.noise_columns,
+        "tau": study.tau,
+        "share_leakage": study.share_leakage,
+        "grid_exponent": study.grid_exponent,
+        "unmasking": list(study.unmasking),
+        "parties": [
+            {
+                "role": role,
+                "organisation": party.organisation,
+                "address": party.address,
+                "peer_address": party.peer_address,
+                "identity": party.identity.hex(),
+            }
+            for role, party in study.parties.items()
+        ],
+        "collusion": collusion.report(study.topology).summary,
+    }
+
+
+def render(signed: SignedStudy) -> RenderableType:
+    """The study as tables."""
+    study = signed.study
+    return Group(
+        Text(study.title, style="bold"),
+        Text(study.purpose),
+        Text(f"id {study.id.hex()}   contact {study.contact}   made {_day(study)}", style="dim"),
+        Text(),
+        _questions(study),
+        Text(),
+        _facts(study),
+        Text(),
+        _parties(signed),
+        Text(),
+        _approvals(signed),
+    )
+
+
+def approval_words(study: Study, role: str) -> list[str]:
+    """What the party in `role` agrees to, a sentence each."""
+    asked = ", ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
+    return [
+        f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
+        f"People are asked: {asked}.",
+        *_promises(study),
+        _duty(study, role),
+        collusion.report(study.topology).summary,
+        "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
+    ]
+
+
+def _promises(study: Study) -> list[str]:
+    protection = study.protection
+    if not protection.sigma:
+        return [
+            (
+                "NO DIFFERENTIAL PRIVACY: no noise is added. Rows are masked, but a release shows every sum "
+                "of squares and products exactly, from which single people may be found out."
+            )
+        ]
+    return [
+        f"A release holds {study.release_rows:,} people at least, and promises {_pair(protection.public)}.",
+        f"The collector sees blocks of {study.block_rows:,} in passing: {_pair(protection.collector)}.",
+    ]
+
+
+def _duty(study: Study, role: str) -> str:
+    unmasks = [f"R{k}" for k, node in enumerate(study.unmasking, 1) if node == role]
+    if role == "collector":
+        duty = "Your node plans blocks, pools them, publishes releases, and forgets each block once pooled."
+    elif role.startswith("R"):
+        duty = "Your node keeps one component of every row until its block is pooled, then erases it."
+    else:
+        duty = "Your node rotates every block by a secret mask of its own and keeps neither."
+    return duty + (f" It also removes the right mask of {' and '.join(unmasks)}." if unmasks else "")
+
+
+def _pair(guarantee: Guarantee | None) -> str:
+    if guarantee is None or guarantee.epsilon is None:
+        return "nothing"
+    return (
+        f"({guarantee.epsilon:.3g}, {guarantee.delta:.0e})-differential privacy "
+        f"for {guarantee.neighbours} ({guarantee.basis})"
+    )
+
+
+def _questions(study: Study) -> Table:
+    table = _table("question", "name", "kind", "answers")
+    for attribute in study.schema.attributes:
+        table.add_row(attribute.label or attribute.name, attribute.name, attribute.kind, _answers(attribute))
+    for derived in study.schema.derived:
+        table.add_row("(formed on the device)", derived.name, derived.kind, " and ".join(derived.of))
+    return table
+
+
+def _answers(attribute: Attribute) -> str:
+    if attribute.kind == "categorical":
+        return ", ".join(attribute.levels)
+    if attribute.kind == "binary":
+        return "yes, no"
+    low, high = attribute.bounds
+    return f"{low:g} to {high:g} {attribute.unit}".rstrip()
+
+
+def _facts(study: Study) -> Table:
+    protection = study.protection
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    if protection.sigma:
+        table.add_row("towards the public", _pair(protection.public))
+        table.add_row("towards the collector", _pair(protection.collector))
+        table.add_row(
+            "noise", f"sigma = {protection.sigma:.4g} on values scaled to [-1, 1] ({protection.method})"
+        )
+    else:
+        table.add_row("towards everybody", Text(_promises(study)[0], style="bold red"))
+    columns = f"{study.attributes} + {study.noise_columns} noise columns of scale {study.tau:.3g}"
+    table.add_row("a row", f"norm at most {protection.row_norm:.4g}; {columns}")
+    table.add_row("together", f"{study.block_rows:,} rows masked, {study.release_rows:,} or more published")
+    leakage = f"2^{study.share_leakage.hex().split('p')[1]}" if _is_power(study.share_leakage) else None
+    table.add_row(
+        "components", f"each hides a row to mu = {leakage or f'{study.share_leakage:.3g}'} Gaussian DP"
+    )
+    table.add_row("collusion", collusion.report(study.topology).summary)
+    return table
+
+
+def _is_power(value: float) -> bool:
+    return value.hex().startswith("0x1.0000000000000p")
+
+
+def _parties(signed: SignedStudy) -> Table:
+    study = signed.study
+    table = _table("party", "organisation", "devices", "nodes", "unmasks", "approved")
+    for role, party in study.parties.items():
+        unmasks = ", ".join(f"R{k}" for k, node in enumerate(study.unmasking, 1) if node == role)
+        approved = "no" if role in signed.missing else "yes"
+        table.add_row(
+            role, party.organisation, party.address or "-", party.peer_address, unmasks or "-", approved
+        )
+    return table
+
+
+def _approvals(signed: SignedStudy) -> Text:
+    if signed.missing:
+        return Text(f"Not approved yet by {', '.join(signed.missing)}.", style="yellow")
+    return Text("Approved by every party.", style="green")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, header_style="dim")
+    return table
+
+
+def _day(study: Study) -> str:
+    return dt.datetime.fromtimestamp(study.created_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,219 @@
+"""Calibrating the collection: the noise columns of the right mask, and the scale and grid of the shares.
+
+Statements (X1 the n x p1 answers, X2 the n x p2 noise columns, i.i.d. N(0, tau^2)).
+1. Strong collection obfuscation (Theorems 3.7 and 3.8 of the triple matrix-masking paper) needs
+p1 < n <= p1 + p2 and lambda_min(X2 X2^T) > lambda_max(X1 X1^T)  (3.5), with Haar masks.
+2. Davidson-Szarek: P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2), for every n. Proved.
+3. Appendix C: P[lambda_min(X2 X2^T) <= (sqrt(p2/n) - 1)^2 n tau^2 (1 - a)] <= C0 exp(-n a^(3/2)/C0), n
+large, for a constant C0 nobody knows: it is an argument here. Asymptotic.
+4. sqrt(lambda_max(X1 X1^T)) <= R sqrt(n) for rows of norm at most R (R = x_max sqrt(p1) in the paper), and
+at most R sqrt(n) + sigma (sqrt(n) + sqrt(p1) + t) with probability 1 - exp(-t^2/2) once N(0, sigma^2)
+noise is added.
+5. A coalition that misses one share of a row r sees r + N(0, s^2 I): mu-GDP, mu = |r - r'|/s <= 2R/s.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.guarantee import Guarantee, Neighbours
+
+from trimask_theory import _checks
+
+__all__ = [
+    "Condition",
+    "check_condition",
+    "default_noise_columns",
+    "grid_exponent",
+    "least_noise_columns",
+    "root_lambda_max_bound",
+    "share_guarantee",
+    "share_mu",
+    "share_scale",
+    "tau_appendix_c",
+    "tau_davidson_szarek",
+]
+
+HEADROOM = 12.0
+"""Standard deviations of a share that must fit the grid's integers."""
+
+MANTISSA_BITS = 52
+"""A grid of 12 s 2^-52 keeps 12 standard deviations well inside the integers float64 holds, up to 2^53."""
+
+
+def _deviation(failure: float) -> float:
+    """t with exp(-t^2/2) = failure."""
+    return math.sqrt(2 * math.log(1 / failure))
+
+
+def _check_shape(rows: int, attributes: int, noise_columns: int) -> tuple[int, int, int]:
+    attributes = _checks.whole("attributes", attributes, 1)
+    rows = _checks.whole("rows", rows, attributes + 1)
+    noise_columns = _checks.whole("noise_columns", noise_columns, 0)
+    if rows > attributes + noise_columns:
+        raise ImpossibleStudy(
+            "too_few_columns",
+            f"{rows} rows share a right mask over {attributes + noise_columns} columns: with more rows than "
+            "columns, rows of XB satisfy the same linear relations as rows of X and give answers away "
+            f"(Appendix A); use at least {rows - attributes} noise columns, "
+            f"{default_noise_columns(rows)} by default",
+        )
+    return rows, attributes, noise_columns
+
+
+def default_noise_columns(rows: int) -> int:
+    """4 n: comfortable, with tau about 1.7 R at n = 256 and a failure probability of 1e-9."""
+    return 4 * _checks.whole("rows", rows, 1)
+
+
+def least_noise_columns(rows: int, failure: float = 1e-9) -> int:
+    """The fewest noise columns for which the Davidson-Szarek denominator is positive."""
+    root = math.sqrt(_checks.whole("rows", rows, 1)) + _deviation(_checks.probability("failure", failure))
+    least = math.ceil(root * root)
+    while math.sqrt(least) <= root:
+        least += 1
+    return least
+
+
+def root_lambda_max_bound(
+    rows: int, attributes: int, row_norm: float, sigma: float = 0.0, failure: float = 1e-9
+) -> float:
+    """A bound on sqrt(lambda_max(X1 X1^T)): certain for sigma = 0, else but for probability `failure`."""
+    rows = _checks.whole("rows", rows, 1)
+    attributes = _checks.whole("attributes", attributes, 1)
+    row_norm = _checks.positive("row_norm", row_norm)
+    sigma = _checks.non_negative("sigma", sigma)
+    failure = _checks.probability("failure", failure)
+    bound = row_norm * math.sqrt(rows)
+    if sigma > 0:
+        bound += sigma * (math.sqrt(rows) + math.sqrt(attributes) + _deviation(failure))
+    return bound
+
+
+def tau_davidson_szarek(
+    rows: int,
+    attributes: int,
+    noise_columns: int,
+    row_norm: float,
+    failure: float = 1e-9,
+    sigma: float = 0.0,
+) -> float:
+    """A tau for which condition (3.5) fails with probability at most `failure`; rounded up.
+
+    With noise `sigma` on the answers two events can go wrong, so each gets half of `failure`.
+    Raises ImpossibleStudy where no tau is large enough.
+    """
+    rows, attributes, noise_columns = _check_shape(rows, attributes, noise_columns)
+    failure = _checks.probability("failure", failure)
+    share = failure if _checks.non_negative("sigma", sigma) == 0 else failure / 2
+    room = math.sqrt(noise_columns) - math.sqrt(rows) - _deviation(share)
+    if room <= 0:
+        raise ImpossibleStudy(
+            "too_few_noise_columns",
+            f"{noise_columns} noise columns for {rows} rows leave sqrt(p2) - sqrt(n) - t = {room:.4g}, which "
+            f"must be positive: use at least {least_noise_columns(rows, share)}, "
+            f"{default_noise_columns(rows)} by default",
+        )
+    return math.nextafter(
+        root_lambda_max_bound(rows, attributes, row_norm, sigma, share) / room * (1 + 1e-15), math.inf
+    )
+
+
+def tau_appendix_c(
+    rows: int,
+    attributes: int,
+    noise_columns: int,
+    row_norm: float,
+    constant: float,
+    failure: float = 1e-9,
+    sigma: float = 0.0,
+) -> float:
+    """Appendix C's tau for an assumed value of its constant C0. Asymptotic: prefer Davidson-Szarek."""
+    rows, attributes, noise_columns = _check_shape(rows, attributes, noise_columns)
+    constant = _checks.positive("constant", constant)
+    failure = _checks.probability("failure", failure)
+    share = failure if _checks.non_negative("sigma", sigma) == 0 else failure / 2
+    gamma = noise_columns / rows
+    if gamma <= 1:
+        raise ImpossibleStudy(
+            "too_few_noise_columns",
+            f"Appendix C needs more noise columns than rows, got {noise_columns} for {rows} rows",
+        )
+    shrink = (constant * max(math.log(constant / share), 0.0) / rows) ** (2 / 3)
+    if shrink >= 1:
+        raise ImpossibleStudy(
+            "too_few_rows",
+            f"Appendix C's bound with constant {constant:.4g} needs more than {rows} rows for a failure "
+            f"probability of {failure:.3g}",
+        )
+    bound = root_lambda_max_bound(rows, attributes, row_norm, sigma, share)
+    return math.nextafter(
+        bound / ((math.sqrt(gamma) - 1) * math.sqrt(rows * (1 - shrink))) * (1 + 1e-15), math.inf
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Condition (3.5) on actual matrices: lambda_min(X2 X2^T) > lambda_max(X1 X1^T)."""
+
+    lambda_max: float
+    lambda_min: float
+
+    @property
+    def holds(self) -> bool:
+        """True where the condition is met."""
+        return self.lambda_min > self.lambda_max
+
+
+def check_condition(answers: ArrayLike, noise: ArrayLike) -> Condition:
+    """Both sides of (3.5) for X1 = `answers` (n x p1) and X2 = `noise` (n x p2)."""
+    x1 = np.asarray(answers, dtype=np.float64)
+    x2 = np.asarray(noise, dtype=np.float64)
+    for name, matrix in (("answers", x1), ("noise", x2)):
+        if matrix.ndim != 2 or not np.isfinite(matrix).all():
+            raise ParameterError(name, "a finite matrix with one row a person")
+    if x1.shape[0] != x2.shape[0]:
+        raise ParameterError("noise", f"a matrix of {x1.shape[0]} rows, as `answers`", x2.shape)
+    rows, _, columns = _check_shape(x1.shape[0], x1.shape[1], x2.shape[1])
+    largest = float(np.linalg.norm(x1, 2)) ** 2
+    if columns < rows:  # X2 X2^T is then singular
+        return Condition(largest, 0.0)
+    return Condition(largest, float(np.linalg.svd(x2, compute_uv=False)[-1]) ** 2)
+
+
+def share_scale(mu: float, row_norm: float) -> float:
+    """s = 2R/mu, rounded up: a coalition that misses one share then sees a row with mu-GDP."""
+    mu = _checks.positive("mu", mu)
+    row_norm = _checks.positive("row_norm", row_norm)
+    return math.nextafter(2 * row_norm / mu, math.inf)
+
+
+def share_mu(scale: float, row_norm: float) -> float:
+    """mu = 2R/s, the inverse of `share_scale`; rounded up."""
+    scale = _checks.positive("scale", scale)
+    row_norm = _checks.positive("row_norm", row_norm)
+    return math.nextafter(2 * row_norm / scale, math.inf)
+
+
+def share_guarantee(mu: float, row_norm: float) -> Guarantee:
+    """What shares of scale `share_scale(mu, row_norm)` promise against a coalition without one of them."""
+    return Guarantee(
+        neighbours=Neighbours(
+            "record", row_norm=_checks.positive("row_norm", row_norm), distance=2 * row_norm
+        ),
+        basis="proved",
+        because="without one share the row is seen plus N(0, s^2 I); rounding to the grid is not counted",
+        citation="Dong, Roth, Su 2022, Theorem 2.7; Ding, Miao, Wu, section 3.5",
+        mu=_checks.positive("mu", mu),
+    )
+
+
+def grid_exponent(scale: float) -> int:
+    """g, where 2^g is the finest grid on which 12 standard deviations of a share stay exact in float64."""
+    exact = HEADROOM * _checks.positive("scale", scale) * 2.0**-MANTISSA_BITS
+    mantissa, exponent = math.frexp(exact)  # exact = mantissa 2^exponent with 1/2 <= mantissa < 1
+    return exponent - 1 if mantissa == 0.5 else exponent

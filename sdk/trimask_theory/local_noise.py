@@ -1,0 +1,129 @@
+"""Noise on the data itself, with no mask: Y = X + C, setting (A) of the masked-noise paper.
+
+Statement. C has i.i.d. N(0, sigma^2) entries. With s = sigma/Delta, Delta the L2 sensitivity, the exact
+curve is
+    delta(epsilon) = Phi(1/(2s) - epsilon s) - e^epsilon Phi(-1/(2s) - epsilon s)
+(Balle and Wang 2018; Theorem 2 of the vector-sum paper), for every epsilon > 0. Method "analytic" inverts
+it. Theorem 3.2 of the masked-noise paper (delta < 1/2, epsilon < 1), with z the upper delta-quantile of
+N(0, 1): sigma >= (z/epsilon)(1 + 1/(2 z^2)) suffices, sigma >= z/epsilon is necessary for its condition
+(5). Corollary 3.3 (delta < 0.05, epsilon < 1): 1.7 sqrt(ln 1/delta)/epsilon suffices.
+Assumptions: neighbours at L2 distance at most Delta; continuous Gaussian noise. Basis: proved.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from scipy.optimize import brentq
+from scipy.special import erfcx, ndtr, ndtri
+from trimask_core.errors import ParameterError
+from trimask_core.guarantee import Guarantee, Neighbours
+
+from trimask_theory import _checks
+from trimask_theory.calibration import Calibration
+
+__all__ = ["Method", "calibrate", "delta"]
+
+Method = Literal["analytic", "sufficient", "necessary", "corollary"]
+
+_MARGIN = 1e-12
+"""An analytic sigma is raised by this part of itself, more than the rounding errors of the curve move it."""
+
+_CITATION = {
+    "analytic": "Balle and Wang 2018, Theorem 8",
+    "sufficient": "Ding, Wu, Miao, Chen, Theorem 3.2, (12)",
+    "necessary": "Ding, Wu, Miao, Chen, Theorem 3.2, (11)",
+    "corollary": "Ding, Wu, Miao, Chen, Corollary 3.3",
+}
+
+
+def log_delta(epsilon: float, s: float) -> float:
+    """log of the exact curve at s = sigma/Delta > 0.
+
+    phi(a) = e^epsilon phi(b) for the two arguments a, b, so delta = phi(a) (M(-a) - M(-b)) with M Mills'
+    ratio: in the tail (a < 0) nothing of the size of one is ever subtracted.
+    """
+    a = 0.5 / s - epsilon * s
+    b = -0.5 / s - epsilon * s
+    if a < 0:
+        mills = math.sqrt(math.pi / 2) * (erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)))
+        if mills <= 0:
+            return -math.inf
+        return float(-0.5 * a * a - 0.5 * math.log(2 * math.pi) + math.log(mills))
+    # e^epsilon Phi(b) = phi(a) M(-b): no overflow at large epsilon.
+    lost = math.exp(-0.5 * a * a) * 0.5 * float(erfcx(-b / math.sqrt(2)))
+    rest = float(ndtr(a)) - lost
+    return math.log(rest) if rest > 0 else -math.inf
+
+
+def analytic_scale(epsilon: float, goal: float) -> float:
+    """The smallest s = sigma/Delta with log delta(epsilon) <= goal < 0, to rounding error."""
+
+    def excess(log_s: float) -> float:
+        return max(log_delta(epsilon, math.exp(log_s)), -1e6) - goal
+
+    # A normal tail of size delta lies at about sqrt(-2 log delta) + epsilon/mu = 1/(2 s) + epsilon s.
+    tail = math.sqrt(-2 * goal) + 1.0
+    low = high = math.log(2.0 / (math.hypot(tail, math.sqrt(2 * epsilon)) - tail)) - math.log(2.0)
+    while excess(low) <= 0:
+        low -= 0.25
+    while excess(high) > 0:
+        high += 0.25
+    return math.exp(float(brentq(excess, low, high, xtol=1e-15, rtol=1e-14)))
+
+
+def delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
+    """The exact delta at epsilon of Gaussian noise `sigma` at the given L2 sensitivity; 1 at sigma = 0."""
+    epsilon = _checks.positive("epsilon", epsilon)
+    sigma = _checks.non_negative("sigma", sigma)
+    sensitivity = _checks.positive("sensitivity", sensitivity)
+    s = sigma / sensitivity
+    if s == 0.0 or not math.isfinite(1.0 / s):
+        return 1.0
+    return min(1.0, math.exp(log_delta(epsilon, s)))
+
+
+def calibrate(
+    epsilon: float, delta: float, sensitivity: float = 1.0, method: Method = "analytic"
+) -> Calibration:
+    """The noise for (epsilon, delta). The guarantee of "necessary" states the delta it really gives."""
+    epsilon = _checks.positive("epsilon", epsilon)
+    delta = _checks.probability("delta", delta)
+    sensitivity = _checks.positive("sensitivity", sensitivity)
+    _checks.one_of("method", method, _CITATION)
+    if method != "analytic":
+        limit = 0.05 if method == "corollary" else 0.5
+        if epsilon >= 1:
+            raise ParameterError("epsilon", f"in (0, 1) for method {method!r}", epsilon)
+        if delta >= limit:
+            raise ParameterError("delta", f"in (0, {limit}) for method {method!r}", delta)
+    if method == "analytic":
+        scale = analytic_scale(epsilon, math.log(delta)) * (1 + _MARGIN)
+        because = "exact curve of the Gaussian mechanism, for every epsilon"
+    elif method == "corollary":
+        scale = 1.7 * math.sqrt(math.log(1 / delta)) / epsilon
+        because = "explicit sufficient bound for epsilon < 1 and delta < 0.05"
+    else:
+        z = -float(ndtri(delta))
+        scale = z / epsilon
+        because = "sufficient for epsilon < 1 and delta < 1/2"
+        if method == "sufficient":
+            scale *= 1 + 0.5 / (z * z)
+        else:
+            delta = math.exp(log_delta(epsilon, scale))
+            because = (
+                "the least noise for which P[loss > epsilon] <= the delta asked for; "
+                "the delta stated is what it gives by the exact curve"
+            )
+    sigma = math.nextafter(scale * sensitivity, math.inf)
+    guarantee = Guarantee(
+        neighbours=Neighbours("unit", distance=sensitivity),
+        basis="proved",
+        because=because,
+        citation=_CITATION[method],
+        epsilon=epsilon,
+        delta=delta,
+        mu=sensitivity / sigma,
+    )
+    return Calibration(sigma, guarantee, method)

@@ -1,0 +1,69 @@
+"""Theorem 3.4 of the masked-noise paper, for rows of norm at most R and neighbours at distance at most d.
+
+Statement. Y = A(X + C), A Haar on O(n), C i.i.d. N(0, sigma^2). With q(delta; df, nc) the upper
+delta-quantile of the noncentral chi-square law, the release is (epsilon, delta)-DP if
+    (2 R d + d^2)/(2 (n - p)) q(delta; 2 (n - p), R^2/sigma^2) + R d <= sigma^2 epsilon.
+The paper has R = sqrt(p) and d = 1. Its proof uses only lambda_max <= 2 R d + d^2, noncentrality <=
+R^2/sigma^2 and ||x|^2 - |x'|^2| <= 2 R d, which hold for every R and d (note: (26) of the paper prints the
+exponent (q-2)/2 for (q-3)/2; Lemma 5.2 holds for the right one, because I_{q/2}(t)/I_{q/2-1}(t) < t/q).
+Solved for delta the condition reads
+    delta >= P[chi^2_{2(n-p)}(R^2/sigma^2) > 2 (n-p) (sigma^2 epsilon - R d)/(2 R d + d^2)],
+which falls in sigma: g has one root. Basis: proved.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import ndtri_exp
+from trimask_core.errors import ParameterError
+
+from trimask_theory import _checks
+from trimask_theory._noncentral_chi import log_sf
+
+__all__ = ["corollary_sigma", "log_delta", "smallest_sigma"]
+
+
+def log_delta(epsilon: float, sigma: float, m: int, row_norm: float, distance: float) -> float:
+    """log of the delta Theorem 3.4 gives at sigma > 0, m = rows - attributes; 0 where it promises nothing."""
+    slack = sigma * sigma * epsilon - row_norm * distance
+    if slack <= 0:
+        return 0.0
+    threshold = 2 * m * slack / ((2 * row_norm + distance) * distance)
+    return log_sf(2 * m, (row_norm / sigma) ** 2, threshold)
+
+
+def smallest_sigma(epsilon: float, delta: float, m: int, row_norm: float, distance: float) -> float:
+    """The root of g, rounded up."""
+    wanted = -float(ndtri_exp(math.log(delta)))
+
+    def short(variance: float) -> float:
+        # In normal deviates the tail is close to linear in sigma^2, so that the root takes few steps.
+        there = log_delta(epsilon, math.sqrt(variance), m, row_norm, distance)
+        return wanted + max(float(ndtri_exp(min(there, -1e-12))), -1e3)
+
+    low = row_norm * distance / epsilon  # no slack
+    high = (
+        low + (2 * row_norm + distance) * distance / epsilon
+    )  # the quantile is about its degrees of freedom
+    while short(high) > 0:
+        low, high = high, 2 * high
+    root = float(brentq(short, low, high, xtol=1e-13 * high, rtol=1e-13))
+    step = 1e-14
+    while short(root) > 0:
+        root *= 1 + step
+        step *= 2
+    return math.sqrt(root) * (1 + 1e-13)
+
+
+def corollary_sigma(epsilon: float, delta: float, rows: int, attributes: int) -> float:
+    """Corollary 3.5, (14): an explicit sigma for the paper's neighbours (R = sqrt(p), d = 1), epsilon < 1."""
+    epsilon = _checks.positive("epsilon", epsilon)
+    if epsilon >= 1:
+        raise ParameterError("epsilon", "in (0, 1) for Corollary 3.5", epsilon)
+    delta = _checks.probability("delta", delta)
+    attributes = _checks.whole("attributes", attributes, 1)
+    rows = _checks.whole("rows", rows, attributes + 1)
+    spread = (2 * rows - attributes + math.log(1 / delta)) / (2 * (rows - attributes))
+    return math.nextafter(math.sqrt(spread) * 3 * attributes**0.25 / math.sqrt(epsilon), math.inf)

@@ -1,0 +1,213 @@
+"""What a study would cost and tell, before it exists: noise, standard errors, upload and server work.
+
+Statement. For `rows` = n people in releases of N, the noise on the pooled Gram matrix is that of sigma(N) on
+every row. With G = Y^T Y - n sigma^2 I, theta = (-beta, 1), RSS the residual sum of squares and q predictors,
+    Var[score_j] = sigma^2 |theta|^2 G_jj + sigma^2 RSS + n sigma^4 (|theta|^2 + theta_j^2) + RSS/(n-q) G_jj,
+and with uncorrelated predictors a coefficient's standard error is sqrt(Var[score_j])/G_jj.
+Assumptions, the reference model: every scaled column has second moment v (1/3: uniform over its bounds),
+predictors are uncorrelated, and equal coefficients explain the share `r_squared` of the response.
+Basis: sigma as in `masked_noise` and `local_noise`; the standard error is first order in 1/n (asymptotic).
+
+Operations a block of n, leading terms. Left masking reflects K1 matrices of n x p: 2 n^2 K1 p;
+right masking is the L of a thin LQ, 2 n^2 p - 2 n^3/3, and n reflections in p dimensions, 4 n^2 p - 2 n^3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trimask_core.errors import ParameterError
+from trimask_core.obfuscation import least_noise_columns
+from trimask_core.randomness import SEED_BYTES
+from trimask_core.sealing import SEAL_OVERHEAD_BYTES
+from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_theory import _checks, local_noise, masked_noise
+
+__all__ = [
+    "METHODS",
+    "BlockCost",
+    "Plan",
+    "ReleaseNoise",
+    "Target",
+    "make_plan",
+    "sigma_by",
+    "standard_error",
+]
+
+METHODS = ("sharp", "theorem", "corollary", "local")
+_FLOAT_BYTES = 8
+_STUDY_ID_BYTES = 32
+_KIND_BYTES = 1  # whether a seed or a vector follows
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked for. `attributes` is p1: the ones column, one-hot columns and the response included."""
+
+    epsilon: float
+    delta: float
+    attributes: int
+    rows: int
+    protect: masked_noise.Protection = "record"
+    row_norm: float | None = None
+    right: int = 3
+    left: int = 2
+    obfuscation_failure: float = 1e-9
+    r_squared: float = 0.5
+    second_moment: float = 1 / 3
+
+    def __post_init__(self) -> None:
+        _checks.positive("epsilon", self.epsilon)
+        _checks.probability("delta", self.delta)
+        _checks.whole("attributes", self.attributes, 2)
+        _checks.whole("rows", self.rows, self.attributes + 1)
+        _checks.whole("right", self.right, 2)
+        _checks.whole("left", self.left, 1)
+        _checks.probability("r_squared", self.r_squared)
+        _checks.probability("obfuscation_failure", self.obfuscation_failure)
+        if not 0 < self.second_moment <= 1:
+            raise ParameterError("second_moment", "in (0, 1]", self.second_moment)
+
+    @property
+    def norm(self) -> float:
+        """R: as given, or the largest a row of values in [-1, 1] can have."""
+        return math.sqrt(self.attributes) if self.row_norm is None else self.row_norm
+
+    @property
+    def predictors(self) -> int:
+        """q: every column but the response."""
+        return self.attributes - 1
+
+    @property
+    def coefficient(self) -> float:
+        """The size of each coefficient in the reference model."""
+        return math.sqrt(self.r_squared / self.predictors)
+
+
+@dataclass(frozen=True)
+class ReleaseNoise:
+    """sigma and a coefficient's standard error by method for releases of one size; None: does not apply."""
+
+    release_rows: int
+    sigma: Mapping[str, float | None]
+    standard_error: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """What blocks of one size cost. Bytes are payload, without what TLS and HTTP/2 add."""
+
+    block_rows: int
+    noise_columns: int
+    columns: int
+    upload_bytes: int
+    right_bytes: int
+    hop_bytes: int
+    right_flops: float
+    left_flops: float
+    collector_epsilon: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole answer. `sampling_error` is the standard error without any noise."""
+
+    target: Target
+    sampling_error: float
+    releases: tuple[ReleaseNoise, ...]
+    blocks: tuple[BlockCost, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        data = asdict(self)
+        data["target"] |= {"row_norm": self.target.norm, "coefficient": self.target.coefficient}
+        return data
+
+
+def sigma_by(target: Target, rows: int) -> dict[str, float | None]:
+    """The noise each method asks for when one mask mixes `rows` rows."""
+    given = (target.epsilon, target.delta, rows, target.attributes)
+    # Corollary 3.5 is stated for the paper's neighbours and epsilon < 1 alone.
+    stated = target.protect == "unit" and target.row_norm is None and target.epsilon < 1
+    distance = 2 * target.norm if target.protect == "record" else 1.0
+    return {
+        "sharp": masked_noise.calibrate(*given, target.protect, target.norm).sigma,
+        "theorem": masked_noise.calibrate(*given, target.protect, target.norm, "theorem").sigma,
+        "corollary": masked_noise.corollary_sigma(*given) if stated else None,
+        "local": local_noise.calibrate(target.epsilon, target.delta, distance).sigma,
+    }
+
+
+def standard_error(target: Target, sigma: float) -> float:
+    """A coefficient's standard error in the reference model, scaled units, noise `sigma` on every row."""
+    sigma = _checks.non_negative("sigma", sigma)
+    n, q = target.rows, target.predictors
+    diagonal = n * target.second_moment
+    residual = diagonal * (1 - target.r_squared)
+    theta_square = 1 + target.r_squared
+    noise = sigma**2 * (theta_square * diagonal + residual)
+    noise += n * sigma**4 * (theta_square + target.coefficient**2)
+    return math.sqrt(noise + residual / (n - q) * diagonal) / diagonal
+
+
+def make_plan(
+    target: Target, release_sizes: Sequence[int] | None = None, block_sizes: Sequence[int] | None = None
+) -> Plan:
+    """Noise for each release size and costs for each block size; without sizes, a sensible ladder of them."""
+    releases = _sizes("release_sizes", release_sizes, _release_ladder(target), target)
+    blocks = _sizes("block_sizes", block_sizes, _block_ladder(target), target)
+    noise = tuple(_release(target, rows) for rows in releases)
+    return Plan(target, standard_error(target, 0.0), noise, tuple(_block(target, n, noise) for n in blocks))
+
+
+def _release_ladder(target: Target) -> list[int]:
+    ladder = [target.rows // 4**step for step in (2, 1, 0)]
+    return [rows for rows in ladder if rows > target.attributes]
+
+
+def _block_ladder(target: Target) -> list[int]:
+    ladder = [n for n in (64, 128, 256, 512, 1024) if target.attributes < n <= target.rows]
+    return ladder or [target.rows]
+
+
+def _sizes(name: str, given: Sequence[int] | None, ladder: list[int], target: Target) -> list[int]:
+    sizes = ladder if given is None else sorted({_checks.whole(name, size, 1) for size in given})
+    for size in sizes:
+        if not target.attributes < size <= target.rows:
+            raise ParameterError(name, f"more than attributes and at most rows = {target.rows}", size)
+    return sizes
+
+
+def _release(target: Target, rows: int) -> ReleaseNoise:
+    sigma = sigma_by(target, rows)
+    errors = {method: None if s is None else standard_error(target, s) for method, s in sigma.items()}
+    return ReleaseNoise(rows, sigma, errors)
+
+
+def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCost:
+    noise_columns = least_noise_columns(n, target.obfuscation_failure)
+    p, providers = target.attributes + noise_columns, target.right
+    vector = _FLOAT_BYTES * p + _KIND_BYTES + SEAL_OVERHEAD_BYTES
+    seed = SEED_BYTES + _KIND_BYTES + SEAL_OVERHEAD_BYTES
+    # A release holds at least a block; with "sharp", the collector sees the same noise mixed over fewer rows.
+    towards_collector = {
+        release.release_rows: masked_noise.epsilon(
+            target.delta, release.sigma["sharp"] or 0.0, n, target.attributes, target.protect, target.norm
+        )
+        for release in releases
+        if release.release_rows >= n
+    }
+    return BlockCost(
+        block_rows=n,
+        noise_columns=noise_columns,
+        columns=p,
+        upload_bytes=vector + (providers - 1) * seed + providers * (_STUDY_ID_BYTES + SUBMISSION_ID_BYTES),
+        right_bytes=_FLOAT_BYTES * n * p,
+        hop_bytes=_FLOAT_BYTES * providers * n * p,
+        right_flops=6.0 * n * n * p - 8 / 3 * n**3,
+        left_flops=2.0 * n * n * providers * p,
+        collector_epsilon=towards_collector,
+    )

@@ -1,0 +1,262 @@
+"""One study's progress: plan a block, have it masked, pool it, have it erased, publish. Restartable at every step.
+
+Everything the driver decides is in the ledger before anybody is told, and every call it makes is idempotent; so after
+a crash, its own or another node's, it picks up the block where the ledger says it is. Masks are never saved: a try that
+failed is repeated from the rows the right providers hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from trimask_core.errors import Refused
+from trimask_core.study import Party, Study
+from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
+from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
+from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+
+from trimask_server.collector.deliveries import CollectionServicer, PendingDelivery, masked_answers
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.publisher import Publisher
+from trimask_server.node import Node
+from trimask_server.right.masking import plan_message
+from trimask_server.right.rows import split_ids
+
+__all__ = ["StudyDriver"]
+
+_PAGE = 8192
+_BOOT_POLL_SECONDS = 0.5
+
+
+class StudyDriver:
+    """Drives one study until it is closed."""
+
+    def __init__(self, node: Node, study: Study, ledger: Ledger, collection: CollectionServicer) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._collection = collection
+        self._publisher = Publisher(node, ledger)
+        self._held: dict[bytes, int] = {}  # submission id -> how many right providers hold it
+        self._tokens = [""] * len(study.right)
+        self.pending_rows = 0
+        self.wake = asyncio.Event()
+
+    # Talking to nodes
+
+    def _right(self, party: Party) -> RightMaskingServiceStub:
+        return RightMaskingServiceStub(self._node.peers.channel(party))
+
+    async def _each(self, parties: tuple[Party, ...], call: Any) -> list[Any]:
+        return list(await asyncio.gather(*(call(party) for party in parties)))
+
+    async def describe(self, timeout_seconds: float) -> dict[str, node_pb2.DescribeNodeResponse | None]:
+        """Every provider's description by role; None where it did not answer."""
+
+        async def one(party: Party) -> node_pb2.DescribeNodeResponse | None:
+            stub = NodeServiceStub(self._node.peers.channel(party))
+            try:
+                answer: node_pb2.DescribeNodeResponse = await self._node.peers.call(
+                    stub.DescribeNode, node_pb2.DescribeNodeRequest(), timeout_seconds
+                )
+            except Refused:
+                return None
+            return answer
+
+        parties = {role: party for role, party in self._study.parties.items() if role != "collector"}
+        answers = await self._each(tuple(parties.values()), one)
+        return dict(zip(parties, answers, strict=True))
+
+    # The loop
+
+    async def run(self) -> None:
+        """Until the study is closed."""
+        while self._node.studies.state(self._study.id) != "closed":
+            try:
+                busy = await self._step()
+            except Refused as error:
+                self._node.log.warning("study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error)
+                busy = False
+            if not busy:
+                self.wake.clear()
+                try:
+                    await asyncio.wait_for(self.wake.wait(), self._node.config.poll_seconds)
+                except TimeoutError:
+                    pass
+
+    async def _step(self) -> bool:
+        """One piece of work; whether there may be more at once."""
+        study_id = self._study.id
+        for block in await self._ledger.blocks(study_id, "planned", "pooled"):
+            if block.state == "planned":
+                await self._mask_block(block)
+            await self._erase_block(block)
+            return True
+        closing = self._node.studies.state(study_id) == "closing"
+        ready = await self._complete_submissions(closing=closing)
+        ids = self._choose(ready, closing=closing)
+        if ids:
+            await self._ledger.plan(study_id, self._node.source.read(16), ids)
+            for submission_id in ids:
+                del self._held[submission_id]
+            return True
+        if closing:
+            await self._finish(len(ready))
+            return True
+        return await self._publish_full(keep_back=1)
+
+    def _choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+        """The rows of the next block: n of them, keeping a full block back; at close the last takes the remainder."""
+        n = self._study.block_rows
+        if len(ready) >= 2 * n:
+            return sorted(ready[:n])
+        return sorted(ready) if closing and len(ready) >= n else []
+
+    async def _complete_submissions(self, *, closing: bool) -> list[bytes]:
+        """Ids every right provider holds and no block has, oldest first."""
+        planned: set[bytes] = set()
+        if closing:
+            # Intake is stopped first and everything is counted again, so that the last count is the whole one.
+            self._held.clear()
+            self._tokens = [""] * len(self._study.right)
+            for block in await self._ledger.blocks(self._study.id, "planned", "pooled", "erased"):
+                planned.update(split_ids(block.submission_ids))
+
+        async def one(index: int, party: Party) -> None:
+            stub = self._right(party)
+            while True:
+                request = right_masking_pb2.ListPendingRequest(
+                    study_id=self._study.id, page_token=self._tokens[index], page_size=_PAGE, stop_intake=closing
+                )
+                page = await self._node.peers.call(stub.ListPending, request)
+                ids = split_ids(page.submission_ids)
+                for submission_id in ids:
+                    if submission_id not in planned:
+                        self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
+                if not page.next_page_token:
+                    return
+                self._tokens[index] = page.next_page_token
+
+        await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
+        whole = (1 << len(self._study.right)) - 1
+        ready = [submission_id for submission_id, held in self._held.items() if held == whole]
+        self.pending_rows = len(ready)
+        return ready
+
+    # One block
+
+    async def _mask_block(self, block: Block) -> None:
+        """Tries until the block is pooled. A node that is down is waited for."""
+        study, node = self._study, self._node
+        plan = right_masking_pb2.AssignBlockRequest(
+            study_id=study.id,
+            block_id=block.block_id,
+            submission_ids=block.submission_ids,
+            signature=node.keys.identity.sign(
+                "block-plan", plan_message(study.id, block.block_id, block.submission_ids)
+            ),
+        )
+        await self._each(study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan))
+        number = await self._ledger.next_attempt(block.block_id)
+        attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)
+        pending = self._collection.expect(study, attempt, block.rows)
+        watch = asyncio.create_task(self._watch(pending))
+        try:
+            await self._start(attempt)
+            deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
+            masked = await node.workers.run(masked_answers, study, deliveries)
+        except TimeoutError:
+            raise Refused("attempt_timeout", f"try {number} took too long; a new one begins") from None
+        finally:
+            watch.cancel()
+            self._collection.end(attempt)
+            if pending.outcome.done() and not pending.outcome.cancelled():
+                pending.outcome.exception()  # seen: not to be reported as lost
+        await self._ledger.pool(study.id, block.block_id, masked, study.release_rows)
+        node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
+
+    async def _start(self, attempt: Attempt) -> None:
+        study, peers = self._study, self._node.peers
+        unmaskers = tuple(study.party(role) for role in dict.fromkeys(study.unmasking))
+
+        def stub(party: Party) -> UnmaskingServiceStub:
+            return UnmaskingServiceStub(peers.channel(party))
+
+        prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
+        answers = await self._each(unmaskers, lambda party: peers.call(stub(party).PrepareAttempt, prepare))
+        share = unmasking_pb2.ShareBlindingKeysRequest(attempt=attempt, keys=[answer.key for answer in answers])
+        await self._each(unmaskers, lambda party: peers.call(stub(party).ShareBlindingKeys, share))
+        start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
+        await self._each(study.right, lambda party: peers.call(self._right(party).StartMasking, start))
+
+    async def _watch(self, pending: PendingDelivery) -> None:
+        """A node that was restarted has lost its part of the try: end it now rather than at the timeout."""
+        first: dict[str, bytes] = {}
+        while not pending.outcome.done():
+            for role, answer in (await self.describe(2.0)).items():
+                if answer is not None and first.setdefault(role, answer.boot_id) != answer.boot_id:
+                    pending.fail("peer_restarted", f"{role} was restarted during the try")
+            await asyncio.sleep(_BOOT_POLL_SECONDS)
+
+    async def _erase_block(self, block: Block) -> None:
+        request = right_masking_pb2.EraseBlockRequest(study_id=self._study.id, block_id=block.block_id)
+        await self._each(
+            self._study.right, lambda party: self._node.peers.call(self._right(party).EraseBlock, request)
+        )
+        await self._ledger.mark_erased(block.block_id)
+
+    # Releases
+
+    async def failed_attempts(self) -> int:
+        """Tries that did not end in a pooled block."""
+        blocks = await self._ledger.blocks(self._study.id, "planned", "pooled", "erased")
+        return sum(block.attempts - (block.state != "planned") for block in blocks)
+
+    async def refusals(self) -> dict[str, dict[str, int]]:
+        """Every node's refusals by reason; a node that does not answer is left out."""
+        counts = {
+            role: {item.reason: item.count for item in answer.refusals}
+            for role, answer in (await self.describe(2.0)).items()
+            if answer is not None
+        }
+        return counts | {"collector": self._node.refusals.as_dict()}
+
+    async def _publish_full(self, keep_back: int) -> bool:
+        full = [release for release in await self._ledger.releases(self._study.id) if release.state == "full"]
+        for release in full[: len(full) - keep_back] if keep_back else full:
+            await self._publisher.publish(
+                self._node.studies.signed(self._study.id), release, await self.failed_attempts(), await self.refusals()
+            )
+            return True
+        return False
+
+    async def _finish(self, remainder: int) -> None:
+        """No more blocks can be made: merge, publish what is large enough, erase the rest, close."""
+        study, node = self._study, self._node
+        await self._ledger.merge_short_release(study.id)
+        while await self._publish_full(keep_back=0):
+            pass
+        releases = await self._ledger.releases(study.id)
+        short = sum(release.rows for release in releases if release.state == "open")
+        unused = short + remainder
+        published = any(release.state == "published" for release in releases)
+        if unused and not published:
+            await self._ledger.note(
+                study.id,
+                f"nothing was published: {unused} complete submissions came, and the guarantee needs release_rows = "
+                f"{study.release_rows} (blocks of {study.block_rows}). A study with release_rows of at most {unused} and more noise "
+                "could have been published; the rows are erased",
+            )
+        await self._ledger.discard(study.id)
+        erase = right_masking_pb2.EraseStudyRequest(study_id=study.id)
+        erased = await self._each(study.right, lambda party: node.peers.call(self._right(party).EraseStudy, erase))
+        if published and any(answer.erased_rows for answer in erased):
+            most = max(answer.erased_rows for answer in erased)
+            await self._ledger.note(
+                study.id, f"{most} submissions had reached only some of the right providers when the study closed; erased"
+            )
+        await node.studies.set_state(study.id, "closed")
+        node.log.info("closed study=%s", study.id.hex()[:12])

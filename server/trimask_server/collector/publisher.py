@@ -1,0 +1,100 @@
+"""From a release's factor to a dataset anybody can check: Parquet, and a signed manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from trimask_core import collusion
+from trimask_core.rotation import Matrix
+from trimask_core.study import SignedStudy, Study
+
+from trimask_server.collector.ledger import Ledger, Release
+from trimask_server.collector.pool import masked_release
+from trimask_server.node import Node
+
+__all__ = ["Publisher", "dataset_folder"]
+
+_FILE = "dataset.parquet"
+_ROW_GROUP = 65_536
+
+
+def dataset_folder(data: Path, dataset_id: str) -> Path:
+    """Where a dataset's files are."""
+    return data / "datasets" / dataset_id
+
+
+class Publisher:
+    """Writes datasets. A crash before the ledger's commit leaves a folder that the next try replaces."""
+
+    def __init__(self, node: Node, ledger: Ledger) -> None:
+        self._node = node
+        self._ledger = ledger
+
+    async def publish(
+        self, signed: SignedStudy, release: Release, failed_attempts: int, refusals: dict[str, dict[str, int]]
+    ) -> str:
+        """Publish one release; its dataset id."""
+        node, study = self._node, signed.study
+        factor = await self._ledger.factor(study.id, release.number)
+        dataset_id = f"{study.id.hex()[:12]}-{release.number}"
+        stored_rows = study.attributes if node.config.compact_releases else release.rows
+        rows = await node.workers.run(masked_release, factor, stored_rows, node.source.seed())
+        folder = dataset_folder(Path(node.config.data), dataset_id)
+        digest, size = await node.workers.run(write_parquet, study, rows, folder)
+        earlier = await self._ledger.datasets(study.id)
+        manifest = {
+            "format": "trimask-manifest/1",
+            "dataset_id": dataset_id,
+            "study_id": study.id.hex(),
+            "title": study.title,
+            "release": release.number,
+            "published_ms": node.clock.now_ms(),
+            "rows": release.rows,
+            "stored_rows": stored_rows,
+            "columns": [asdict(column) for column in study.schema.columns],
+            "sigma": study.protection.sigma,
+            "guarantee": {
+                "public": study.protection.public and study.protection.public.to_dict(),
+                "collector": study.protection.collector and study.protection.collector.to_dict(),
+            },
+            "collusion": collusion.report(study.topology).to_dict(),
+            "counts": {
+                "blocks": release.blocks,
+                "rows": release.rows,
+                "failed_attempts": failed_attempts,
+                "refusals": refusals,
+            },
+            "files": [{"name": _FILE, "bytes": size, "sha256": digest}],
+            "signed_study": json.loads(signed.to_json()),
+            "previous": hashlib.sha256(earlier[-1][2]).hexdigest() if earlier else None,
+        }
+        body = json.dumps(manifest, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+        signature = node.keys.identity.sign("manifest", body)
+        await self._ledger.publish(study.id, release.number, dataset_id, body, signature)
+        node.log.info("published dataset=%s rows=%d blocks=%d", dataset_id, release.rows, release.blocks)
+        return dataset_id
+
+
+def write_parquet(study: Study, rows: Matrix, folder: Path) -> tuple[str, int]:
+    """Write the masked rows beside their final place and move them there whole; (SHA-256, bytes)."""
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    path = fresh / _FILE
+    columns: dict[str, Any] = {column.name: rows[:, i] for i, column in enumerate(study.schema.columns)}
+    # Masked values are noise to a compressor; plain encoding reads fastest.
+    pq.write_table(pa.table(columns), path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False)
+    with path.open("rb+") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+    return digest, (folder / _FILE).stat().st_size

@@ -1,0 +1,215 @@
+"""What the collector serves to devices, researchers and the study's owner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import grpc
+from trimask_core.errors import Refused, StudyError
+from trimask_core.study import SignedStudy, Study
+from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+
+from trimask_server.collector.deliveries import CollectionServicer
+from trimask_server.collector.driver import StudyDriver
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.publisher import dataset_folder
+from trimask_server.node import Node
+from trimask_server.peers import Context, peer_names
+
+__all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
+
+_READ_BYTES = 2 << 20
+_STATES = {
+    "open": study_pb2.STUDY_STATE_OPEN,
+    "closing": study_pb2.STUDY_STATE_CLOSING,
+    "closed": study_pb2.STUDY_STATE_CLOSED,
+}
+
+
+class Drivers:
+    """One driver a study, started once."""
+
+    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
+        self._node = node
+        self._ledger = ledger
+        self._collection = collection
+        self._drivers: dict[bytes, StudyDriver] = {}
+
+    def of(self, study: Study) -> StudyDriver:
+        """The study's driver, running unless the study is closed."""
+        if study.id not in self._drivers:
+            driver = StudyDriver(self._node, study, self._ledger, self._collection)
+            self._drivers[study.id] = driver
+            if self._node.studies.state(study.id) != "closed":
+                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
+        return self._drivers[study.id]
+
+
+class StudyServicer(study_pb2_grpc.StudyServiceServicer):
+    """Reading studies and their progress."""
+
+    def __init__(self, node: Node, ledger: Ledger, drivers: Drivers) -> None:
+        self._node = node
+        self._ledger = ledger
+        self._drivers = drivers
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        study_pb2_grpc.add_StudyServiceServicer_to_server(self, server)
+        return study_pb2.DESCRIPTOR.services_by_name["StudyService"].full_name
+
+    async def ListStudies(self, request: study_pb2.ListStudiesRequest, context: Context) -> study_pb2.ListStudiesResponse:
+        studies = self._node.studies
+        return study_pb2.ListStudiesResponse(
+            studies=[
+                study_pb2.StudySummary(study_id=study.id, title=study.title, state=_STATES[studies.state(study.id)])
+                for study in studies.all()
+            ]
+        )
+
+    async def GetStudy(self, request: study_pb2.GetStudyRequest, context: Context) -> study_pb2.GetStudyResponse:
+        signed = self._node.studies.signed(request.study_id)
+        return study_pb2.GetStudyResponse(signed_study=signed.to_json().encode())
+
+    async def GetStudyStatus(
+        self, request: study_pb2.GetStudyStatusRequest, context: Context
+    ) -> study_pb2.GetStudyStatusResponse:
+        study = self._node.studies.get(request.study_id)
+        driver = self._drivers.of(study)
+        blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
+        releases = await self._ledger.releases(study.id)
+        described = await driver.describe(1.0)
+        refusals = [
+            study_pb2.NodeRefusals(
+                role=role, reachable=answer is not None, counts=[] if answer is None else answer.refusals
+            )
+            for role, answer in described.items()
+        ]
+        own = study_pb2.NodeRefusals(role="collector", reachable=True, counts=self._node.refusals.as_messages())
+        return study_pb2.GetStudyStatusResponse(
+            state=_STATES[self._node.studies.state(study.id)],
+            pending_rows=driver.pending_rows,
+            masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
+            pooled_rows=sum(release.rows for release in releases if release.state in ("open", "full")),
+            published_rows=sum(release.rows for release in releases if release.state == "published"),
+            pooled_blocks=sum(block.state != "planned" for block in blocks),
+            failed_attempts=await driver.failed_attempts(),
+            releases=sum(release.state == "published" for release in releases),
+            note=await self._ledger.read_note(study.id),
+            refusals=[*refusals, own],
+        )
+
+
+class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
+    """Opening and closing studies: the owner's certificate only."""
+
+    def __init__(self, node: Node, drivers: Drivers) -> None:
+        self._node = node
+        self._drivers = drivers
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        study_pb2_grpc.add_StudyOwnerServiceServicer_to_server(self, server)
+        return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
+
+    def _require_owner(self, context: Context) -> None:
+        if self._node.config.owner_tls_name not in peer_names(context):
+            raise Refused("not_the_owner", "only the study owner may call this")
+
+    async def OpenStudy(self, request: study_pb2.OpenStudyRequest, context: Context) -> study_pb2.OpenStudyResponse:
+        self._require_owner(context)
+        node = self._node
+        signed = SignedStudy.from_json(request.signed_study)
+        study = signed.verify()
+        try:
+            role = study.role_of(node.keys.identity.public)
+        except StudyError as error:
+            raise Refused("not_your_role", str(error)) from None
+        if role != "collector":
+            raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+        for name, party in study.parties.items():
+            if name == "collector":
+                continue
+            stub = NodeServiceStub(node.peers.channel(party))
+            try:
+                await node.peers.call(
+                    stub.RegisterStudy, node_pb2.RegisterStudyRequest(signed_study=request.signed_study), 10.0
+                )
+            except Refused as error:
+                raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
+        await node.studies.register(signed, node.clock.now_ms())
+        self._drivers.of(study)
+        node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
+        return study_pb2.OpenStudyResponse(study_id=study.id)
+
+    async def CloseStudy(self, request: study_pb2.CloseStudyRequest, context: Context) -> study_pb2.CloseStudyResponse:
+        self._require_owner(context)
+        study = self._node.studies.get(request.study_id)
+        if self._node.studies.state(study.id) == "open":
+            await self._node.studies.set_state(study.id, "closing")
+        self._drivers.of(study).wake.set()
+        return study_pb2.CloseStudyResponse()
+
+
+class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
+    """Published datasets."""
+
+    def __init__(self, node: Node, ledger: Ledger) -> None:
+        self._node = node
+        self._ledger = ledger
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(self, server)
+        return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
+
+    async def ListDatasets(
+        self, request: dataset_pb2.ListDatasetsRequest, context: Context
+    ) -> dataset_pb2.ListDatasetsResponse:
+        summaries = []
+        for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
+            manifest = json.loads(body)
+            summaries.append(
+                dataset_pb2.DatasetSummary(
+                    dataset_id=dataset_id,
+                    study_id=study_id,
+                    title=manifest["title"],
+                    rows=manifest["rows"],
+                    columns=len(manifest["columns"]),
+                    publish_time_ms=manifest["published_ms"],
+                )
+            )
+        return dataset_pb2.ListDatasetsResponse(datasets=summaries)
+
+    async def _find(self, dataset_id: str) -> tuple[bytes, bytes]:
+        for found, _, manifest, signature in await self._ledger.datasets():
+            if found == dataset_id:
+                return manifest, signature
+        raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
+
+    async def GetManifest(
+        self, request: dataset_pb2.GetManifestRequest, context: Context
+    ) -> dataset_pb2.GetManifestResponse:
+        manifest, signature = await self._find(request.dataset_id)
+        return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
+
+    async def ReadFile(self, request: dataset_pb2.ReadFileRequest, context: Context) -> dataset_pb2.ReadFileResponse:
+        manifest, _ = await self._find(request.dataset_id)
+        # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
+        if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
+            raise Refused("unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}")
+        path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
+        limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
+        return dataset_pb2.ReadFileResponse(
+            content=await self._node.workers.run(_read, path, request.offset, limit)
+        )
+
+
+def _read(path: Path, offset: int, limit: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(limit)
+
+

@@ -1,0 +1,116 @@
+"""Every refusal's word, its gRPC status, and the one place where an exception becomes an answer.
+
+A handler raises; the interceptor counts the reason, logs it, and answers with the status, the message, and the reason
+in the trailing metadata. What was not foreseen is logged with its traceback and answered without detail.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from trimask_core.errors import (
+    ApprovalError,
+    ParameterError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
+
+from trimask_server.refusals import Refusals
+
+__all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "RefusalInterceptor", "status_of"]
+
+REASON_KEY = "trimask-reason"
+MAX_MESSAGE_BYTES = 4 << 20
+
+_STATUS: dict[str, grpc.StatusCode] = {
+    "unknown_study": grpc.StatusCode.NOT_FOUND,
+    "unknown_dataset": grpc.StatusCode.NOT_FOUND,
+    "unknown_block": grpc.StatusCode.NOT_FOUND,
+    "unknown_row": grpc.StatusCode.FAILED_PRECONDITION,
+    "unknown_attempt": grpc.StatusCode.FAILED_PRECONDITION,
+    "stale_attempt": grpc.StatusCode.FAILED_PRECONDITION,
+    "not_your_role": grpc.StatusCode.PERMISSION_DENIED,
+    "not_the_owner": grpc.StatusCode.PERMISSION_DENIED,
+    "bad_signature": grpc.StatusCode.PERMISSION_DENIED,
+    "not_approved": grpc.StatusCode.PERMISSION_DENIED,
+    "conflicting_submission": grpc.StatusCode.ALREADY_EXISTS,
+    "replayed_submission": grpc.StatusCode.ALREADY_EXISTS,
+    "row_already_used": grpc.StatusCode.FAILED_PRECONDITION,
+    "block_too_small": grpc.StatusCode.FAILED_PRECONDITION,
+    "study_closed": grpc.StatusCode.FAILED_PRECONDITION,
+    "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
+    "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
+    "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
+    "malformed": grpc.StatusCode.INVALID_ARGUMENT,
+    "oversized_message": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "unreachable": grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def reason_of(error: TrimaskError) -> str:
+    """The word an error is counted under."""
+    if isinstance(error, Refused):
+        return error.reason
+    if isinstance(error, ApprovalError):
+        return "not_approved"
+    if isinstance(error, VerificationError):
+        return "bad_signature"
+    if isinstance(error, (StudyError, ParameterError)):
+        return "malformed"
+    return "malformed"
+
+
+def status_of(reason: str) -> grpc.StatusCode:
+    """The gRPC status of a reason."""
+    return _STATUS.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
+
+
+class RefusalInterceptor(grpc.aio.ServerInterceptor):
+    """Turns exceptions into counted, logged answers."""
+
+    def __init__(self, refusals: Refusals, log: logging.Logger) -> None:
+        self._refusals = refusals
+        self._log = log
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Wrap unary handlers; health and reflection streams pass through."""
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        method = handler_call_details.method
+        inner: Handler = handler.unary_unary
+
+        async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            try:
+                if request.ByteSize() > MAX_MESSAGE_BYTES:
+                    raise Refused(  # noqa: TRY301 - refused like everything else
+                        "oversized_message", f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices"
+                    )
+                return await inner(request, context)
+            except TrimaskError as error:
+                reason = reason_of(error)
+                self._refusals.count(reason)
+                self._log.warning("refused %s reason=%s: %s", method, reason, error)
+                await context.abort(status_of(reason), str(error), ((REASON_KEY, reason),))
+            except grpc.aio.AbortError:
+                raise
+            except Exception:
+                self._refusals.count("internal_error")
+                self._log.exception("failed %s", method)
+                await context.abort(
+                    grpc.StatusCode.INTERNAL, "internal error; the node's log has it", ((REASON_KEY, "internal_error"),)
+                )
+
+        return grpc.unary_unary_rpc_method_handler(
+            guarded,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )

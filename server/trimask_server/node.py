@@ -1,0 +1,188 @@
+"""What every node has: keys, store, studies, peers, workers, and two TLS servers with health and reflection."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from trimask_core.clock import Clock, SystemClock
+from trimask_core.errors import ConfigError, Refused, StudyError
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.study import SignedStudy
+from trimask_proto.v1 import common_pb2, node_pb2, node_pb2_grpc
+from trimask_proto.v1.collection_pb2 import ReportFailureRequest
+from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
+
+from trimask_server import logs
+from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
+from trimask_server.errors import RefusalInterceptor
+from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, require_role
+from trimask_server.refusals import Refusals
+from trimask_server.store.database import Database
+from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.studies import StudyRegistry
+from trimask_server.workers import Workers
+
+__all__ = ["AddServices", "Node"]
+
+AddServices = Callable[[grpc.aio.Server], str]
+_SAVE_SECONDS = 1.0
+
+
+class Node:
+    """One running node. Roles add their services to `public` (devices, researchers) and `peer` (nodes, owner)."""
+
+    def __init__(
+        self,
+        role: NodeRole,
+        config: NodeConfig,
+        keys: NodeKeys | None = None,
+        clock: Clock | None = None,
+        source: RandomSource | None = None,
+    ) -> None:
+        self.role = role
+        self.config = config
+        self.keys = keys or load_keys(config.keys, role)
+        self.clock = clock or SystemClock()
+        self.source = source or SystemRandom()
+        self.boot_id = self.source.read(16)
+        self.log: logging.Logger = logs.configure(config.name, config.log_format)
+        self.database = Database(
+            Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
+        )
+        self.studies = StudyRegistry(self.database)
+        self.refusals = Refusals({})
+        self.peers = Peers(self.keys)
+        self.workers = Workers(config.mask_threads)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[grpc.aio.Server] = []
+        self.public_port = 0
+        self.peer_port = 0
+
+    async def start(self, public: list[AddServices], peer: list[AddServices]) -> None:
+        """Load the store and serve."""
+        await self.studies.load()
+        self.refusals = await Refusals.load(self.database)
+        if self.config.listen:
+            self.public_port = await self._serve(self.config.listen, public, mutual=False)
+        self.peer_port = await self._serve(self.config.peer_listen, [*peer, self._add_node_service], mutual=True)
+        self.spawn(self._save_refusals(), "saving refusal counts")
+        self.log.info(
+            "ready role=%s public=%s peer=%s studies=%d",
+            self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
+        )  # fmt: skip
+
+    async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
+        server = grpc.aio.server(interceptors=(RefusalInterceptor(self.refusals, self.log),), options=CHANNEL_OPTIONS)
+        names = [add(server) for add in services]
+        state = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(state, server)
+        for name in ("", *names):
+            await state.set(name, health_pb2.HealthCheckResponse.SERVING)
+        reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        credentials = grpc.ssl_server_credentials(
+            [(self.keys.private_key, self.keys.certificate)],
+            root_certificates=self.keys.roots if mutual else None,
+            require_client_auth=mutual,
+        )
+        try:
+            port = server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise ConfigError(f"cannot listen on {address}: {error}") from None
+        await server.start()
+        self._servers.append(server)
+        return port
+
+    def _add_node_service(self, server: grpc.aio.Server) -> str:
+        node_pb2_grpc.add_NodeServiceServicer_to_server(_NodeService(self), server)
+        return node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
+
+    def spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run work in the background; what goes wrong there is logged."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                self.log.exception("failed while %s", what)
+
+        task = asyncio.create_task(guarded(), name=what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def run_attempt(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run one node's share of a try; if it fails, tell the collector so that it begins a new one."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, the try is over
+            reason = error.reason if isinstance(error, Refused) else "internal_error"
+            if not isinstance(error, Refused):
+                self.log.exception("failed while %s", what)
+            self.refusals.count(reason)
+            self.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
+            collector = self.studies.get(attempt.study_id).collector
+            stub = CollectionServiceStub(self.peers.channel(collector))
+            await self.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
+
+    async def _save_refusals(self) -> None:
+        while True:
+            await self.clock.sleep(_SAVE_SECONDS)
+            await self.refusals.save(self.database)
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Finish calls under way, save, and close."""
+        await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.refusals.save(self.database)
+        await self.peers.close()
+        self.workers.close()
+        self.database.close()
+        self.log.info("stopped")
+
+
+class _NodeService(node_pb2_grpc.NodeServiceServicer):
+    """Describing and registering."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def DescribeNode(
+        self, request: node_pb2.DescribeNodeRequest, context: Context
+    ) -> node_pb2.DescribeNodeResponse:
+        node = self._node
+        return node_pb2.DescribeNodeResponse(
+            role=node.role,
+            name=node.config.name,
+            identity=node.keys.identity.public,
+            boot_id=node.boot_id,
+            refusals=node.refusals.as_messages(),
+            version=importlib.metadata.version("trimask"),
+        )
+
+    async def RegisterStudy(
+        self, request: node_pb2.RegisterStudyRequest, context: Context
+    ) -> node_pb2.RegisterStudyResponse:
+        node = self._node
+        signed = SignedStudy.from_json(request.signed_study)
+        # All approvals verify, so this node's own operator has signed too.
+        study = signed.verify()
+        try:
+            role = study.role_of(node.keys.identity.public)
+        except StudyError as error:
+            raise Refused("not_your_role", str(error)) from None
+        require_role(context, study, ["collector"])
+        await node.studies.register(signed, node.clock.now_ms())
+        node.log.info("registered study=%s role=%s title=%r", study.id.hex()[:12], role, study.title)
+        return node_pb2.RegisterStudyResponse(role=role)

@@ -1,0 +1,157 @@
+"""The right provider's share of a block: plan, X^k B_k, erasure."""
+
+from __future__ import annotations
+
+import grpc
+import numpy as np
+from trimask_core.errors import Refused
+from trimask_core.identity import verify
+from trimask_core.rotation import Matrix
+from trimask_core.sealing import component_info
+from trimask_core.study import Study
+from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
+from trimask_proto.v1 import common_pb2, left_masking_pb2, right_masking_pb2, right_masking_pb2_grpc, unmasking_pb2
+from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
+from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+
+from trimask_server.matrices import slices
+from trimask_server.node import Node
+from trimask_server.peers import Context, require_role
+from trimask_server.right.rows import RowStore, split_ids
+from trimask_server.right_mask import RightMask, apply_right_mask
+from trimask_server.unmasking.service import UnmaskingServicer
+
+__all__ = ["RightMaskingServicer", "plan_message"]
+
+_PAGE = 8192
+
+
+def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
+    """What the collector signs when it plans a block."""
+    return study_id + block_id + submission_ids
+
+
+class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
+    """Serves the collector."""
+
+    def __init__(self, node: Node, rows: RowStore, unmasking: UnmaskingServicer) -> None:
+        self._node = node
+        self._rows = rows
+        self._unmasking = unmasking
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        right_masking_pb2_grpc.add_RightMaskingServiceServicer_to_server(self, server)
+        return right_masking_pb2.DESCRIPTOR.services_by_name["RightMaskingService"].full_name
+
+    def _study(self, study_id: bytes, context: Context) -> Study:
+        study = self._node.studies.get(study_id)
+        require_role(context, study, ["collector"])
+        return study
+
+    async def ListPending(
+        self, request: right_masking_pb2.ListPendingRequest, context: Context
+    ) -> right_masking_pb2.ListPendingResponse:
+        study = self._study(request.study_id, context)
+        if request.stop_intake:
+            await self._node.studies.set_state(study.id, "closing")
+        try:
+            after = int(request.page_token or "0")
+        except ValueError:
+            raise Refused("malformed", "page_token must be one that this provider gave") from None
+        limit = min(request.page_size or _PAGE, _PAGE)
+        found = await self._rows.pending(study.id, after, limit)
+        return right_masking_pb2.ListPendingResponse(
+            submission_ids=b"".join(submission_id for _, submission_id in found),
+            next_page_token=str(found[-1][0]) if len(found) == limit else "",
+        )
+
+    async def AssignBlock(
+        self, request: right_masking_pb2.AssignBlockRequest, context: Context
+    ) -> right_masking_pb2.AssignBlockResponse:
+        study = self._study(request.study_id, context)
+        ids = split_ids(request.submission_ids)
+        verify(
+            study.collector.identity, "block-plan",
+            plan_message(study.id, request.block_id, request.submission_ids), request.signature, "the block plan",
+        )  # fmt: skip
+        if not study.block_rows <= len(ids) <= study.max_block_rows:
+            raise Refused(
+                "block_too_small", f"blocks of this study have {study.block_rows} to {study.max_block_rows} rows, not {len(ids)}"
+            )
+        if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
+            raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
+        await self._rows.assign(study.id, request.block_id, ids)
+        self._node.log.info("assigned block=%s rows=%d", request.block_id.hex(), len(ids))
+        return right_masking_pb2.AssignBlockResponse()
+
+    async def StartMasking(
+        self, request: right_masking_pb2.StartMaskingRequest, context: Context
+    ) -> right_masking_pb2.StartMaskingResponse:
+        study = self._study(request.attempt.study_id, context)
+        rows = await self._rows.block(study.id, request.attempt.block_id)
+        work = self._node.run_attempt(request.attempt, self._mask(study, request.attempt, rows), "right masking")
+        self._node.spawn(work, "right masking")
+        return right_masking_pb2.StartMaskingResponse()
+
+    async def _mask(self, study: Study, attempt: common_pb2.Attempt, rows: list[tuple[bytes, bytes]]) -> None:
+        node = self._node
+        k = int(study.role_of(node.keys.identity.public)[1:])
+        component = await node.workers.run(self._component, study, k, rows)
+        masked, mask = await node.workers.run(apply_right_mask, component, node.source)
+        await self._send_mask(study, attempt, k, mask)
+        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0]))
+        for piece in slices(masked):
+            await node.peers.call(
+                stub.PushComponent, left_masking_pb2.PushComponentRequest(attempt=attempt, component=k, slice=piece)
+            )
+        node.log.info("masked block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
+
+    def _component(self, study: Study, k: int, rows: list[tuple[bytes, bytes]]) -> Matrix:
+        """X^k, a row for each submission, in the order of their ids."""
+        key = self._node.keys.sealing
+        if key is None:
+            raise Refused("not_your_role", "this node has no sealing key")
+        component = np.empty((len(rows), study.columns))
+        for index, (submission_id, sealed) in enumerate(rows):
+            payload = key.open(sealed, component_info(study.id, k, submission_id))
+            component[index] = study.grid.to_float(read_component(study, k, payload))
+        return component
+
+    async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:
+        unmasker = study.party(study.unmasking[k - 1])
+        local = unmasker.identity == self._node.keys.identity.public
+        stub = None if local else UnmaskingServiceStub(self._node.peers.channel(unmasker))
+        for piece in slices(mask.basis):
+            request = unmasking_pb2.PushRightMaskRequest(
+                attempt=attempt,
+                component=k,
+                frame_seed=mask.frame_seed,
+                basis=piece,
+                probe_seed=mask.probe_seed,
+                probe_gram=mask.probe_gram.astype("<f8").tobytes(),
+            )
+            if stub is None:
+                self._unmasking.take_right_mask(study, request)
+            else:
+                await self._node.peers.call(stub.PushRightMask, request)
+
+    async def EraseBlock(
+        self, request: right_masking_pb2.EraseBlockRequest, context: Context
+    ) -> right_masking_pb2.EraseBlockResponse:
+        study = self._study(request.study_id, context)
+        rows = await self._rows.erase_block(study.id, request.block_id)
+        self._unmasking.forget(request.block_id)
+        self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
+        return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
+
+    async def EraseStudy(
+        self, request: right_masking_pb2.EraseStudyRequest, context: Context
+    ) -> right_masking_pb2.EraseStudyResponse:
+        study = self._study(request.study_id, context)
+        await self._node.studies.set_state(study.id, "closed")
+        rows = await self._rows.erase_pending(study.id)
+        self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
+        return right_masking_pb2.EraseStudyResponse(erased_rows=rows)
+
+

@@ -1,0 +1,150 @@
+"""A right provider's rows on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from trimask_core.errors import Refused
+from trimask_core.submission import SUBMISSION_ID_BYTES
+
+from trimask_server.store.database import Database, Transaction
+
+__all__ = ["RowStore", "split_ids"]
+
+
+def split_ids(joined: bytes) -> list[bytes]:
+    """16-byte ids from their concatenation."""
+    if len(joined) % SUBMISSION_ID_BYTES:
+        raise Refused("malformed", f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
+    return [joined[i : i + SUBMISSION_ID_BYTES] for i in range(0, len(joined), SUBMISSION_ID_BYTES)]
+
+
+@dataclass(frozen=True)
+class RowStore:
+    """Rows: taken in once, in at most one block, for ever; erased with their block."""
+
+    database: Database
+
+    async def known(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
+        """When these very bytes were taken in, or None; other bytes under the same id are refused."""
+        digest = hashlib.sha256(payload).digest()
+        return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+
+    async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
+        """Take a sealed component in; when it was first taken in. On disk when this returns."""
+        digest = hashlib.sha256(payload).digest()
+
+        def write(tx: Transaction) -> int:
+            known = _known(tx, study_id, submission_id, digest)
+            if known is not None:
+                return known
+            state = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+            if state is None or state[0] != "open":
+                raise Refused("study_closed", "this study takes no more submissions")
+            tx.run(
+                "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (study_id, submission_id, payload, digest, now_ms),
+            )
+            return now_ms
+
+        return await self.database.write(write)
+
+    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """(sequence, id) of rows not in a block, in order of arrival."""
+        return await self.database.read(
+            lambda tx: [
+                (row[0], row[1])
+                for row in tx.rows(
+                    "SELECT sequence, submission_id FROM submissions WHERE study_id = ? AND block_id IS NULL"
+                    " AND payload IS NOT NULL AND sequence > ? ORDER BY sequence LIMIT ?",
+                    (study_id, after, limit),
+                )
+            ]
+        )
+
+    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> None:
+        """Bind rows to a block: all of them or none."""
+        joined = b"".join(ids)
+
+        def write(tx: Transaction) -> None:
+            block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+            if block is not None:
+                if block != (study_id, joined):
+                    raise Refused("row_already_used", "this block was planned before with other rows")
+                return
+            for submission_id in ids:
+                row = tx.row(
+                    "SELECT block_id, payload IS NULL FROM submissions WHERE study_id = ? AND submission_id = ?",
+                    (study_id, submission_id),
+                )
+                if row is None:
+                    raise Refused("unknown_row", "the plan names a submission this provider does not hold")
+                if row[0] is not None or row[1]:
+                    raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
+            tx.run("INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)", (block_id, study_id, joined))
+            tx.run_many(
+                "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
+                [(block_id, study_id, submission_id) for submission_id in ids],
+            )
+
+        await self.database.write(write)
+
+    async def block(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
+        """(id, sealed payload) of a block's rows, sorted by id."""
+
+        def read(tx: Transaction) -> list[tuple[bytes, bytes]]:
+            block = tx.row("SELECT study_id, erased FROM blocks WHERE block_id = ?", (block_id,))
+            if block is None or block[0] != study_id:
+                raise Refused("unknown_block", "this provider was given no plan for that block")
+            if block[1]:
+                raise Refused("row_already_used", "that block is pooled and erased")
+            return [
+                (row[0], row[1])
+                for row in tx.rows(
+                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id", (block_id,)
+                )
+            ]
+
+        return await self.database.read(read)
+
+    async def erase_block(self, study_id: bytes, block_id: bytes) -> int:
+        """Erase a block's rows; how many it had. Erasing twice is erasing once."""
+
+        def write(tx: Transaction) -> int:
+            block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+            if block is None or block[0] != study_id:
+                raise Refused("unknown_block", "this provider was given no plan for that block")
+            tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
+            tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ?", (block_id,))
+            return len(block[1]) // SUBMISSION_ID_BYTES
+
+        rows = await self.database.write(write)
+        await self.database.scrub()
+        return rows
+
+    async def erase_pending(self, study_id: bytes) -> int:
+        """Erase every row of a study that is in no block; how many there were."""
+
+        def write(tx: Transaction) -> int:
+            return tx.run(
+                "UPDATE submissions SET payload = NULL WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL",
+                (study_id,),
+            )
+
+        rows = await self.database.write(write)
+        await self.database.scrub()
+        return rows
+
+
+def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
+    row = tx.row(
+        "SELECT payload_hash, receive_time_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
+        (study_id, submission_id),
+    )
+    if row is None:
+        return None
+    if row[0] != digest:
+        raise Refused("conflicting_submission", "this submission id was used before with other bytes")
+    return int(row[1])

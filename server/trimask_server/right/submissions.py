@@ -1,0 +1,54 @@
+"""Taking components in from devices."""
+
+from __future__ import annotations
+
+import grpc
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.receipt import receipt_message
+from trimask_core.sealing import component_info
+from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
+from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
+
+from trimask_server.node import Node
+from trimask_server.peers import Context
+from trimask_server.right.rows import RowStore
+
+__all__ = ["SubmissionServicer"]
+
+
+class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
+    """Opens, checks, stores, then signs: a receipt means the component is on disk."""
+
+    def __init__(self, node: Node, rows: RowStore) -> None:
+        self._node = node
+        self._rows = rows
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        submission_pb2_grpc.add_SubmissionServiceServicer_to_server(self, server)
+        return submission_pb2.DESCRIPTOR.services_by_name["SubmissionService"].full_name
+
+    async def Submit(self, request: submission_pb2.SubmitRequest, context: Context) -> submission_pb2.SubmitResponse:
+        node = self._node
+        study = node.studies.get(request.study_id)
+        if len(request.submission_id) != SUBMISSION_ID_BYTES:
+            raise Refused("malformed", f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
+        sealed = request.sealed_component
+        if len(sealed) > 8 * study.columns + 1024:
+            raise Refused("oversized_message", "the sealed component is larger than this study's rows")
+        received = await self._rows.known(study.id, request.submission_id, sealed)
+        if received is None:
+            provider = int(study.role_of(node.keys.identity.public)[1:])
+            key = node.keys.sealing
+            if key is None:
+                raise Refused("not_your_role", "this node has no sealing key")
+            try:
+                payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
+                read_component(study, provider, payload)
+            except VerificationError as error:
+                raise Refused("tampered_component", str(error)) from None
+            received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
+        message = receipt_message(study.id, request.submission_id, sealed, received)
+        return submission_pb2.SubmitResponse(
+            receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)
+        )

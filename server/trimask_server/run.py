@@ -1,0 +1,65 @@
+"""The node programs: `trimask collector|right|left --config FILE`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import uvloop
+
+from trimask_server.collector.deliveries import CollectionServicer
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
+from trimask_server.config import NodeConfig, NodeRole, load_config
+from trimask_server.left.masking import LeftMaskingServicer
+from trimask_server.node import Node
+from trimask_server.right.masking import RightMaskingServicer
+from trimask_server.right.rows import RowStore
+from trimask_server.right.submissions import SubmissionServicer
+from trimask_server.unmasking.service import UnmaskingServicer
+
+__all__ = ["run_node", "start_node"]
+
+
+async def start_node(role: NodeRole, config: NodeConfig) -> Node:
+    """A node of the given role, serving."""
+    node = Node(role, config)
+    if role == "collector":
+        ledger = Ledger(node.database)
+        collection = CollectionServicer(node)
+        drivers = Drivers(node, ledger, collection)
+        await node.start(
+            public=[StudyServicer(node, ledger, drivers).add_to, DatasetServicer(node, ledger).add_to],
+            peer=[collection.add_to, StudyOwnerServicer(node, drivers).add_to],
+        )
+        for study in node.studies.all():
+            drivers.of(study)
+        return node
+    unmasking = UnmaskingServicer(node)
+    if role == "right":
+        rows = RowStore(node.database)
+        await node.start(
+            public=[SubmissionServicer(node, rows).add_to],
+            peer=[RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
+        )
+    else:
+        await node.start(public=[], peer=[LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to])
+    return node
+
+
+def run_node(role: NodeRole, config_path: Path) -> int:
+    """Run a node until it is told to stop (SIGTERM or SIGINT)."""
+    config = load_config(config_path, role)
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        node = await start_node(role, config)
+        await stop.wait()
+        await node.stop()
+
+    uvloop.run(serve())
+    return 0

@@ -1,0 +1,1 @@
+"""What nodes keep on disk."""

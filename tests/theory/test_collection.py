@@ -1,0 +1,141 @@
+"""Calibration of the collection: tau, the refusals, condition (3.5), and the share scale with its grid."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_theory import collection
+
+
+def test_the_default_of_note_2() -> None:
+    # n = 256, p2 = 4 n, failure 1e-9: tau ~ 1.7 x_max sqrt(p1).
+    p1 = 6
+    tau = collection.tau_davidson_szarek(256, p1, collection.default_noise_columns(256), math.sqrt(p1))
+    assert tau / math.sqrt(p1) == pytest.approx(16 / (32 - 16 - math.sqrt(2 * math.log(1e9))), rel=1e-12)
+    assert round(tau / math.sqrt(p1), 1) == 1.7
+
+
+def test_share_scale_and_grid_of_note_2() -> None:
+    scale = collection.share_scale(2**-20, math.sqrt(6))
+    assert scale == pytest.approx(5.1e6, rel=0.01)
+    assert 2.0 ** collection.grid_exponent(scale) == pytest.approx(1.5e-8, rel=0.01)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 2**-20, 0.7])
+@pytest.mark.parametrize("row_norm", [0.5, 1.0, 40.0])
+def test_share_scale_inverts_and_errs_on_the_safe_side(mu: float, row_norm: float) -> None:
+    scale = collection.share_scale(mu, row_norm)
+    assert 2 * row_norm / scale <= mu
+    assert collection.share_mu(scale, row_norm) == pytest.approx(mu, rel=1e-15)
+    guarantee = collection.share_guarantee(mu, row_norm)
+    assert (guarantee.mu, guarantee.basis) == (mu, "proved")
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.7, 2.0**52 / 12, 5.1e6, 1e-9, 2.0**60 / 12])
+def test_grid_is_the_finest_that_leaves_twelve_deviations(scale: float) -> None:
+    exponent = collection.grid_exponent(scale)
+    assert 12 * scale / 2.0**exponent <= 2.0**52
+    assert 12 * scale / 2.0 ** (exponent - 1) > 2.0**52
+    assert exponent == math.ceil(math.log2(12 * scale) - 52)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 2.0])
+def test_condition_holds_at_tau_and_fails_far_below_it(sigma: float) -> None:
+    # failure = 1e-6 for each of 20 draws: a false failure in one seed of 50,000 at most.
+    generator = np.random.default_rng(3)
+    n, p1, p2 = 40, 4, 160
+    tau = collection.tau_davidson_szarek(n, p1, p2, row_norm=2.0, failure=1e-6, sigma=sigma)
+    for _ in range(20):
+        # The extreme data set: every row the same, at the bound.
+        answers = np.ones((n, p1)) + sigma * generator.standard_normal((n, p1))
+        noise = tau * generator.standard_normal((n, p2))
+        assert collection.check_condition(answers, noise).holds
+        assert not collection.check_condition(answers, noise / 20).holds
+
+
+def test_condition_reports_both_sides() -> None:
+    generator = np.random.default_rng(4)
+    x1, x2 = generator.normal(size=(12, 3)), generator.normal(size=(12, 30))
+    condition = collection.check_condition(x1, x2)
+    assert condition.lambda_max == pytest.approx(float(np.linalg.eigvalsh(x1 @ x1.T)[-1]))
+    assert condition.lambda_min == pytest.approx(float(np.linalg.eigvalsh(x2 @ x2.T)[0]))
+    # n <= p but fewer noise columns than rows: X2 X2^T is singular.
+    assert collection.check_condition(x1, x2[:, :10]) == collection.Condition(condition.lambda_max, 0.0)
+
+
+def test_lambda_max_bound_covers_noisy_data() -> None:
+    # failure = 1e-3, 300 draws: the expected count is at most 0.3, and more than 6 has probability below 1e-8.
+    generator = np.random.default_rng(5)
+    n, p1, sigma = 30, 5, 0.7
+    bound = collection.root_lambda_max_bound(n, p1, math.sqrt(p1), sigma, failure=1e-3)
+    data = np.sign(generator.normal(size=(n, p1)))
+    over = sum(np.linalg.norm(data + sigma * generator.normal(size=(n, p1)), 2) > bound for _ in range(300))
+    assert over <= 6
+    assert collection.root_lambda_max_bound(n, p1, 2.0) == 2.0 * math.sqrt(n)
+
+
+def test_noise_on_the_answers_needs_a_larger_tau() -> None:
+    quiet = collection.tau_davidson_szarek(256, 6, 1024, 2.0)
+    noisy = collection.tau_davidson_szarek(256, 6, 1024, 2.0, sigma=1.0)
+    share = math.sqrt(2 * math.log(2e9))
+    assert noisy == pytest.approx((2 * 16 + 16 + math.sqrt(6) + share) / (16 - share), rel=1e-12)
+    assert noisy > quiet
+
+
+def test_least_noise_columns_is_where_the_refusal_ends() -> None:
+    least = collection.least_noise_columns(256, 1e-9)
+    assert collection.tau_davidson_szarek(256, 6, least, 1.0) > 0
+    with pytest.raises(ImpossibleStudy, match=str(least)) as refusal:
+        collection.tau_davidson_szarek(256, 6, least - 1, 1.0)
+    assert refusal.value.reason == "too_few_noise_columns"
+
+
+def test_fewer_columns_than_rows_is_refused_with_the_attack() -> None:
+    for tau in (
+        lambda: collection.tau_davidson_szarek(100, 6, 93, 1.0),
+        lambda: collection.tau_appendix_c(100, 6, 93, 1.0, constant=1.0),
+        lambda: collection.check_condition(np.ones((100, 6)), np.ones((100, 93))),
+    ):
+        with pytest.raises(ImpossibleStudy, match="linear relations") as refusal:
+            tau()
+        assert refusal.value.reason == "too_few_columns"
+
+
+def test_appendix_c_by_its_formula() -> None:
+    n, p1, p2, constant, failure = 4000, 6, 16000, 2.0, 1e-9
+    tau = collection.tau_appendix_c(n, p1, p2, math.sqrt(p1), constant, failure)
+    a = 1 - (math.sqrt(p1) * math.sqrt(n) / tau / (math.sqrt(p2 / n) - 1)) ** 2 / n
+    assert constant * math.exp(-n * a**1.5 / constant) == pytest.approx(failure, rel=1e-6)
+    # Without an unknown constant the price is small.
+    assert collection.tau_davidson_szarek(n, p1, p2, math.sqrt(p1), failure) < 1.2 * tau
+
+
+def test_appendix_c_refuses_what_its_bound_cannot_reach() -> None:
+    with pytest.raises(ImpossibleStudy) as refusal:
+        collection.tau_appendix_c(50, 6, 200, 1.0, constant=5.0)
+    assert refusal.value.reason == "too_few_rows"
+    with pytest.raises(ImpossibleStudy) as refusal:
+        collection.tau_appendix_c(50, 6, 50, 1.0, constant=0.1)
+    assert refusal.value.reason == "too_few_noise_columns"
+
+
+def test_parameters_out_of_range_are_named() -> None:
+    with pytest.raises(ParameterError, match="rows"):
+        collection.tau_davidson_szarek(6, 6, 24, 1.0)
+    with pytest.raises(ParameterError, match="failure"):
+        collection.tau_davidson_szarek(60, 6, 240, 1.0, failure=0.0)
+    with pytest.raises(ParameterError, match="row_norm"):
+        collection.tau_davidson_szarek(60, 6, 240, math.nan)
+    with pytest.raises(ParameterError, match="sigma"):
+        collection.tau_davidson_szarek(60, 6, 240, 1.0, sigma=-1.0)
+    with pytest.raises(ParameterError, match="constant"):
+        collection.tau_appendix_c(60, 6, 240, 1.0, constant=0.0)
+    with pytest.raises(ParameterError, match="mu"):
+        collection.share_scale(0.0, 1.0)
+    with pytest.raises(ParameterError, match="answers"):
+        collection.check_condition(np.full((4, 2), np.nan), np.ones((4, 9)))
+    with pytest.raises(ParameterError, match="noise"):
+        collection.check_condition(np.ones((4, 2)), np.ones((5, 9)))

@@ -1,0 +1,268 @@
+"""pca samplers: against quadrature, against each other, and against Theorems 1 and 2 at the paper's size.
+
+The exact law is normal Z reweighted by det(I - Z^T Z)^{-1/2}; the column-wise Gibbs sampler knows nothing
+of that, so agreement of the two checks both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from trimask_core.errors import ParameterError
+from trimask_theory import gdp, pca
+from trimask_theory.pca.example import genotypes
+
+# Levels at which trade-off curves are compared.
+LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
+
+
+@pytest.fixture(scope="module")
+def ranks() -> np.ndarray:
+    return pca.rank_transform(genotypes(np.random.default_rng(1))[0])
+
+
+@pytest.fixture(scope="module")
+def small() -> pca.Spectrum:
+    values = np.concatenate([[4.0, 2.5], np.linspace(1.2, 0.1, 38)])
+    return pca.from_covariance(np.diag(values / 2), 250, 2)
+
+
+def overlaps(spectrum: pca.Spectrum, frames: np.ndarray) -> np.ndarray:
+    """Upper triangle of U^T V V^T U, and |V^T u_{k+1}|^2, a draw a row."""
+    k = spectrum.components
+    inside = spectrum.eigenvectors[:, : k + 1].T @ frames
+    gram = inside @ np.swapaxes(inside, 1, 2)
+    rows, columns = np.triu_indices(k)
+    return np.column_stack([gram[:, rows, columns], gram[:, k, k]])
+
+
+def likelihood_ratio(spectrum: pca.Spectrum, x: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """tr V^T (Sigma' - Sigma) V up to a positive factor: increasing in the exact likelihood ratio."""
+    captured = np.einsum("i,nij->nj", x, frames)
+    variance = np.einsum("nij,nij->n", frames, spectrum.covariance @ frames)
+    return np.sum(captured**2, axis=1) - variance
+
+
+def energy_p_value(a: np.ndarray, b: np.ndarray, seed: int, permutations: int = 199) -> float:
+    """Permutation p-value of the energy distance between two samples, coordinates scaled alike."""
+    pooled = np.vstack([a, b]) / np.vstack([a, b]).std(axis=0)
+    distance = np.sqrt(np.sum((pooled[:, None] - pooled[None]) ** 2, axis=2))
+    side = np.concatenate([np.full(len(a), 1 / len(a)), np.full(len(b), -1 / len(b))])
+    generator = np.random.default_rng(seed)
+    turned = np.array([side, *(generator.permutation(side) for _ in range(permutations))])
+    # sum_ij s_i s_j d_ij is minus the energy distance.
+    energy = -np.einsum("ni,ni->n", turned @ distance, turned)
+    return float(np.mean(energy >= energy[0]))
+
+
+def test_haar_frames_are_orthonormal_and_uniform() -> None:
+    frames = pca.haar(6, 3, 4000, np.random.default_rng(0))
+    assert np.swapaxes(frames, 1, 2) @ frames == pytest.approx(
+        np.broadcast_to(np.eye(3), (4000, 3, 3)), abs=1e-12
+    )
+    # An entry squared is Beta(1/2, 5/2); signs even. Each of four tests fails by chance once in 10^4.
+    for entry in (frames[:, 0, 0], frames[:, 5, 2]):
+        assert stats.kstest(entry**2, stats.beta(0.5, 2.5).cdf).pvalue > 1e-4
+        assert stats.binomtest(int(np.sum(entry > 0)), 4000).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("concentration", [0.0, 1.0, 8.0, 300.0])
+def test_bingham_on_the_circle_has_the_exact_angle(concentration: float) -> None:
+    exponents = np.tile([concentration, 0.0], (4000, 1))
+    x = pca.bingham(exponents, np.random.default_rng(1))
+    angle = np.arctan(x[:, 1] / x[:, 0])
+    grid = np.linspace(-np.pi / 2, np.pi / 2, 40001)
+    mass = integrate.cumulative_simpson(np.exp(-concentration * np.sin(grid) ** 2), x=grid, initial=0)
+    # Fails by chance once in 10^4.
+    assert stats.kstest(angle, lambda a: np.interp(a, grid, mass / mass[-1])).pvalue > 1e-4
+
+
+def sphere_moments(exponents: np.ndarray) -> np.ndarray:
+    """E x_i^2 of the Bingham law on the 2-sphere, by quadrature."""
+
+    def weight(phi: float, u: float) -> np.ndarray:
+        r2 = 1 - u * u
+        squares = np.array([r2 * np.cos(phi) ** 2, r2 * np.sin(phi) ** 2, u * u])
+        return np.exp(exponents @ squares - exponents.max()) * np.array([1.0, *squares])
+
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    angles = np.linspace(0, np.pi, 200, endpoint=False)
+    total = sum(w * sum(weight(phi, u) for phi in angles) for u, w in zip(nodes, weights, strict=True))
+    return total[1:] / total[0]
+
+
+def test_bingham_on_the_sphere_has_the_exact_moments() -> None:
+    exponents = np.array([3.0, 1.0, -2.0])
+    squares = pca.bingham(np.tile(exponents, (20000, 1)), np.random.default_rng(2)) ** 2
+    error = (squares.mean(axis=0) - sphere_moments(exponents)) / (squares.std(axis=0) / np.sqrt(20000))
+    # Three z-scores; fails by chance once in 5 * 10^4.
+    assert np.abs(error).max() < 4.5
+
+
+def test_gibbs_for_two_columns_in_three_dimensions_is_exact() -> None:
+    # The third direction w has density exp(-(p beta/2) w^T Sigma w): a Bingham law with known moments.
+    spectrum = pca.from_covariance(np.diag([1.5, 0.9, 0.3]), 30, 2)
+    frames = pca.gibbs(spectrum, 2.0, np.random.default_rng(3), sweeps=12, draws=20000)
+    missing = np.cross(frames[:, :, 0], frames[:, :, 1]) ** 2
+    error = (missing.mean(axis=0) - sphere_moments(-3.0 * np.array([1.5, 0.9, 0.3]))) / missing.std(axis=0)
+    assert np.abs(error).max() * np.sqrt(20000) < 4.5
+
+
+def test_frames_are_orthonormal_and_their_basis_is_uniform(small: pca.Spectrum) -> None:
+    beta = 2 * pca.plateau(small).beta_high
+    generator = np.random.default_rng(4)
+    for frames in (
+        pca.approximate(small, beta, generator, 1500),
+        pca.gibbs(small, beta, generator, sweeps=2, draws=1500),
+    ):
+        assert np.abs(np.swapaxes(frames, 1, 2) @ frames - np.eye(2)).max() < 1e-12
+        # V and V Q have one law: the first column's angle inside the plane is uniform. Fails once in 10^4.
+        inside = small.eigenvectors[:, :2].T @ frames
+        angle = np.arctan2(inside[:, 0, 0], inside[:, 0, 1])
+        assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+
+
+def test_gibbs_agrees_with_the_reweighted_normal_law(small: pca.Spectrum) -> None:
+    # Just above H(l_k), where the weight matters: Algorithm 2 is well away from the exact law there.
+    beta = 1.25 * pca.plateau(small).beta_low
+    generator = np.random.default_rng(5)
+    normal = pca.approximate(small, beta, generator, 40000)
+    assert pca.total_variation(small, normal) > 0.08
+    weights = np.exp(pca.log_weight(small, normal))
+    weights /= weights.sum()
+    values = overlaps(small, normal)
+    mean = weights @ values
+    spread = np.sqrt(weights**2 @ (values - mean) ** 2)
+    exact = overlaps(small, pca.gibbs(small, beta, generator, sweeps=20, draws=500))
+    error = (exact.mean(axis=0) - mean) / np.hypot(exact.std(axis=0) / np.sqrt(500), spread)
+    # Four z-scores; fails by chance once in 4 * 10^4.
+    assert np.abs(error).max() < 4.5
+    # And the unweighted law is told apart, so the comparison has power.
+    plain = (exact.mean(axis=0) - values.mean(axis=0)) / (exact.std(axis=0) / np.sqrt(500))
+    assert np.abs(plain).max() > 4.5
+
+
+def test_approximate_sampler_agrees_with_gibbs_in_a_two_sample_test(small: pca.Spectrum) -> None:
+    beta = 2 * pca.plateau(small).beta_high
+    generator = np.random.default_rng(6)
+    draws = 400
+    normal = pca.approximate(small, beta, generator, draws)
+    exact = pca.gibbs(small, beta, generator, sweeps=12, draws=draws)
+    a, b = overlaps(small, normal), overlaps(small, exact)
+    assert pca.total_variation(small, normal) < 0.03
+    # Overlaps, beside each other and beside Theorem 1: z-scores fail once in 10^5, p = 40 costs up to 0.01.
+    for mine in (a, b):
+        limit = pca.overlap(small, beta)
+        spread = mine[:, [0, 2]].std(axis=0) / np.sqrt(draws)
+        assert np.all(np.abs(mine[:, [0, 2]].mean(axis=0) - limit) < 4.5 * spread + 0.01)
+    # Energy test over all four coordinates: fails by chance once in 200 seeds.
+    assert energy_p_value(a, b, seed=0) > 0.005
+    # It has power: the same sampler with 15% less beta is found out.
+    weaker = overlaps(small, pca.approximate(small, 0.85 * beta, generator, draws))
+    assert energy_p_value(weaker, b, seed=0) <= 0.005
+
+
+@pytest.mark.parametrize(("k", "mu"), [(1, 0.5), (2, 1.0), (3, 1.5)])
+def test_overlaps_follow_theorem_1_at_the_papers_size(ranks: np.ndarray, k: int, mu: float) -> None:
+    spectrum = pca.from_rows(ranks, k)
+    beta = pca.beta_for(spectrum, mu)
+    frames = pca.approximate(spectrum, beta, np.random.default_rng(7), 500)
+    inside = np.sum((spectrum.eigenvectors[:, :k].T @ frames) ** 2, axis=2)
+    spread = inside.std(axis=0) / np.sqrt(500)
+    # z-scores fail once in 10^5; 0.004 is for p = 200.
+    assert np.all(np.abs(inside.mean(axis=0) - pca.overlap(spectrum, beta)) < 4.5 * spread + 0.004)
+
+
+def check_trade_off(null: np.ndarray, other: np.ndarray, mu: float, allowance: float) -> None:
+    """The empirical curve within 4.5 standard errors of T, plus what p = 200 is allowed to cost."""
+    threshold = np.quantile(null, 1 - LEVELS)
+    missed = np.mean(other[:, None] <= threshold, axis=0)
+    curve = gdp.trade_off(LEVELS, mu)
+    slope = np.exp(mu * stats.norm.isf(LEVELS) - mu * mu / 2)
+    # Two sources of chance: the threshold (through the curve's slope) and the count above it.
+    variance = curve * (1 - curve) / len(other) + slope**2 * LEVELS * (1 - LEVELS) / len(null)
+    assert np.all(np.abs(missed - curve) < 4.5 * np.sqrt(variance) + allowance), missed - curve
+
+
+def neighbours(ranks: np.ndarray, k: int, mu: float) -> tuple[pca.Spectrum, pca.Spectrum, float, np.ndarray]:
+    spectrum = pca.from_rows(ranks, k)
+    beta = pca.beta_for(spectrum, mu)
+    x = pca.worst_neighbour(spectrum, beta)
+    return spectrum, spectrum.with_row(x), beta, x
+
+
+@pytest.mark.parametrize(("k", "mu"), [(1, 0.5), (1, 1.5), (2, 0.5), (2, 1.0), (3, 1.5)])
+def test_trade_off_curve_follows_theorem_2(ranks: np.ndarray, k: int, mu: float) -> None:
+    # The exact law for k = 1, Algorithm 2 (within 0.02 in total variation, measured here) for k = 2, 3.
+    # Each curve fails by chance less than once in 10^4.
+    spectrum, added, beta, x = neighbours(ranks, k, mu)
+    generator = np.random.default_rng(8)
+    if k == 1:
+        null, other = (pca.gibbs(s, beta, generator, draws=2500) for s in (spectrum, added))
+    else:
+        null, other = (pca.approximate(s, beta, generator, 2500) for s in (spectrum, added))
+        assert pca.total_variation(spectrum, null) < 0.03
+    check_trade_off(likelihood_ratio(spectrum, x, null), likelihood_ratio(spectrum, x, other), mu, 0.015)
+
+
+def test_trade_off_comparison_has_power(ranks: np.ndarray) -> None:
+    spectrum, added, beta, x = neighbours(ranks, 2, 1.0)
+    generator = np.random.default_rng(9)
+    null, other = (
+        likelihood_ratio(spectrum, x, pca.approximate(s, beta, generator, 2500)) for s in (spectrum, added)
+    )
+    with pytest.raises(AssertionError):
+        check_trade_off(null, other, 0.75, 0.015)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "mu"), [(1, 0.5), (1, 1.0), (1, 1.5), (2, 0.5), (2, 1.0), (2, 1.5), (3, 1.5)])
+def test_trade_off_curve_follows_theorem_2_long(ranks: np.ndarray, k: int, mu: float) -> None:
+    # 30,000 draws as in Figure 5; each curve fails by chance less than once in 10^4.
+    spectrum, added, beta, x = neighbours(ranks, k, mu)
+    generator = np.random.default_rng(10)
+
+    def statistic(s: pca.Spectrum) -> np.ndarray:
+        return np.concatenate(
+            [likelihood_ratio(spectrum, x, pca.approximate(s, beta, generator, 3000)) for _ in range(10)]
+        )
+
+    check_trade_off(statistic(spectrum), statistic(added), mu, 0.015)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "mu"), [(2, 1.0), (3, 1.5)])
+def test_trade_off_curve_of_the_gibbs_sampler(ranks: np.ndarray, k: int, mu: float) -> None:
+    # Chains begin at Algorithm 2's draws, so five sweeps have only its small error to remove. Each fails by
+    # chance less than once in 10^4.
+    spectrum, added, beta, x = neighbours(ranks, k, mu)
+    generator = np.random.default_rng(11)
+
+    def statistic(s: pca.Spectrum) -> np.ndarray:
+        parts = []
+        for _ in range(5):
+            start = pca.approximate(s, beta, generator, 100)
+            parts.append(likelihood_ratio(spectrum, x, pca.gibbs(s, beta, generator, 5, start, 100)))
+        return np.concatenate(parts)
+
+    check_trade_off(statistic(spectrum), statistic(added), mu, 0.015)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda s, g: pca.approximate(s, 0.1, g), "beta"),
+        (lambda s, g: pca.approximate(s, -1.0, g), "beta"),
+        (lambda s, g: pca.approximate(s, 9.0, g, 0), "draws"),
+        (lambda s, g: pca.gibbs(s, -1.0, g), "beta"),
+        (lambda s, g: pca.gibbs(s, 1.0, g, sweeps=0), "sweeps"),
+        (lambda s, g: pca.gibbs(s, 1.0, g, start=np.zeros((2, 40, 2))), "start"),
+        (lambda _, g: pca.haar(2, 3, 1, g), "dimension"),
+        (lambda _, g: pca.bingham(np.array([[np.nan]]), g), "exponents"),
+    ],
+)
+def test_invalid_parameters_are_named(small: pca.Spectrum, call, name: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        call(small, np.random.default_rng(0))
+    assert caught.value.parameter == name
