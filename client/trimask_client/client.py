@@ -95,7 +95,9 @@ class Client:
         except TrimaskError as error:
             self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
             raise
-        return ProviderReceipt(role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature)
+        return ProviderReceipt(
+            role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature
+        )
 
     def _call(self, endpoint: Endpoint, request: bytes) -> bytes:
         for attempt in range(1, self._attempts + 1):

@@ -37,12 +37,13 @@ class GrpcioTransport:
 
     def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
         """See `Transport`."""
-        invoke = self._channel(endpoint).unary_unary(method)
+        invoke: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel(endpoint).unary_unary(method)
         try:
             response: bytes = invoke(request, timeout=timeout_seconds)
         except grpc.RpcError as error:
             code, details = error.code(), error.details() or ""
-            reason = dict(error.trailing_metadata() or ()).get(REASON_KEY)
+            found = {item.key: item.value for item in error.trailing_metadata() or ()}
+            reason = found.get(REASON_KEY)
             if reason is None and code in _AGAIN:
                 raise Unreachable(f"{endpoint.address}: {_explain(details)}") from None
             text = reason.decode() if isinstance(reason, bytes) else reason

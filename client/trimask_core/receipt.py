@@ -50,7 +50,13 @@ class Receipt:
             raise VerificationError("this receipt does not have one signature of each right provider")
         for item in self.providers:
             message = _message(self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms)
-            verify(study.party(item.role).identity, "receipt", message, item.signature, f"the receipt of {item.role}")
+            verify(
+                study.party(item.role).identity,
+                "receipt",
+                message,
+                item.signature,
+                f"the receipt of {item.role}",
+            )
 
     def to_json(self) -> str:
         """The form a person keeps."""

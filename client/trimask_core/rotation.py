@@ -60,9 +60,9 @@ class HaarFrame:
             self._signs[start : start + width] = -sign
             # |v|^2 / 2 = |x|^2 + |x| |x_1|, the reciprocal of the reflection's coefficient.
             half_square = norms * (norms + np.abs(first))
-            T_inverse = np.triu(V.T @ V, 1)
+            T_inverse: Matrix = np.triu(V.T @ V, 1)
             T_inverse[diagonal, diagonal] = half_square
-            self._panels.append(_Panel(start, V, np.linalg.inv(T_inverse)))
+            self._panels.append(_Panel(start, V, np.asarray(np.linalg.inv(T_inverse))))
 
     def __repr__(self) -> str:
         return f"HaarFrame(<secret>, rows={self.rows}, columns={self.columns})"

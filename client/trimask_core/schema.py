@@ -68,7 +68,8 @@ class Attribute:
                 raise ImpossibleStudy("bounds_missing", f"{self.name}: minimum and maximum must be finite")
             if self.minimum >= self.maximum:
                 raise ImpossibleStudy(
-                    "bounds_reversed", f"{self.name}: minimum {self.minimum:g} must be below maximum {self.maximum:g}"
+                    "bounds_reversed",
+                    f"{self.name}: minimum {self.minimum:g} must be below maximum {self.maximum:g}",
                 )
 
     @property
@@ -120,16 +121,23 @@ class Derived:
     def __post_init__(self) -> None:
         _name(self.name)
         if self.kind not in get_args(DerivedKind):
-            raise ImpossibleStudy("bad_kind", f"{self.name}: kind must be one of {', '.join(get_args(DerivedKind))}")
+            raise ImpossibleStudy(
+                "bad_kind", f"{self.name}: kind must be one of {', '.join(get_args(DerivedKind))}"
+            )
         if len(self.of) != (2 if self.kind == "product" else 1):
-            raise ImpossibleStudy("bad_derived", f"{self.name}: a {self.kind} is of {'two' if self.kind == 'product' else 'one'}")
+            raise ImpossibleStudy(
+                "bad_derived",
+                f"{self.name}: a {self.kind} is of {'two' if self.kind == 'product' else 'one'}",
+            )
 
     def bounds(self, sources: Sequence[tuple[float, float]]) -> tuple[float, float]:
         """The least and greatest value, from the bounds of what it is formed from."""
         if self.kind == "log":
             low, high = sources[0]
             if low <= 0:
-                raise ImpossibleStudy("bad_derived", f"{self.name}: a logarithm needs an attribute with minimum > 0")
+                raise ImpossibleStudy(
+                    "bad_derived", f"{self.name}: a logarithm needs an attribute with minimum > 0"
+                )
             return math.log(low), math.log(high)
         if self.kind == "square":
             low, high = sources[0]
@@ -170,7 +178,7 @@ class Schema:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ImpossibleStudy("no_attributes", "a study needs at least one attribute")
-        names = [item.name for item in (*self.attributes, *self.derived)]
+        names = [attribute.name for attribute in self.attributes] + [derived.name for derived in self.derived]
         columns = [column.name for column in self.columns]
         for group in (names, columns):
             twice = sorted({name for name in group if group.count(name) > 1})
@@ -198,7 +206,9 @@ class Schema:
         for derived in self.derived:
             low, high = derived.bounds([self._numeric_bounds(name, derived.name) for name in derived.of])
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise ImpossibleStudy("bad_derived", f"{derived.name}: its bounds are not finite or not apart")
+                raise ImpossibleStudy(
+                    "bad_derived", f"{derived.name}: its bounds are not finite or not apart"
+                )
             columns.append(_scaled(derived.name, low, high))
         return tuple(columns)
 
@@ -244,7 +254,9 @@ class Schema:
             attributes=tuple(
                 Attribute(**{**item, "levels": tuple(item.get("levels", ()))}) for item in data["attributes"]
             ),
-            derived=tuple(Derived(item["name"], item["kind"], tuple(item["of"])) for item in data.get("derived", ())),
+            derived=tuple(
+                Derived(item["name"], item["kind"], tuple(item["of"])) for item in data.get("derived", ())
+            ),
             ones=data.get("ones", True),
         )
 

@@ -64,9 +64,14 @@ def split_row(
 def check_headroom(component: NDArray[np.int64]) -> None:
     """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
     if component.size and not bool((np.abs(component) < EXACT_INTEGERS).all()):
-        raise VerificationError("a component does not fit 53 bits; the study's grid leaves too little headroom")
+        raise VerificationError(
+            "a component does not fit 53 bits; the study's grid leaves too little headroom"
+        )
 
 
 def sum_components(components: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The row the components add up to."""
-    return np.sum(np.stack(components), axis=0, dtype=np.int64)
+    total = np.zeros_like(components[0])
+    for component in components:
+        total += component
+    return total

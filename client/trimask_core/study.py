@@ -93,7 +93,8 @@ class Protection:
     def from_dict(cls, data: Mapping[str, Any]) -> Protection:
         """Read what `to_dict` wrote."""
         read = {
-            name: None if data[name] is None else Guarantee.from_dict(data[name]) for name in ("public", "collector")
+            name: None if data[name] is None else Guarantee.from_dict(data[name])
+            for name in ("public", "collector")
         }
         return cls(data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"])
 
@@ -185,8 +186,13 @@ class Study:
 
     @property
     def topology(self) -> collusion.Topology:
-        """Who sees what, for the collusion report."""
-        return collusion.Topology(right=len(self.right), left=len(self.left), unmasking=self.unmasking)
+        """Who sees what, for the collusion report. Every release of this study has at least `release_rows` people."""
+        return collusion.Topology(
+            right=len(self.right),
+            left=len(self.left),
+            unmasking=self.unmasking,
+            shared_mask_exceeded=self.release_rows > self.columns,
+        )
 
     # Canonical form
 
@@ -257,21 +263,25 @@ def _check(study: Study) -> None:
     if study.release_rows < n:
         raise ImpossibleStudy("release_too_small", f"release_rows must be at least block_rows = {n}")
     if len(study.right) < 2 or not study.left:
-        raise ImpossibleStudy("too_few_providers", "a study needs two right providers and one left provider at least")
+        raise ImpossibleStudy(
+            "too_few_providers", "a study needs two right providers and one left provider at least"
+        )
     if not 0 < study.share_leakage <= 2.0**-10:
         raise ImpossibleStudy("share_leakage", "share_leakage must be in (0, 2^-10]")
     if not 0 < study.obfuscation_failure <= 1e-3:
         raise ImpossibleStudy("obfuscation_failure", "obfuscation_failure must be in (0, 0.001]")
     row_norm, sigma = study.protection.row_norm, study.protection.sigma
     if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
-        raise ImpossibleStudy("row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest")
+        raise ImpossibleStudy(
+            "row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest"
+        )
     if not (math.isfinite(sigma) and sigma >= 0) or not math.isfinite(study.tau):
         raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
-    tau = least_tau(
-        study.max_block_rows, p1, study.noise_columns, row_norm, sigma, study.obfuscation_failure
-    )
+    tau = least_tau(study.max_block_rows, p1, study.noise_columns, row_norm, sigma, study.obfuscation_failure)
     if study.tau < tau * (1 - 1e-12):
-        raise ImpossibleStudy("tau", f"tau = {study.tau:.4g} is below {tau:.4g}, which blocks of this size need")
+        raise ImpossibleStudy(
+            "tau", f"tau = {study.tau:.4g} is below {tau:.4g}, which blocks of this size need"
+        )
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
@@ -303,7 +313,9 @@ def _check_parties(study: Study) -> None:
         raise ImpossibleStudy("same_party_twice", "every party needs its own identity key and TLS name")
     for role, party in study.parties.items():
         if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
-            raise ImpossibleStudy("bad_key", f"{role}: its identity or sealing key is missing or has the wrong length")
+            raise ImpossibleStudy(
+                "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
+            )
     if len(study.mask_seed) != 32:
         raise ImpossibleStudy("bad_key", "mask_seed must be 32 bytes")
     if len(study.unmasking) != len(study.right) or not set(study.unmasking) <= set(study.parties):
@@ -360,7 +372,9 @@ class SignedStudy:
             except (VerificationError, StudyError) as error:
                 raise ApprovalError(str(error)) from None
         if self.missing:
-            raise ApprovalError(f"not approved yet by {', '.join(self.missing)}; every party must sign a study")
+            raise ApprovalError(
+                f"not approved yet by {', '.join(self.missing)}; every party must sign a study"
+            )
         return self.study
 
     def with_approval(self, approval: Approval) -> SignedStudy:
@@ -371,7 +385,9 @@ class SignedStudy:
     def to_json(self) -> str:
         """The form kept in files and sent to devices."""
         approvals = [approval.to_dict() for approval in self.approvals]
-        return json.dumps({"study": self.study.to_dict(), "approvals": approvals}, indent=1, ensure_ascii=False)
+        return json.dumps(
+            {"study": self.study.to_dict(), "approvals": approvals}, indent=1, ensure_ascii=False
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SignedStudy:

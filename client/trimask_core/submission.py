@@ -22,7 +22,14 @@ from trimask_core.sealing import component_info, seal
 from trimask_core.shares import check_headroom, expand_component, split_row
 from trimask_core.study import Study
 
-__all__ = ["SUBMISSION_ID_BYTES", "SealedSubmission", "build_submission", "mask_row", "noisy_answers", "read_component"]
+__all__ = [
+    "SUBMISSION_ID_BYTES",
+    "SealedSubmission",
+    "build_submission",
+    "mask_row",
+    "noisy_answers",
+    "read_component",
+]
 
 SUBMISSION_ID_BYTES = 16
 _SEED, _VECTOR = b"\x01", b"\x02"

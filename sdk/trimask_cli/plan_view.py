@@ -61,8 +61,8 @@ def _errors(plan: Plan) -> RenderableType:
         )
     note = (
         f"One of {target.predictors} equal, uncorrelated coefficients, each {target.coefficient:.2g}, that "
-        f"explain {target.r_squared:.0%} of the response; values uniform on [-1, 1]. Yellow: above a third of the "
-        "coefficient. Red: above the coefficient."
+        f"explain {target.r_squared:.0%} of the response; values uniform on [-1, 1]. Yellow: above a third of "
+        "the coefficient. Red: above the coefficient."
     )
     return Group(table, Text(note, style="dim"))
 

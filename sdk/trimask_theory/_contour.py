@@ -104,13 +104,13 @@ class _Exponent:
         second = 0.5 * float(form.dof @ ratio**2) + float(form.beta2 @ inverse**3) + float(gap @ gap)
         return first, second
 
-    def third(self, c: float) -> float:
-        """f'''(c), which bends the path of steepest descent."""
+    def skew(self, c: float, width: float) -> float:
+        """f'''(c) width^3, which bends the path of steepest descent."""
         form = self.form
         inverse = 1 / (1 - form.alpha * c)
-        ratio = form.alpha * inverse
-        cubes = float(form.dof @ ratio**3) + 3 * float(form.beta2 @ (ratio * inverse**3))
-        return cubes - 2 * float(((c - self.poles) ** -3.0).sum())
+        ratio = form.alpha * inverse * width
+        cubes = float(form.dof @ ratio**3) + 3 * float((form.beta2 * width**2) @ (ratio * inverse**3))
+        return cubes - 2 * float(((width / (c - self.poles)) ** 3).sum())
 
     def _linear(self, c: float, inverse: Array) -> float:
         """The derivative at c of everything but the logarithms, each term in the form that does not
@@ -245,7 +245,7 @@ def log_tail(form: QuadraticForm, x: float, poles: Sequence[float], between: tup
     c = _saddle(exponent, low, high)
     width = 1 / math.sqrt(exponent.slopes(c)[1])
     expansion = exponent.expand(c)
-    for theta in _angles(form, x, exponent.third(c) * width**3):
+    for theta in _angles(form, x, exponent.skew(c, width)):
         # The foci of the hyperbola stay between the singularities next to the saddle.
         kappa = min(width, (c - low) / (1 + math.sin(theta)), (high - c) / (1 - math.sin(theta)))
         result = _trapezoid(expansion, kappa, theta)
@@ -255,8 +255,7 @@ def log_tail(form: QuadraticForm, x: float, poles: Sequence[float], between: tup
 
 
 def _angles(form: QuadraticForm, x: float, skew: float) -> list[float]:
-    """Slopes of the path's arms to try, widest first; a path that will not do is recognised at its first
-    nodes.
+    """Slopes of the path's arms to try, widest first; a path that will not do mostly shows at its first nodes.
 
     Far out the integrand is e^{-s (x - vertex)} times a power of s (and a Gaussian, which decays along any
     of these paths), so the arms bend to the side where that decays. A large normal term may still make it

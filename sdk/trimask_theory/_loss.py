@@ -14,8 +14,10 @@ loss ln dN1/dN2 under N1 is
 Proposition 16 of the paper writes this as P[W1 <= t] - e^eps P[W2 <= t], with noncentralities b^2/a^2 that
 grow without bound as a_j -> 0 and a difference that loses every digit in the tail. Here it is one contour
 integral with the kernel 1/(s (s + 1)), the Laplace transform of (1 - e^{-y})_+: nothing is subtracted and
-a_j = 0 is no special case. Assumptions. Independent coordinates; rho_j > 0. Numerical, with a relative error
-about 1e-14 times the condition of the inputs.
+a_j = 0 is no special case.
+
+Assumptions. Independent coordinates; rho_j > 0.
+Numerical, with a relative error about 1e-14 times the condition of the inputs.
 """
 
 from __future__ import annotations
@@ -71,8 +73,7 @@ def hockey_stick(loss: QuadraticForm, epsilon: float) -> float:
 
 
 def largest_leverage(delta_at: Callable[[float], float], target: float, end: float) -> float:
-    """The largest leverage below `end` with delta_at(leverage) <= target, rounded down; delta_at
-    increases."""
+    """The largest leverage below `end` with delta_at(leverage) <= target, rounded down, as delta_at increases."""
 
     def excess(log_leverage: float) -> float:
         found = delta_at(math.exp(log_leverage))

@@ -235,24 +235,27 @@ def attempts(views: Views, parties: Sequence[str]) -> dict[str, Matrix]:
 # How good an estimate is
 
 
-def _standardised(columns: Matrix) -> Matrix:
-    centred = columns - columns.mean(axis=0)
-    spread = centred.std(axis=0)
-    varies = spread > 1e-9 * (1 + np.abs(columns).max(axis=0))
-    standardised: Matrix = centred / np.where(varies, spread, np.inf)
-    return standardised
+def _standardised(estimate: Matrix, answers: Matrix) -> tuple[Matrix, Matrix]:
+    """Both with columns of mean 0 and variance 1, without those in which the answers do not vary."""
+    varies = np.ptp(answers, axis=0) > 0
+
+    def scaled(columns: Matrix) -> Matrix:
+        centred = columns[:, varies] - columns[:, varies].mean(axis=0)
+        spread = centred.std(axis=0)
+        return np.asarray(centred / np.where(spread > 0, spread, np.inf), dtype=np.float64)
+
+    return scaled(estimate), scaled(answers)
 
 
 def correlation(estimate: Matrix, answers: Matrix) -> float:
-    """Correlation over all answers, each column standardised; columns that do not vary count for nothing."""
-    e, x = _standardised(estimate), _standardised(answers)
-    norm = np.linalg.norm(e) * np.linalg.norm(x)
-    return float((e * x).sum() / norm) if norm else 0.0
+    """Correlation over all answers, each column standardised; a column that does not vary counts for nothing."""
+    e, x = _standardised(estimate, answers)
+    return float((e * x).sum() / x.size)
 
 
 def beyond_chance(estimate: Matrix, answers: Matrix) -> float:
     """`correlation` in standard deviations of what shuffling the people would give (exact variance)."""
-    e, x = _standardised(estimate), _standardised(answers)
+    e, x = _standardised(estimate, answers)
     variance = float(((e.T @ e) * (x.T @ x)).sum()) / (e.shape[0] - 1)
     return float((e * x).sum()) / variance**0.5 if variance else 0.0
 

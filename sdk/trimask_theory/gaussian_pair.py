@@ -37,8 +37,7 @@ _WORST_CONDITION = 1e10
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """delta at each epsilon: `forward` from the first to the second distribution, `backward` the other
-    way."""
+    """delta at each epsilon: `forward` is delta_{N1,N2}, `backward` is delta_{N2,N1}."""
 
     epsilons: tuple[float, ...]
     forward: tuple[float, ...]
@@ -62,8 +61,7 @@ class Estimate:
 
 
 def delta(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike, epsilon: float) -> float:
-    """delta_{N1,N2}(epsilon), one direction. Numbers are accepted for one dimension; cov is then the
-    variance."""
+    """delta_{N1,N2}(epsilon), one direction. In one dimension numbers will do, cov being the variance."""
     epsilon = non_negative("epsilon", epsilon)
     pair = _checked(mean1, cov1, mean2, cov2)
     return hockey_stick(privacy_loss(*_reduce(*pair), 1), epsilon)

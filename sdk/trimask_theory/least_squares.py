@@ -73,8 +73,7 @@ def canonical_pair(q: float, p: float, reduced_dim: int, features: int) -> tuple
 
 
 def delta(epsilon: float, q: float, p: float, reduced_dim: int, features: int) -> float:
-    """delta_ALS(q, p) of Definition 13: the larger direction, for a row of leverage p in B and q in [B,
-    b]."""
+    """delta_ALS(q, p) of Definition 13, the larger direction: row i has leverage p in B and q in [B, b]."""
     epsilon = non_negative("epsilon", epsilon)
     return max(hockey_stick(loss, epsilon) for loss in _losses(*_checked(q, p, reduced_dim, features)))
 
@@ -120,8 +119,7 @@ def relative_calibrate(
     method: str = "theorem",
     mechanism: str = "LS",
 ) -> Calibration:
-    """M_LS relative to a set of data sets with the given largest leverage and residual (Definitions 6, 7;
-    Figure 13).
+    """M_LS relative to a set of data sets with the given largest leverage and residual (Figure 13).
 
     If no row of those sets has a delta above the target already, sigma is 0.
     """
@@ -134,8 +132,7 @@ def relative_calibrate(
 
 
 def sheffet_sigma(epsilon: float, delta: float, reduced_dim: int, row_norm: float = 1.0) -> float:
-    """The baseline (Sheffet 2019, as Figure 14 has it): sigma^2 = 4 l^2 (sqrt(2 r ln(4/delta)) +
-    ln(4/delta))/eps."""
+    """The baseline: sigma^2 = 4 l^2 (sqrt(2 r ln(4/delta)) + ln(4/delta))/eps (Sheffet 2019; Figure 14)."""
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
     r, row_norm = whole("reduced_dim", reduced_dim, 1), positive("row_norm", row_norm)
     log = math.log(4 / delta)
@@ -143,8 +140,7 @@ def sheffet_sigma(epsilon: float, delta: float, reduced_dim: int, row_norm: floa
 
 
 def release(gram: ArrayLike, reduced_dim: int, sigma: float, normals: NormalSource) -> Array:
-    """One draw of M_LS from D'D alone, D = [B, b] (response last): a vector of as many numbers as B has
-    columns."""
+    """One draw of M_LS, a number for each column of B, from D'D alone; D = [B, b], the response last."""
     matrix, r = _gram(gram), whole("reduced_dim", reduced_dim, 1)
     matrix = matrix + non_negative("sigma", sigma) ** 2 * np.eye(matrix.shape[0])
     try:

@@ -68,6 +68,8 @@ class Target:
         _checks.whole("left", self.left, 1)
         _checks.probability("r_squared", self.r_squared)
         _checks.probability("obfuscation_failure", self.obfuscation_failure)
+        if self.row_norm is not None:
+            _checks.positive("row_norm", self.row_norm)
         if not 0 < self.second_moment <= 1:
             raise ParameterError("second_moment", "in (0, 1]", self.second_moment)
 

@@ -7,12 +7,13 @@ leverage p in D, and G a matrix of r columns of standard normals. Then
 
 it is at least the other direction's delta, and it increases with p (Proposition 3). Hence the mechanism M_RP
 (Figure 3): with s the leverage at which delta(s) = delta, adding normal noise of variance l^2/s to every
-entry keeps every leverage below s, for rows of norm at most l (Theorem 3). M_RLC is the case r = 1. Sharper,
-and ours: a row is itself part of the data, so v'(D'D + sigma^2 I)^{-1} v <= l^2/(l^2 + sigma^2), and sigma^2
-= l^2 (1/s - 1) is enough. It is also necessary: the data set of that row alone attains the bound.
-Assumptions. Neighbours differ by one row of norm at most l; the mechanism sees only D'D, so masked data
-serves. Proved; the two chi-square tails are evaluated as one integral (`_loss`), which keeps the digits of a
-small delta.
+entry keeps every leverage below s, for rows of norm at most l (Theorem 3). M_RLC is the case r = 1.
+
+Sharper, and ours: a row is itself part of the data, so v'(D'D + sigma^2 I)^{-1} v <= l^2/(l^2 + sigma^2), and
+sigma^2 = l^2 (1/s - 1) is enough. It is also necessary: the data set of that row alone attains the bound.
+
+Assumptions. Neighbours differ by one row of norm at most l; the mechanism sees only D'D, so masked data will do.
+Proved; the two tails are evaluated as one integral (`_loss`), which keeps the digits of a small delta.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ def leverage_limit(epsilon: float, delta: float, reduced_dim: int) -> float:
 def calibrate(
     epsilon: float, delta: float, reduced_dim: int, row_norm: float = 1.0, method: str = "theorem"
 ) -> Calibration:
-    """M_RP: the noise that makes D'G + N (epsilon, delta)-private for every D with rows of norm <=
-    `row_norm`.
+    """M_RP: the noise that makes D'G + N (epsilon, delta)-private, for any rows of norm up to `row_norm`.
 
     `method` is "theorem" (sigma = l/sqrt(s), Theorem 3) or "sharp" (sigma = l sqrt(1/s - 1), exact).
     """

@@ -105,7 +105,8 @@ def verify_guarantees(study: Study) -> None:
         if guarantee is None or guarantee.epsilon is None or guarantee.delta is None:
             raise StudyError(f"the study states no (epsilon, delta) towards {towards}: do not approve it")
         near = guarantee.neighbours
-        if near.relation == "add-remove" or near.row_norm != protection.row_norm:
+        distance = {"record": 2 * protection.row_norm, "unit": 1.0}.get(near.relation)
+        if near.relation == "add-remove" or (near.row_norm, near.distance) != (protection.row_norm, distance):
             raise StudyError(f"the guarantee towards {towards} is not about rows of this study's norm")
         got = masked_noise.delta(
             guarantee.epsilon,

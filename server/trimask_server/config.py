@@ -16,6 +16,20 @@ from trimask_core.sealing import SealingKey
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "load_config", "load_keys"]
 
 NodeRole = Literal["collector", "right", "left"]
+_TOML_TYPES: dict[str, tuple[type, ...]] = {
+    "Path": (str,),
+    "str": (str,),
+    "float": (int, float),
+    "int": (int,),
+    "bool": (bool,),
+}
+_TYPE_WORDS = {
+    "Path": "a path",
+    "str": "text",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+}
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,11 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
         if name not in data:
             continue
         value = data[name]
-        wanted = {"Path": str, "str": str, "float": (int, float), "int": int, "bool": bool}[str(item.type)]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and item.type != "bool"):
-            raise ConfigError(f"setting {name!r} must be a {'number' if item.type in ('float', 'int') else item.type}")
-        values[name] = base / value if item.type == "Path" else value
+        if not isinstance(value, _TOML_TYPES[str(item.type)]) or (
+            isinstance(value, bool) and item.type != "bool"
+        ):
+            raise ConfigError(f"setting {name!r} must be {_TYPE_WORDS[str(item.type)]}")
+        values[name] = base / str(value) if item.type == "Path" else value
     needed = ["name", "data", "keys", "peer_listen"] + ([] if role == "left" else ["listen"])
     for name in needed:
         if name not in values:
@@ -98,7 +113,9 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
         try:
             return (folder / name).read_bytes()
         except OSError as error:
-            raise ConfigError(f"cannot read {folder / name}: {error.strerror}; `trimask keys` makes it") from None
+            raise ConfigError(
+                f"cannot read {folder / name}: {error.strerror}; `trimask keys` makes it"
+            ) from None
 
     def secret(name: str) -> bytes:
         try:

@@ -92,7 +92,8 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
             try:
                 if request.ByteSize() > MAX_MESSAGE_BYTES:
                     raise Refused(  # noqa: TRY301 - refused like everything else
-                        "oversized_message", f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices"
+                        "oversized_message",
+                        f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",
                     )
                 return await inner(request, context)
             except TrimaskError as error:
@@ -102,11 +103,13 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
                 await context.abort(status_of(reason), str(error), ((REASON_KEY, reason),))
             except grpc.aio.AbortError:
                 raise
-            except Exception:
+            except Exception:  # noqa: BLE001 - answered without detail
                 self._refusals.count("internal_error")
                 self._log.exception("failed %s", method)
                 await context.abort(
-                    grpc.StatusCode.INTERNAL, "internal error; the node's log has it", ((REASON_KEY, "internal_error"),)
+                    grpc.StatusCode.INTERNAL,
+                    "internal error; the node's log has it",
+                    ((REASON_KEY, "internal_error"),),
                 )
 
         return grpc.unary_unary_rpc_method_handler(

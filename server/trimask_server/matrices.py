@@ -58,7 +58,9 @@ class Assembler:
         assert matrix is not None  # noqa: S101 - for the type checker
         if matrix.shape[0] != piece.rows:
             raise Refused("wrong_shape", "the number of rows changed between slices")
-        values = np.frombuffer(piece.values, dtype=np.dtype(self._dtype).newbyteorder("<")).reshape(count, columns)
+        values = np.frombuffer(piece.values, dtype=np.dtype(self._dtype).newbyteorder("<")).reshape(
+            count, columns
+        )
         if self._dtype is np.float64 and not bool(np.isfinite(values).all()):
             raise Refused("not_finite", "a matrix may not contain NaN or infinity")
         matrix[piece.first_row : piece.first_row + count] = values

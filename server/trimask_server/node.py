@@ -72,7 +72,9 @@ class Node:
         self.refusals = await Refusals.load(self.database)
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
-        self.peer_port = await self._serve(self.config.peer_listen, [*peer, self._add_node_service], mutual=True)
+        self.peer_port = await self._serve(
+            self.config.peer_listen, [*peer, self._add_node_service], mutual=True
+        )
         self.spawn(self._save_refusals(), "saving refusal counts")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
@@ -80,7 +82,9 @@ class Node:
         )  # fmt: skip
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
-        server = grpc.aio.server(interceptors=(RefusalInterceptor(self.refusals, self.log),), options=CHANNEL_OPTIONS)
+        server = grpc.aio.server(
+            interceptors=(RefusalInterceptor(self.refusals, self.log),), options=CHANNEL_OPTIONS
+        )
         names = [add(server) for add in services]
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
@@ -119,11 +123,13 @@ class Node:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def run_attempt(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+    async def run_attempt(
+        self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str
+    ) -> None:
         """Run one node's share of a try; if it fails, tell the collector so that it begins a new one."""
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - whatever it is, the try is over
+        except Exception as error:
             reason = error.reason if isinstance(error, Refused) else "internal_error"
             if not isinstance(error, Refused):
                 self.log.exception("failed while %s", what)

@@ -21,7 +21,11 @@ class Refusals:
     @classmethod
     async def load(cls, database: Database) -> Refusals:
         """The counts so far."""
-        return cls(await database.read(lambda tx: {row[0]: row[1] for row in tx.rows("SELECT reason, count FROM refusals")}))
+        return cls(
+            await database.read(
+                lambda tx: {row[0]: row[1] for row in tx.rows("SELECT reason, count FROM refusals")}
+            )
+        )
 
     def count(self, reason: str) -> None:
         """One more refusal."""
@@ -34,7 +38,9 @@ class Refusals:
 
     def as_messages(self) -> list[common_pb2.RefusalCount]:
         """Counts by reason, for the wire."""
-        return [common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()]
+        return [
+            common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()
+        ]
 
     async def save(self, database: Database) -> None:
         """Write what changed since the last save."""

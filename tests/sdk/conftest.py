@@ -57,7 +57,9 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
 
     def party(role: str) -> Party:
         sealing = SealingKey.generate().public if role.startswith("R") else b""
-        return Party(role, f"org {role}", "localhost:1", "localhost:2", f"{role}.test", keys[role].public, sealing)
+        return Party(
+            role, f"org {role}", "localhost:1", "localhost:2", f"{role}.test", keys[role].public, sealing
+        )
 
     block_rows, failure, leakage = 32, 1e-9, 2.0**-20
     p2 = least_noise_columns(block_rows, failure)
@@ -73,7 +75,9 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         right=tuple(party(f"R{k}") for k in (1, 2, 3)), left=tuple(party(f"L{j}") for j in (1, 2)),
         unmasking=collusion.default_unmasking(3), tls_roots="", mask_seed=bytes(32),
     )  # fmt: skip
-    return Signed(SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values())), keys["collector"])
+    return Signed(
+        SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values())), keys["collector"]
+    )
 
 
 def _people(rows: int, seed: int) -> pd.DataFrame:
@@ -124,13 +128,24 @@ def _write_release(
         "rows": len(X),
         "stored_rows": len(Y),
         "columns": [
-            {"name": c.name, "center": c.center, "half_range": c.half_range, "source": c.source, "level": c.level}
+            {
+                "name": c.name,
+                "center": c.center,
+                "half_range": c.half_range,
+                "source": c.source,
+                "level": c.level,
+            }
             for c in study.schema.columns
         ],
         "sigma": study.protection.sigma,
         "guarantee": {"public": promise, "collector": promise},
         "collusion": collusion.report(study.topology).to_dict(),
-        "counts": {"blocks": 2, "rows": len(X), "failed_attempts": 0, "refusals": {"R1": {"bad_component": 1}}},
+        "counts": {
+            "blocks": 2,
+            "rows": len(X),
+            "failed_attempts": 0,
+            "refusals": {"R1": {"bad_component": 1}},
+        },
         "files": [
             {"name": "dataset.parquet", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         ],

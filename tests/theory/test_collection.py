@@ -67,7 +67,7 @@ def test_condition_reports_both_sides() -> None:
 
 
 def test_lambda_max_bound_covers_noisy_data() -> None:
-    # failure = 1e-3, 300 draws: the expected count is at most 0.3, and more than 6 has probability below 1e-8.
+    # failure = 1e-3, 300 draws: the expected count is at most 0.3, and more than 6 has probability 1e-7.
     generator = np.random.default_rng(5)
     n, p1, sigma = 30, 5, 0.7
     bound = collection.root_lambda_max_bound(n, p1, math.sqrt(p1), sigma, failure=1e-3)

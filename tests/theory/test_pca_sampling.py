@@ -206,6 +206,46 @@ def test_trade_off_curve_follows_theorem_2(ranks: np.ndarray, k: int, mu: float)
     check_trade_off(likelihood_ratio(spectrum, x, null), likelihood_ratio(spectrum, x, other), mu, 0.015)
 
 
+@pytest.mark.parametrize(("k", "mu"), [(2, 1.0), (3, 1.5)])
+def test_trade_off_curve_holds_for_a_removed_row(ranks: np.ndarray, k: int, mu: float) -> None:
+    # Sigma' = (n Sigma - x x^T)/(n - 1); the likelihood ratio falls in the statistic. Fails once in 10^4.
+    spectrum, _, beta, x = neighbours(ranks, k, mu)
+    n = spectrum.rows
+    removed = pca.from_covariance((n * spectrum.covariance - np.outer(x, x)) / (n - 1), n - 1, k)
+    generator = np.random.default_rng(12)
+    frames = [pca.approximate(s, beta, generator, 2500) for s in (spectrum, removed)]
+    null, other = (-likelihood_ratio(spectrum, x, each) for each in frames)
+    check_trade_off(null, other, mu, 0.015)
+
+
+@pytest.mark.parametrize("seed", [11, 14, 17])
+def test_trade_off_curve_holds_on_data_not_chosen_for_its_spectrum(seed: int) -> None:
+    # Seed 1, used elsewhere, was kept for its likeness to the paper's data; these were not looked at for
+    # that.
+    data = pca.rank_transform(genotypes(np.random.default_rng(seed))[0])
+    spectrum, added, beta, x = neighbours(data, 2, 1.0)
+    generator = np.random.default_rng(13)
+    frames = [pca.approximate(s, beta, generator, 2500) for s in (spectrum, added)]
+    null, other = (likelihood_ratio(spectrum, x, each) for each in frames)
+    check_trade_off(null, other, 1.0, 0.015)
+
+
+def test_a_gap_near_p_over_n_makes_the_prediction_pessimistic_for_an_added_row() -> None:
+    # Gap 0.16 against p/n = 0.08: one row changes the gap itself by half, and the limit is not reached. The
+    # attacker does worse than predicted. A fixed-seed record of a finite-p effect of +0.07 at level 0.05,
+    # where the standard error is about 0.02; not a calibrated test.
+    data = pca.rank_transform(genotypes(np.random.default_rng(10))[0])
+    mu = 1.05 * pca.plateau(pca.from_rows(data, 3)).mu
+    spectrum, added, beta, x = neighbours(data, 3, mu)
+    generator = np.random.default_rng(14)
+    frames = [pca.approximate(s, beta, generator, 2500) for s in (spectrum, added)]
+    null, other = (likelihood_ratio(spectrum, x, each) for each in frames)
+    missed = np.mean(other[:, None] <= np.quantile(null, 1 - LEVELS), axis=0)
+    curve = gdp.trade_off(LEVELS, mu)
+    assert np.all(missed > curve - 0.02)
+    assert missed[1] > curve[1] + 0.02
+
+
 def test_trade_off_comparison_has_power(ranks: np.ndarray) -> None:
     spectrum, added, beta, x = neighbours(ranks, 2, 1.0)
     generator = np.random.default_rng(9)

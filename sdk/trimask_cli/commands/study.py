@@ -268,7 +268,5 @@ def run_close(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import read_signed
 
     owner.close_study(read_signed(args.study).study, args.owner)
-    print(
-        f"Closing: the last blocks are being masked. `trimask study status {args.study}` says when all is done."
-    )
+    print(f"Closing; `trimask study status {args.study}` says when everything is published.")
     return 0

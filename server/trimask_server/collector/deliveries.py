@@ -38,7 +38,8 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     expected = n * study.noise_columns
     if not abs(energy - expected) <= _ENERGY_DEVIATIONS * math.sqrt(2 * expected):
         raise Refused(
-            "implausible_sum", "the components of this block do not add up to rows: some were masked differently"
+            "implausible_sum",
+            "the components of this block do not add up to rows: some were masked differently",
         )
     return answers
 
@@ -54,7 +55,9 @@ class PendingDelivery:
     attempt: common_pb2.Attempt
     rows: int
     parts: list[Assembler]
-    outcome: asyncio.Future[list[NDArray[np.uint64]]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    outcome: asyncio.Future[list[NDArray[np.uint64]]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
     def fail(self, reason: str, message: str) -> None:
         """Give the try up."""

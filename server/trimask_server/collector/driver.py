@@ -8,6 +8,7 @@ failed is repeated from the rows the right providers hold.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from trimask_core.errors import Refused
@@ -78,14 +79,14 @@ class StudyDriver:
             try:
                 busy = await self._step()
             except Refused as error:
-                self._node.log.warning("study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error)
+                self._node.log.warning(
+                    "study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error
+                )
                 busy = False
             if not busy:
                 self.wake.clear()
-                try:
+                with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), self._node.config.poll_seconds)
-                except TimeoutError:
-                    pass
 
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
@@ -129,7 +130,10 @@ class StudyDriver:
             stub = self._right(party)
             while True:
                 request = right_masking_pb2.ListPendingRequest(
-                    study_id=self._study.id, page_token=self._tokens[index], page_size=_PAGE, stop_intake=closing
+                    study_id=self._study.id,
+                    page_token=self._tokens[index],
+                    page_size=_PAGE,
+                    stop_intake=closing,
                 )
                 page = await self._node.peers.call(stub.ListPending, request)
                 ids = split_ids(page.submission_ids)
@@ -187,7 +191,9 @@ class StudyDriver:
 
         prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
         answers = await self._each(unmaskers, lambda party: peers.call(stub(party).PrepareAttempt, prepare))
-        share = unmasking_pb2.ShareBlindingKeysRequest(attempt=attempt, keys=[answer.key for answer in answers])
+        share = unmasking_pb2.ShareBlindingKeysRequest(
+            attempt=attempt, keys=[answer.key for answer in answers]
+        )
         await self._each(unmaskers, lambda party: peers.call(stub(party).ShareBlindingKeys, share))
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
         await self._each(study.right, lambda party: peers.call(self._right(party).StartMasking, start))
@@ -228,7 +234,10 @@ class StudyDriver:
         full = [release for release in await self._ledger.releases(self._study.id) if release.state == "full"]
         for release in full[: len(full) - keep_back] if keep_back else full:
             await self._publisher.publish(
-                self._node.studies.signed(self._study.id), release, await self.failed_attempts(), await self.refusals()
+                self._node.studies.signed(self._study.id),
+                release,
+                await self.failed_attempts(),
+                await self.refusals(),
             )
             return True
         return False
@@ -247,16 +256,19 @@ class StudyDriver:
             await self._ledger.note(
                 study.id,
                 f"nothing was published: {unused} complete submissions came, and the guarantee needs release_rows = "
-                f"{study.release_rows} (blocks of {study.block_rows}). A study with release_rows of at most {unused} and more noise "
-                "could have been published; the rows are erased",
+                f"{study.release_rows} in blocks of {study.block_rows}. With release_rows of at most {unused}, and more "
+                "noise, a study could have been published; the rows are erased",
             )
         await self._ledger.discard(study.id)
         erase = right_masking_pb2.EraseStudyRequest(study_id=study.id)
-        erased = await self._each(study.right, lambda party: node.peers.call(self._right(party).EraseStudy, erase))
+        erased = await self._each(
+            study.right, lambda party: node.peers.call(self._right(party).EraseStudy, erase)
+        )
         if published and any(answer.erased_rows for answer in erased):
             most = max(answer.erased_rows for answer in erased)
             await self._ledger.note(
-                study.id, f"{most} submissions had reached only some of the right providers when the study closed; erased"
+                study.id,
+                f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
         await node.studies.set_state(study.id, "closed")
         node.log.info("closed study=%s", study.id.hex()[:12])

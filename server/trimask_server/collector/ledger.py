@@ -84,7 +84,9 @@ class Ledger:
         """Fold a block into the open release and mark it pooled, in one transaction; False if it was before."""
 
         def write(tx: Transaction) -> bool:
-            block = tx.row("SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id))
+            block = tx.row(
+                "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
+            )
             if block is None:
                 raise Refused("unknown_block", "that block was never planned")
             if block[0] != "planned":
@@ -107,7 +109,10 @@ class Ledger:
                 (study_id, number, rows, blocks + 1, factor_to_bytes(fold(factor, masked)),
                  "full" if rows >= release_rows else "open"),
             )  # fmt: skip
-            tx.run("UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?", (number, block_id))
+            tx.run(
+                "UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?",
+                (number, block_id),
+            )
             return True
 
         return await self.database.write(write)
@@ -167,7 +172,9 @@ class Ledger:
 
         await self.database.write(write)
 
-    async def publish(self, study_id: bytes, number: int, dataset_id: str, manifest: bytes, signature: bytes) -> None:
+    async def publish(
+        self, study_id: bytes, number: int, dataset_id: str, manifest: bytes, signature: bytes
+    ) -> None:
         """Record a published dataset and forget the factor it was made from."""
 
         def write(tx: Transaction) -> None:
@@ -218,5 +225,7 @@ class Ledger:
 
     async def read_note(self, study_id: bytes) -> str:
         """The note, or nothing."""
-        row = await self.database.read(lambda tx: tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,)))
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
+        )
         return "" if row is None else str(row[0])

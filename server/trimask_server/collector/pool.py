@@ -16,11 +16,11 @@ __all__ = ["factor_from_bytes", "factor_to_bytes", "fold", "masked_release"]
 def fold(factor: Matrix | None, block: Matrix) -> Matrix:
     """The p1 x p1 factor with a block (or another factor) folded in."""
     stacked = block if factor is None else np.vstack((factor, block))
-    triangular = np.linalg.qr(stacked, mode="r")
+    triangular: Matrix = np.asarray(np.linalg.qr(stacked, mode="r"))
     p1 = block.shape[1]
     if triangular.shape[0] < p1:
         triangular = np.vstack((triangular, np.zeros((p1 - triangular.shape[0], p1))))
-    return np.asarray(triangular)
+    return triangular
 
 
 def factor_to_bytes(factor: Matrix) -> bytes:

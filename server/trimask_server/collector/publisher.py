@@ -91,7 +91,9 @@ def write_parquet(study: Study, rows: Matrix, folder: Path) -> tuple[str, int]:
     path = fresh / _FILE
     columns: dict[str, Any] = {column.name: rows[:, i] for i, column in enumerate(study.schema.columns)}
     # Masked values are noise to a compressor; plain encoding reads fastest.
-    pq.write_table(pa.table(columns), path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False)
+    pq.write_table(
+        pa.table(columns), path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False
+    )
     with path.open("rb+") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())

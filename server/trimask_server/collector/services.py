@@ -60,16 +60,22 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         study_pb2_grpc.add_StudyServiceServicer_to_server(self, server)
         return study_pb2.DESCRIPTOR.services_by_name["StudyService"].full_name
 
-    async def ListStudies(self, request: study_pb2.ListStudiesRequest, context: Context) -> study_pb2.ListStudiesResponse:
+    async def ListStudies(
+        self, request: study_pb2.ListStudiesRequest, context: Context
+    ) -> study_pb2.ListStudiesResponse:
         studies = self._node.studies
         return study_pb2.ListStudiesResponse(
             studies=[
-                study_pb2.StudySummary(study_id=study.id, title=study.title, state=_STATES[studies.state(study.id)])
+                study_pb2.StudySummary(
+                    study_id=study.id, title=study.title, state=_STATES[studies.state(study.id)]
+                )
                 for study in studies.all()
             ]
         )
 
-    async def GetStudy(self, request: study_pb2.GetStudyRequest, context: Context) -> study_pb2.GetStudyResponse:
+    async def GetStudy(
+        self, request: study_pb2.GetStudyRequest, context: Context
+    ) -> study_pb2.GetStudyResponse:
         signed = self._node.studies.signed(request.study_id)
         return study_pb2.GetStudyResponse(signed_study=signed.to_json().encode())
 
@@ -87,7 +93,9 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             )
             for role, answer in described.items()
         ]
-        own = study_pb2.NodeRefusals(role="collector", reachable=True, counts=self._node.refusals.as_messages())
+        own = study_pb2.NodeRefusals(
+            role="collector", reachable=True, counts=self._node.refusals.as_messages()
+        )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],
             pending_rows=driver.pending_rows,
@@ -118,7 +126,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         if self._node.config.owner_tls_name not in peer_names(context):
             raise Refused("not_the_owner", "only the study owner may call this")
 
-    async def OpenStudy(self, request: study_pb2.OpenStudyRequest, context: Context) -> study_pb2.OpenStudyResponse:
+    async def OpenStudy(
+        self, request: study_pb2.OpenStudyRequest, context: Context
+    ) -> study_pb2.OpenStudyResponse:
         self._require_owner(context)
         node = self._node
         signed = SignedStudy.from_json(request.signed_study)
@@ -144,7 +154,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
-    async def CloseStudy(self, request: study_pb2.CloseStudyRequest, context: Context) -> study_pb2.CloseStudyResponse:
+    async def CloseStudy(
+        self, request: study_pb2.CloseStudyRequest, context: Context
+    ) -> study_pb2.CloseStudyResponse:
         self._require_owner(context)
         study = self._node.studies.get(request.study_id)
         if self._node.studies.state(study.id) == "open":
@@ -195,11 +207,15 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         manifest, signature = await self._find(request.dataset_id)
         return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
 
-    async def ReadFile(self, request: dataset_pb2.ReadFileRequest, context: Context) -> dataset_pb2.ReadFileResponse:
+    async def ReadFile(
+        self, request: dataset_pb2.ReadFileRequest, context: Context
+    ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
         if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
-            raise Refused("unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}")
+            raise Refused(
+                "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
+            )
         path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(
@@ -211,5 +227,3 @@ def _read(path: Path, offset: int, limit: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(limit)
-
-

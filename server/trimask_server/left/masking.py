@@ -76,7 +76,9 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         allowed = range(study.block_rows, study.max_block_rows + 1)
         if part is None:
             if piece.rows not in allowed:
-                raise Refused("block_too_small", f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows")
+                raise Refused(
+                    "block_too_small", f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows"
+                )
             if incoming.stacked is None:
                 incoming.stacked = np.empty((piece.rows, study.columns * len(study.right)))
             if incoming.stacked.shape[0] != piece.rows:
@@ -96,7 +98,9 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         p = study.columns
         for k in range(1, len(study.right) + 1):
             await self._send(study, j, attempt, k, masked[:, (k - 1) * p : k * p])
-        node.log.info("masked block=%s try=%d rows=%d", attempt.block_id.hex(), attempt.number, masked.shape[0])
+        node.log.info(
+            "masked block=%s try=%d rows=%d", attempt.block_id.hex(), attempt.number, masked.shape[0]
+        )
 
     async def _send(self, study: Study, j: int, attempt: common_pb2.Attempt, k: int, masked: Matrix) -> None:
         peers = self._node.peers

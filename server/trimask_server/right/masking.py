@@ -10,7 +10,13 @@ from trimask_core.rotation import Matrix
 from trimask_core.sealing import component_info
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
-from trimask_proto.v1 import common_pb2, left_masking_pb2, right_masking_pb2, right_masking_pb2_grpc, unmasking_pb2
+from trimask_proto.v1 import (
+    common_pb2,
+    left_masking_pb2,
+    right_masking_pb2,
+    right_masking_pb2_grpc,
+    unmasking_pb2,
+)
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 
@@ -77,7 +83,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         )  # fmt: skip
         if not study.block_rows <= len(ids) <= study.max_block_rows:
             raise Refused(
-                "block_too_small", f"blocks of this study have {study.block_rows} to {study.max_block_rows} rows, not {len(ids)}"
+                "block_too_small",
+                f"blocks of this study have {study.block_rows} to {study.max_block_rows} rows, not {len(ids)}",
             )
         if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
             raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
@@ -90,7 +97,9 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> right_masking_pb2.StartMaskingResponse:
         study = self._study(request.attempt.study_id, context)
         rows = await self._rows.block(study.id, request.attempt.block_id)
-        work = self._node.run_attempt(request.attempt, self._mask(study, request.attempt, rows), "right masking")
+        work = self._node.run_attempt(
+            request.attempt, self._mask(study, request.attempt, rows), "right masking"
+        )
         self._node.spawn(work, "right masking")
         return right_masking_pb2.StartMaskingResponse()
 
@@ -103,7 +112,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         stub = LeftMaskingServiceStub(node.peers.channel(study.left[0]))
         for piece in slices(masked):
             await node.peers.call(
-                stub.PushComponent, left_masking_pb2.PushComponentRequest(attempt=attempt, component=k, slice=piece)
+                stub.PushComponent,
+                left_masking_pb2.PushComponentRequest(attempt=attempt, component=k, slice=piece),
             )
         node.log.info("masked block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
@@ -153,5 +163,3 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         rows = await self._rows.erase_pending(study.id)
         self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
         return right_masking_pb2.EraseStudyResponse(erased_rows=rows)
-
-

@@ -82,8 +82,13 @@ class RowStore:
                 if row is None:
                     raise Refused("unknown_row", "the plan names a submission this provider does not hold")
                 if row[0] is not None or row[1]:
-                    raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
-            tx.run("INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)", (block_id, study_id, joined))
+                    raise Refused(
+                        "row_already_used", "the plan names a row that is in another block, or erased"
+                    )
+            tx.run(
+                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
+                (block_id, study_id, joined),
+            )
             tx.run_many(
                 "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
                 [(block_id, study_id, submission_id) for submission_id in ids],
@@ -103,7 +108,8 @@ class RowStore:
             return [
                 (row[0], row[1])
                 for row in tx.rows(
-                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id", (block_id,)
+                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id",
+                    (block_id,),
                 )
             ]
 

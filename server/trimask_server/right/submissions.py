@@ -28,7 +28,9 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         submission_pb2_grpc.add_SubmissionServiceServicer_to_server(self, server)
         return submission_pb2.DESCRIPTOR.services_by_name["SubmissionService"].full_name
 
-    async def Submit(self, request: submission_pb2.SubmitRequest, context: Context) -> submission_pb2.SubmitResponse:
+    async def Submit(
+        self, request: submission_pb2.SubmitRequest, context: Context
+    ) -> submission_pb2.SubmitResponse:
         node = self._node
         study = node.studies.get(request.study_id)
         if len(request.submission_id) != SUBMISSION_ID_BYTES:

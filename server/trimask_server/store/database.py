@@ -69,7 +69,9 @@ class Database:
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         connection = self._connect()
         _migrate(connection, migrations)
-        self._writer = threading.Thread(target=self._write_loop, args=(connection,), name="store-writer", daemon=True)
+        self._writer = threading.Thread(
+            target=self._write_loop, args=(connection,), name="store-writer", daemon=True
+        )
         self._writer.start()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
         self._reading = self._connect()

@@ -28,7 +28,9 @@ def blind(
             continue
         low, high = sorted((component, other))
         label = b"blinding\0" + context + low.to_bytes(2, "big") + high.to_bytes(2, "big")
-        mask = Stream(derive_key(own.agree(public), label), b"blinding").words(values.size).reshape(values.shape)
+        mask = (
+            Stream(derive_key(own.agree(public), label), b"blinding").words(values.size).reshape(values.shape)
+        )
         if component == low:
             blinded += mask
         else:

@@ -145,7 +145,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     def _prepared(self, attempt: common_pb2.Attempt) -> _Try:
         state = self._tries.get(attempt)
         if state.key is None:
-            raise Refused("unknown_attempt", "this node has not been told of that try; it may have been restarted")
+            raise Refused(
+                "unknown_attempt", "this node has not been told of that try; it may have been restarted"
+            )
         return state
 
     def _component(self, study: Study, attempt: common_pb2.Attempt, k: int) -> _Component:
@@ -171,12 +173,16 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         node, component = self._node, state.components[k]
         if component.probe_gram is None or state.key is None:
             raise Refused("unknown_attempt", "the right mask of this component has not come")
-        mask = RightMask(component.frame_seed, component.basis.take(), component.probe_seed, component.probe_gram)
+        mask = RightMask(
+            component.frame_seed, component.basis.take(), component.probe_seed, component.probe_gram
+        )
         values = await node.workers.run(unmask_component, study, component.masked.take(), mask)
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
         stub = CollectionServiceStub(node.peers.channel(study.collector))
         for piece in slices(delivery):
-            await node.peers.call(stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece))
+            await node.peers.call(
+                stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
+            )
         node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
         state.components[k] = _Component(begun=True)
         mine = study.unmasking.count(study.unmasking[k - 1])

@@ -1,0 +1,42 @@
+"""`trimask demo`: the main job, whole and real, on one machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trimask_cli.options import Subparsers, add_json
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="run a whole study on this machine: nodes, participants, release, fit",
+        description="Start a collector, right and left providers as processes of their own with TLS, collect a study "
+        "from simulated participants through the real client, publish it, pull it, and fit the model.",
+    )
+    parser.add_argument("--participants", type=int, metavar="N", help="how many (default 1024)")
+    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
+    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
+    parser.add_argument("--block-size", type=int, metavar="n", help="rows masked together (default: the study's)")
+    parser.add_argument("--release-size", type=int, metavar="N", help="least rows of a release (default: all of them)")
+    parser.add_argument("--epsilon", type=float, help="privacy of a release (default: the study's)")
+    parser.add_argument("--delta", type=float, help="its failure probability (default: the study's)")
+    parser.add_argument("--exact", action="store_true", help="no noise: masked, but without differential privacy")
+    parser.add_argument("--study", type=Path, metavar="FILE.toml", help="your own study definition, with --rows")
+    parser.add_argument("--rows", type=Path, metavar="FILE.csv", help="answers, one person a line, for --study")
+    parser.add_argument("--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)')
+    parser.add_argument("--seed", type=int, default=2026, help="of the simulated population, not of any mask")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR", help="results (default out/demo)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo."""
+    from trimask_cli.demo.stage import run_demo
+
+    return run_demo(args)

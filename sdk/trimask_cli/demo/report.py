@@ -1,0 +1,168 @@
+"""What the demo prints and saves: truth, release and naive fit side by side, the guarantee, who would have to collude."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trimask import fit, plot
+from trimask.dataset import Dataset
+from trimask.errors import NoiseExceedsSignal
+from trimask.fit import OLSResults
+from trimask_cli.collusion_view import render
+from trimask_cli.demo.population import Answers
+from trimask_core import collusion
+from trimask_core.study import Study
+
+__all__ = ["Outcome", "make_outcome", "print_report", "print_report_json"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything the demo has to say. `release` is None where the noise exceeds the signal; `problem` says so."""
+
+    study: Study
+    dataset: Dataset
+    truth: OLSResults
+    release: OLSResults | None
+    naive: OLSResults | None
+    problem: str
+    gram_error: float
+    out: Path
+    seconds: dict[str, float]
+    status: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        protection = self.study.protection
+        return {
+            "study_id": self.study.id.hex(),
+            "dataset_id": self.dataset.id,
+            "participants": self.dataset.rows,
+            "sigma": self.dataset.sigma,
+            "guarantee": {
+                "public": protection.public and protection.public.to_dict(),
+                "collector": protection.collector and protection.collector.to_dict(),
+            },
+            "collusion": collusion.report(self.study.topology).to_dict(),
+            "fits": {
+                "rows": self.truth.to_dict(),
+                "release": self.release and self.release.to_dict(),
+                "naive": self.naive and self.naive.to_dict(),
+            },
+            "problem": self.problem,
+            "gram_relative_error": self.gram_error,
+            "seconds": self.seconds,
+            "status": self.status,
+        }
+
+
+def make_outcome(
+    *,
+    study: Study,
+    dataset: Dataset,
+    people: Sequence[Answers],
+    formula: str,
+    out: Path,
+    seconds: dict[str, float],
+    status: dict[str, Any],
+) -> Outcome:
+    """Fit the three models, save report.json and report.png."""
+    import pandas as pd
+
+    truth = fit.ols_from_rows(pd.DataFrame(list(people)), study, formula)
+    release, naive, problem = None, None, ""
+    try:
+        release = fit.ols(dataset, formula)
+        naive = fit.naive_ols(dataset, formula)
+    except NoiseExceedsSignal as error:
+        problem = str(error)
+    outcome = Outcome(
+        study, dataset, truth, release, naive, problem, _gram_error(study, dataset, people), out, seconds, status
+    )
+    (out / "report.json").write_text(json.dumps(outcome.to_dict(), indent=1, allow_nan=False) + "\n")
+    _save_plot(outcome, out / "report.png")
+    return outcome
+
+
+def _gram_error(study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
+    """The largest difference to X^T X, relative to its largest entry. Only a demo knows the rows."""
+    import numpy as np
+
+    rows = np.array([study.schema.encode(answers) for answers in people])
+    exact = rows.T @ rows
+    return float(np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() / np.abs(exact).max())
+
+
+def _save_plot(outcome: Outcome, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fits = [result for result in (outcome.truth, outcome.release, outcome.naive) if result is not None]
+    axes = plot.coefficients(*fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen")
+    figure = axes.get_figure()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def print_report_json(outcome: Outcome) -> None:
+    """The report as JSON on stdout."""
+    print(json.dumps(outcome.to_dict(), indent=1, allow_nan=False))
+
+
+def print_report(outcome: Outcome, console: Console) -> None:
+    """The report for a person."""
+    study, protection = outcome.study, outcome.study.protection
+    console.rule(f"[bold]{escape(study.title)}")
+    console.print(
+        f"{outcome.dataset.rows:,} people, {study.attributes} columns, blocks of {study.block_rows}; "
+        f"submitted in {outcome.seconds['submit']:.1f} s, all in {outcome.seconds['total']:.1f} s. "
+        f"A device sent {8 * study.columns / 1000:.1f} kB and {len(study.right) - 1} seeds of 32 bytes."
+    )
+    console.print(_fits_table(outcome))
+    if outcome.problem:
+        console.print(outcome.problem, style="bold yellow", markup=False)
+    console.rule("What is promised")
+    if protection.public is None or protection.collector is None:
+        console.print("Exact mode: masked by random rotations, [bold]without differential privacy[/bold].")
+        console.print(f"The Gram matrix of the release equals X^T X to {outcome.gram_error:.1e} relative.")
+    else:
+        console.print(f"[bold]To the public[/bold]: {escape(str(protection.public))}", highlight=False)
+        console.print(f"[bold]Towards the collector[/bold], who sees a block: {escape(str(protection.collector))}", highlight=False)
+    console.rule("Who would have to collude")
+    console.print(render(collusion.report(study.topology)))
+    console.print(
+        f"Saved in {outcome.out}: dataset.parquet, manifest.json, manifest.sig, report.json, report.png", style="bold"
+    )
+
+
+def _fits_table(outcome: Outcome) -> Table:
+    table = Table(title=escape(outcome.truth.formula), title_style="bold", caption="estimate and standard error")
+    table.add_column("")
+    table.add_column("raw rows (truth)", justify="right")
+    table.add_column("release", justify="right")
+    table.add_column("of which sampling / privacy", justify="right")
+    table.add_column("naive: noise ignored", justify="right")
+    for j, name in enumerate(outcome.truth.names):
+        cells = [escape(name), _cell(outcome.truth, j), "-", "-", "-"]
+        if outcome.release is not None:
+            cells[2] = _cell(outcome.release, j)
+            sampling, privacy = outcome.release.bse_sampling.iloc[j], outcome.release.bse_privacy.iloc[j]
+            cells[3] = f"{sampling:.3g} / {privacy:.3g}"
+        if outcome.naive is not None:
+            cells[4] = _cell(outcome.naive, j)
+        table.add_row(*cells)
+    return table
+
+
+def _cell(result: OLSResults, j: int) -> str:
+    return f"{result.params.iloc[j]:8.3f} ± {result.bse.iloc[j]:.3f}"

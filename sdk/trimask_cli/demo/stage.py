@@ -1,0 +1,177 @@
+"""The demo's course: keys, study, approvals, nodes, submissions, close, pull, fit."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import trimask
+from trimask_cli import owner
+from trimask_cli.demo import report
+from trimask_cli.demo.devices import submit_all
+from trimask_cli.demo.population import Answers, blood_pressure_population, read_rows
+from trimask_cli.keys import make_keys, node_places, read_secret
+from trimask_cli.study_file import bundled_definition, write_signed
+from trimask_core.clock import SystemClock
+from trimask_core.errors import ConfigError, TrimaskError
+from trimask_core.identity import SigningKey
+from trimask_core.randomness import SystemRandom
+from trimask_core.study import SignedStudy, Study, approve
+from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_theory.study_plan import StudyDefinition, create_study, load_definition
+
+__all__ = ["run_demo"]
+
+_DEVICE_PROCESSES = 2
+_CLOSE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What will be collected, and the model to fit to it."""
+
+    definition: StudyDefinition
+    people: list[Answers]
+    formula: str
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """Everything, and clean up."""
+    asked = _what(args)
+    folder = Path(tempfile.mkdtemp(prefix="trimask-demo-"))
+    try:
+        with _progress(quiet=args.json) as progress:
+            outcome = _collect(args, asked, folder, progress)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if args.json:
+        report.print_report_json(outcome)
+    else:
+        report.print_report(outcome, Console())
+    return 0
+
+
+def _what(args: argparse.Namespace) -> Asked:
+    if (args.study is None) != (args.rows is None):
+        raise ConfigError("give --study FILE.toml and --rows FILE.csv together")
+    if args.study is None:
+        definition = load_definition(bundled_definition())
+        people = blood_pressure_population(args.participants or 1024, args.seed)
+        formula = args.formula or "systolic ~ age + bmi + salt + smoker + C(activity)"
+    else:
+        definition = load_definition(args.study)
+        people = read_rows(args.rows, definition.schema)[: args.participants]
+        formula = args.formula or _default_formula(definition)
+    rows = args.release_size or len(people)
+    block = args.block_size or min(definition.collection.block_rows, len(people))
+    if len(people) < block:
+        raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
+    definition = definition.changed(
+        epsilon=args.epsilon, delta=args.delta, exact=args.exact or None, block_rows=block, release_rows=rows
+    )
+    return Asked(definition, people, formula)
+
+
+def _default_formula(definition: StudyDefinition) -> str:
+    """The first numeric attribute on all the others."""
+    attributes = definition.schema.attributes
+    numeric = [attribute.name for attribute in attributes if attribute.kind != "categorical"]
+    if not numeric or len(attributes) < 2:
+        raise ConfigError("this study has no numeric attribute to explain by another; give --formula")
+    others = [
+        f"C({attribute.name})" if attribute.kind == "categorical" else attribute.name
+        for attribute in attributes
+        if attribute.name != numeric[0]
+    ]
+    return f"{numeric[0]} ~ {' + '.join(others)}"
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<34}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    # Progress goes to stderr, so that --json leaves one document on stdout.
+    with Progress(*columns, console=Console(file=sys.stderr), disable=quiet) as progress:
+        yield progress
+
+
+def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Progress) -> report.Outcome:
+    started = time.monotonic()
+    keys = folder / "keys"
+    nodes = 1 + args.right + args.left
+    parties = make_keys(keys, node_places(args.right, args.left, "127.0.0.1", free_base_port(2 * nodes)))
+    study = create_study(
+        asked.definition,
+        parties["collector"],
+        [parties[f"R{k}"] for k in range(1, args.right + 1)],
+        [parties[f"L{j}"] for j in range(1, args.left + 1)],
+        (keys / "authority" / "ca.pem").read_text(),
+        SystemClock().now_ms(),
+        SystemRandom(),
+    )
+    signed = SignedStudy(study)
+    for name in parties:
+        key = SigningKey(read_secret(keys / name / "identity.key"))
+        signed = signed.with_approval(approve(study, key, SystemClock().now_ms()))
+    study_file = folder / "study.json"
+    write_signed(study_file, signed, replace=False)
+
+    task = progress.add_task(f"start {nodes} nodes", total=nodes)
+    with ProcessCluster(keys):
+        progress.update(task, completed=nodes)
+        owner.open_study(signed, keys / "owner")
+        task = progress.add_task("participants mask, split, upload", total=len(asked.people))
+        submitted = time.monotonic()
+        submit_all(study_file, asked.people, _DEVICE_PROCESSES, lambda done: progress.advance(task, done))
+        submit_seconds = time.monotonic() - submitted
+        owner.close_study(study, keys / "owner")
+        _wait_closed(study, len(asked.people), progress)
+        status = owner.study_status(study)
+        with trimask.connect(
+            study.collector.address,
+            roots=keys / "owner" / "ca.pem",
+            tls_name=study.collector.tls_name,
+            cache=folder / "cache",
+        ) as connection:
+            published = connection.datasets(study.id.hex())
+            if not published:
+                raise TrimaskError(status.note or "nothing was published")
+            dataset = connection.dataset(published[0].id)
+        dataset.save(args.out)
+    return report.make_outcome(
+        study=study,
+        dataset=trimask.Dataset.open(args.out, study_id=study.id),
+        people=asked.people,
+        formula=asked.formula,
+        out=args.out,
+        seconds={"submit": submit_seconds, "total": time.monotonic() - started},
+        status=status.to_dict(),
+    )
+
+
+def _wait_closed(study: Study, total: int, progress: Progress) -> None:
+    task = progress.add_task("blocks masked, pooled, erased", total=total)
+    deadline = time.monotonic() + _CLOSE_SECONDS
+    while True:
+        status = owner.study_status(study)
+        progress.update(task, completed=min(total, status.pooled_rows + status.published_rows))
+        if status.state == "closed":
+            return
+        if time.monotonic() > deadline:
+            raise TrimaskError("the study did not close in time; the nodes' logs were in the temporary folder")
+        time.sleep(0.2)

@@ -1,0 +1,323 @@
+"""From TOML to a study: what is refused, and that what is signed holds."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.guarantee import Neighbours
+from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.study import Party, SignedStudy, Study
+from trimask_theory import masked_noise
+from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
+
+TOML = """
+title = "Sleep"
+purpose = "How sleep goes with age and coffee."
+contact = "owner@example.org"
+
+[privacy]
+epsilon = 2.0
+delta = 1e-6
+
+[collection]
+block_rows = 64
+release_rows = 256
+
+[[attributes]]
+name = "sleep"
+kind = "continuous"
+minimum = 2
+maximum = 12
+unit = "hours"
+
+[[attributes]]
+name = "age"
+kind = "integer"
+minimum = 18
+maximum = 90
+
+[[attributes]]
+name = "coffee"
+kind = "binary"
+
+[[attributes]]
+name = "shift"
+kind = "categorical"
+levels = ["day", "night", "both"]
+
+[[derived]]
+name = "age_squared"
+kind = "square"
+of = ["age"]
+"""
+
+
+def party(name: str) -> Party:
+    key = hashlib.sha256(name.encode()).digest()
+    sealing = hashlib.sha256(key).digest() if name.startswith("R") else b""
+    return Party(name, "Institute", "127.0.0.1:1", "127.0.0.1:2", f"{name.lower()}.test", key, sealing)
+
+
+def make(definition: StudyDefinition | str, right: int = 3, left: int = 2, **changes: object) -> Study:
+    if isinstance(definition, str):
+        definition = load_definition(definition)
+    return create_study(
+        definition.changed(**changes),
+        party("collector"),
+        [party(f"R{k}") for k in range(1, right + 1)],
+        [party(f"L{j}") for j in range(1, left + 1)],
+        "roots",
+        1_700_000_000_000,
+        DeterministicRandom("study plan"),
+    )
+
+
+def edited(old: str, new: str) -> str:
+    assert TOML.count(old) == 1
+    return TOML.replace(old, new)
+
+
+def test_definition_is_read_with_its_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "sleep.toml"
+    file.write_text(TOML)
+    definition = load_definition(file)
+    assert definition == load_definition(TOML)
+    assert definition.title == "Sleep"
+    assert definition.schema.ones
+    assert [column.name for column in definition.schema.columns] == [
+        "one", "sleep", "age", "coffee", "shift_day", "shift_night", "shift_both", "age_squared",
+    ]  # fmt: skip
+    assert definition.privacy.method == "sharp"
+    assert definition.privacy.protect == "record"
+    assert definition.collection.share_leakage == 2.0**-20
+    assert definition.collection.obfuscation_failure == 1e-9
+
+
+def test_study_has_the_least_noise_that_gives_the_guarantee() -> None:
+    study = make(TOML)
+    public, collector = study.protection.public, study.protection.collector
+    assert public is not None
+    assert collector is not None
+    assert study.attributes == 8
+    assert study.protection.row_norm == math.sqrt(6)  # one, four questions, one derived column
+    wanted = masked_noise.calibrate(2.0, 1e-6, 256, 8, row_norm=math.sqrt(6)).sigma
+    assert wanted <= study.protection.sigma < wanted + study.grid.step
+    assert math.ldexp(study.protection.sigma, -study.grid_exponent) % 1 == 0
+    assert (public.epsilon, public.delta) == (2.0, 1e-6)
+    assert collector.delta == 1e-6
+    assert collector.epsilon is not None
+    given = masked_noise.delta(collector.epsilon, study.protection.sigma, 64, 8, row_norm=math.sqrt(6))
+    assert given == pytest.approx(1e-6, rel=1e-4)
+    assert collector.epsilon > 2.0  # fewer rows are mixed in a block than in a release
+    assert study.noise_columns == least_noise_columns(64, 1e-9)
+    assert study.tau == least_tau(127, 8, study.noise_columns, math.sqrt(6), study.protection.sigma, 1e-9)
+    assert study.unmasking == ("R2", "R3", "R1")
+
+
+def test_study_reads_back_to_the_same_id() -> None:
+    study = make(TOML)
+    again = SignedStudy.from_json(SignedStudy(study).to_json()).study
+    assert again == study
+    assert again.id == study.id
+
+
+def test_mask_seed_comes_from_the_source() -> None:
+    assert make(TOML).mask_seed == DeterministicRandom("study plan").seed()
+
+
+def test_smaller_row_norm_means_less_noise_in_proportion() -> None:
+    # sigma is homogeneous in R: the same pair of rows, scaled.
+    study, clipped = make(TOML), make(TOML, row_norm=math.sqrt(6) / 2)
+    assert clipped.protection.row_norm == math.sqrt(6) / 2
+    assert clipped.protection.sigma == pytest.approx(study.protection.sigma / 2, rel=1e-6)
+
+
+def test_theorem_is_available_and_needs_more_noise() -> None:
+    sharp, theorem = make(TOML), make(edited("delta = 1e-6", 'delta = 1e-6\nmethod = "theorem"'))
+    assert theorem.protection.method == "theorem"
+    assert theorem.protection.public is not None
+    assert theorem.protection.public.basis == "proved"
+    assert theorem.protection.sigma > 2 * sharp.protection.sigma
+    verify_guarantees(theorem)
+
+
+def test_unit_protection_needs_less_noise_than_a_record() -> None:
+    unit = make(edited("delta = 1e-6", 'delta = 1e-6\nprotect = "unit"'))
+    assert unit.protection.public is not None
+    assert unit.protection.public.neighbours.relation == "unit"
+    assert unit.protection.sigma < make(TOML).protection.sigma
+    verify_guarantees(unit)
+
+
+def test_exact_study_claims_nothing() -> None:
+    study = make(edited("epsilon = 2.0\ndelta = 1e-6", "exact = true"))
+    assert study.protection.sigma == 0
+    assert study.protection.public is None
+    assert study.protection.collector is None
+    verify_guarantees(study)
+
+
+def test_changes_are_by_name_and_checked() -> None:
+    definition = load_definition(TOML)
+    changed = definition.changed(epsilon=3.0, block_rows=32, delta=None, exact=True)
+    assert changed.privacy.epsilon == 3.0
+    assert changed.privacy.delta == 1e-6
+    assert changed.collection.block_rows == 32
+    assert make(changed).protection.sigma == 0
+    with pytest.raises(StudyError, match="did you mean 'epsilon'"):
+        definition.changed(epsilom=3.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Sleep"', 'titel = "Sleep"', "did you mean 'title'"),
+        ("epsilon = 2.0", "epsilom = 2.0", r"\[privacy\] has no setting 'epsilom'; did you mean 'epsilon'"),
+        ("block_rows = 64", "block_row = 64", "did you mean 'block_rows'"),
+        ('unit = "hours"', 'units = "hours"', r"\[attributes.sleep\].*did you mean 'unit'"),
+        ('of = ["age"]', 'from = ["age"]', r"\[derived.age_squared\] has no setting 'from'"),
+        ("epsilon = 2.0", "", "needs epsilon and delta"),
+        ("epsilon = 2.0", "epsilon = 2.0\nexact = true", "take epsilon and delta out"),
+        ("epsilon = 2.0", 'epsilon = "2"', "privacy.epsilon must be a number"),
+        ("epsilon = 2.0", "epsilon = true", "privacy.epsilon must be a number"),
+        ("block_rows = 64", "block_rows = 64.0", "collection.block_rows must be a whole number"),
+        ("block_rows = 64\n", "", "needs block_rows and release_rows"),
+        ("release_rows = 256", 'release_rows = 256\nunmasking = "R1"', "unmasking must be a list of texts"),
+        ('levels = ["day", "night", "both"]', "levels = [1, 2]", "attributes.shift.levels must be a list"),
+        ('title = "Sleep"', 'title = " "', "title must be given"),
+        ('title = "Sleep"', 'title = "Sleep"\nones = 1', "ones must be true or false"),
+        ('name = "sleep"', "", "attributes.name must be given"),
+        ("[privacy]\nepsilon = 2.0\ndelta = 1e-6", "", r"needs a \[privacy\] section"),
+        ("[privacy]", "[privacy", "not TOML"),
+        ("[[derived]]", "[derived]", r"write derived as \[\[derived\]\] sections"),
+    ],
+)
+def test_definition_is_refused_by_key(old: str, new: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        load_definition(edited(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parameter"),
+    [
+        ("epsilon = 2.0", "epsilon = -1.0", "epsilon"),
+        ("epsilon = 2.0", "epsilon = nan", "epsilon"),
+        ("delta = 1e-6", "delta = 1.0", "delta"),
+        ("delta = 1e-6", 'delta = 1e-6\nmethod = "tight"', "privacy.method"),
+        ("delta = 1e-6", 'delta = 1e-6\nprotect = "person"', "privacy.protect"),
+    ],
+)
+def test_privacy_parameter_out_of_range(old: str, new: str, parameter: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        make(edited(old, new))
+    assert caught.value.parameter == parameter
+
+
+_IMPOSSIBLE = [
+    # p < n: Appendix A of the TM2 paper reveals answers.
+    ("release_rows = 256", "release_rows = 256\nnoise_columns = 100", "too_narrow"),
+    # p >= n, but Davidson-Szarek leaves no room at this failure probability.
+    ("release_rows = 256", "release_rows = 256\nnoise_columns = 200", "too_few_noise_columns"),
+    ("release_rows = 256", "release_rows = 256\nnoise_columns = 0", "too_few_noise_columns"),
+    # A denominator barely above zero makes tau so large that rows come near the components' scale.
+    (
+        "release_rows = 256",
+        "release_rows = 256\nnoise_columns = 316\nshare_leakage = 0.0009765625",
+        "grid_overflow",
+    ),
+    ("release_rows = 256", "release_rows = 256\nshare_leakage = 1e-12", "grid_too_coarse"),
+    ("release_rows = 256", "release_rows = 256\nshare_leakage = 1e-320", "grid_too_coarse"),
+    ("release_rows = 256", "release_rows = 256\nshare_leakage = 0.5", "share_leakage"),
+    ("release_rows = 256", "release_rows = 256\nshare_leakage = 0", "share_leakage"),
+    ("release_rows = 256", "release_rows = 256\nobfuscation_failure = 0.5", "obfuscation_failure"),
+    ("release_rows = 256", "release_rows = 256\nobfuscation_failure = 0.0", "obfuscation_failure"),
+    ("block_rows = 64", "block_rows = 8", "block_too_small"),
+    ("block_rows = 64", "block_rows = 0", "block_too_small"),
+    ("release_rows = 256", "release_rows = 63", "release_too_small"),
+    ("delta = 1e-6", "delta = 1e-6\nrow_norm = 3.0", "row_norm"),
+    ("delta = 1e-6", "delta = 1e-6\nrow_norm = 0", "row_norm"),
+    ("delta = 1e-6", "delta = 1e-6\nrow_norm = inf", "row_norm"),
+    ("epsilon = 2.0", "epsilon = 1e12", "epsilon_too_large"),
+    ("minimum = 2\n", "", "bounds_missing"),
+    ("maximum = 12", "maximum = inf", "bounds_missing"),
+    ("minimum = 2\nmaximum = 12", "minimum = 12\nmaximum = 2", "bounds_reversed"),
+    ('kind = "binary"', 'kind = "binary"\nminimum = 5', "bounds_unused"),
+    ('kind = "integer"', 'kind = "integer"\nlevels = ["a", "b"]', "bounds_unused"),
+    ('kind = "binary"', 'kind = "boolean"', "bad_kind"),
+    ('kind = "square"', 'kind = "cube"', "bad_kind"),
+    ('levels = ["day", "night", "both"]', 'levels = ["day"]', "bad_levels"),
+    ('name = "coffee"', 'name = "age"', "bad_name"),
+    ('name = "coffee"', 'name = "one"', "bad_name"),
+    ('of = ["age"]', 'of = ["shift"]', "bad_derived"),
+    ('kind = "square"', 'kind = "product"', "bad_derived"),
+    ('kind = "square"\nof = ["age"]', 'kind = "log"\nof = ["coffee"]', "bad_derived"),
+    ("release_rows = 256", 'release_rows = 256\nunmasking = ["R1", "R2"]', "bad_unmasking"),
+    ("release_rows = 256", 'release_rows = 256\nunmasking = ["R1", "R2", "R9"]', "bad_unmasking"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"), _IMPOSSIBLE, ids=[f"{item[2]}-{i}" for i, item in enumerate(_IMPOSSIBLE)]
+)
+def test_impossible_study_is_refused_with_its_own_reason(old: str, new: str, reason: str) -> None:
+    with pytest.raises(ImpossibleStudy) as caught:
+        make(edited(old, new))
+    assert caught.value.reason == reason
+
+
+def test_no_attributes_is_refused() -> None:
+    with pytest.raises(ImpossibleStudy) as caught:
+        load_definition(TOML.split("[[attributes]]", maxsplit=1)[0])
+    assert caught.value.reason == "no_attributes"
+
+
+def test_topology_one_party_breaks_is_refused() -> None:
+    with pytest.raises(ImpossibleStudy) as caught:
+        make(edited("release_rows = 256", 'release_rows = 256\nunmasking = ["R2", "R1"]'), right=2)
+    assert caught.value.reason == "single_breaker"
+
+
+@pytest.mark.parametrize(("right", "left"), [(1, 2), (0, 1), (3, 0)])
+def test_too_few_providers_is_refused(right: int, left: int) -> None:
+    with pytest.raises(ImpossibleStudy) as caught:
+        make(TOML, right, left)
+    assert caught.value.reason == "too_few_providers"
+
+
+def test_wanting_noise_is_found_by_whoever_approves() -> None:
+    study = make(TOML)
+    verify_guarantees(study)
+    half = math.ldexp(
+        math.floor(math.ldexp(study.protection.sigma / 2, -study.grid_exponent)), study.grid_exponent
+    )
+    with pytest.raises(StudyError, match="towards the public the study claims delta = 1e-06"):
+        verify_guarantees(replace(study, protection=replace(study.protection, sigma=half)))
+
+
+def test_false_claims_are_found_by_whoever_approves() -> None:
+    study = make(TOML)
+    given = study.protection
+    assert given.public is not None
+    assert given.collector is not None
+    assert given.collector.epsilon is not None
+    modest = replace(given.collector, epsilon=given.collector.epsilon * 0.99)
+    other = replace(given.public, neighbours=Neighbours("record", row_norm=1.0, distance=2.0))
+    closer = replace(given.public, neighbours=Neighbours("record", row_norm=given.row_norm, distance=1.0))
+    adding = replace(given.public, neighbours=Neighbours("add-remove", row_norm=given.row_norm))
+    for protection, message in (
+        (replace(given, collector=modest), "towards the collector the study claims"),
+        (replace(given, collector=None), "states no .* towards the collector"),
+        (replace(given, public=other), "not about rows of this study's norm"),
+        (replace(given, public=closer), "not about rows of this study's norm"),
+        (replace(given, public=adding), "not about rows of this study's norm"),
+        (replace(given, sigma=0.0), "without noise"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            verify_guarantees(replace(study, protection=protection))
