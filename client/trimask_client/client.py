@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from trimask_core.errors import ApprovalError, Refused, TrimaskError
+from google.protobuf.message import DecodeError
+from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
 from trimask_core.study import SignedStudy, Study
@@ -95,6 +96,8 @@ class Client:
         except TrimaskError as error:
             self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
             raise
+        except DecodeError:
+            raise VerificationError(f"{role} answered with something that is not a receipt") from None
         return ProviderReceipt(
             role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature
         )

@@ -13,7 +13,12 @@ W_j X^k B_k under its right mask. The rules, each of which `trimask_theory.attac
     move       what is at j     from the same at i and W_j W_i^-1.
     remainder  the last W_j X^k from W_j X and all the others: the reason why blinded deliveries hide nothing
                                 from the collector together with all unmasking nodes but one.
-    add        W_j X            from all the W_j X^k.
+    add        W_j X            from all the W_j X^k. correlate  X                from W_j X, if a clear
+    component at stage 0 and another at stage j are on record
+                                and one of all these is the last, K1. That one is minus the sum of the others,
+                                hence correlated with each, so W_j can be estimated (Procrustes again) well
+                                enough to undo it on W_j X. The other K1 - 1 are independent Gaussians, and
+                                W_j X^k of one of them is independent of W_j: no last component, no estimate.
 
 The rows are W_0 X with B_0 removed. A device in the coalition knows B_0, and so does the collector.
 
@@ -29,7 +34,7 @@ from typing import Literal, NamedTuple
 
 __all__ = ["Fact", "Rule", "Step", "Trace", "bits", "close"]
 
-Rule = Literal["held", "unmask", "solve", "align", "compose", "move", "remainder", "add", "rows"]
+Rule = Literal["held", "unmask", "solve", "align", "compose", "move", "remainder", "add", "correlate", "rows"]
 Kind = Literal["component", "masked", "mask", "left", "sum", "rows"]
 
 
@@ -177,6 +182,16 @@ class _Knowledge:
                 self._note("move", fact._replace(at=j), fact, _left(i, j))
         return bool(clear | masked) or total
 
+    def correlate(self) -> bool:
+        """The one estimate too rough for `move` in general: components moved by it would be off by their own scale."""
+        last = (self.everything + 1) >> 1
+        for j in range(1, self.stages):
+            if self.total[j] and self.clear[0] and self.clear[j] and (self.clear[0] | self.clear[j]) & last:
+                clear = _facts("component", 0, self.clear[0]) + _facts("component", j, self.clear[j])
+                self._note("correlate", Fact("sum", 0), Fact("sum", j), *clear)
+                return True
+        return False
+
 
 def _facts(kind: Kind, stage: int, components: int) -> tuple[Fact, ...]:
     return tuple(Fact(kind, stage, k + 1) for k in bits(components))
@@ -226,7 +241,7 @@ def close(
     _held(known, right, left, unmasking, coalition)
     while known.within_stages() | known.between_stages(align):
         pass
-    if known.total[0]:
+    if known.total[0] or (align and known.correlate()):
         if trace is not None:
             trace[Fact("rows")] = Step("rows", Fact("rows"), (Fact("sum", 0),))
         return True, True

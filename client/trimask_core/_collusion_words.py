@@ -36,6 +36,7 @@ _HOW = {
     "move": "",
     "remainder": " by subtraction",
     "add": " by addition",
+    "correlate": ", which are correlated, by aligning them",
     "rows": " and B0",
 }
 

@@ -1,5 +1,7 @@
 """Who would have to collude: the smallest groups of parties that could recover people's answers.
 
+Components 1..K1-1 are independent Gaussians and the last is the row minus their sum, as `shares` makes them.
+
 Statement: a coalition is listed if and only if the rules of `_collusion_closure` lead from what its members
 hold in one block to the rows, and no smaller part of it does. Assumptions: blocks of n <= p rows; parties
 follow the protocol and pool what they saw; masks and rows are erased with the block, so nobody colludes

@@ -16,16 +16,20 @@ from numpy.typing import NDArray
 
 from trimask_core.errors import ParameterError, VerificationError
 
-__all__ = ["EXACT_INTEGERS", "Grid", "grid_exponent"]
+__all__ = ["COARSEST_EXPONENT", "EXACT_INTEGERS", "Grid", "grid_exponent"]
 
 EXACT_INTEGERS = 1 << 53
+COARSEST_EXPONENT = -12
+"""Answers are scaled to [-1, 1]; a grid coarser than 2^-12 would blur them more than a questionnaire does."""
 _DEVIATIONS = 12
 
 
 def grid_exponent(share_scale: float, right_providers: int) -> int:
     """The finest exponent with twelve standard deviations of headroom."""
     widest = _DEVIATIONS * share_scale * math.sqrt(max(1, right_providers - 1))
-    return math.ceil(math.log2(widest) - 52)
+    # ceil(log2(widest)) by frexp, which no two machines evaluate differently: a phone repeats this.
+    mantissa, exponent = math.frexp(widest)
+    return exponent - (mantissa == 0.5) - 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,11 @@ class Grid:
 
     def round(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The nearest grid points, as integers. Non-finite or too large values raise; nothing wraps."""
-        steps = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent))
-        if not np.all(np.abs(steps) < EXACT_INTEGERS):  # also false for NaN
-            raise VerificationError("a value does not fit the integer grid")
-        return steps.astype(np.int64)
+        return _whole(np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
+
+    def round_inward(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The next grid points towards zero: no norm grows."""
+        return _whole(np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
 
     def round_one(self, value: float) -> int:
         """The nearest grid point to one value."""
@@ -59,3 +64,9 @@ class Grid:
     def to_float(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
         """The values the integers stand for; exact, since every |integer| < 2^53."""
         return np.ldexp(steps.astype(np.float64), self.exponent)
+
+
+def _whole(steps: NDArray[np.float64]) -> NDArray[np.int64]:
+    if not np.all(np.abs(steps) < EXACT_INTEGERS):  # also false for NaN
+        raise VerificationError("a value does not fit the integer grid")
+    return steps.astype(np.int64)

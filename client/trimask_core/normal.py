@@ -19,7 +19,7 @@ from trimask_core.randomness import RandomSource, Stream
 __all__ = ["NormalStream", "SecureNormals", "normals_from_words"]
 
 _CHUNK = 1 << 14  # pairs handled at a time: the temporaries stay in cache
-_LN2 = math.log(2.0)
+_LN2 = float.fromhex("0x1.62e42fefa39efp-1")  # written out: math.log is the C library's
 _SQRT_HALF = math.sqrt(0.5)
 # log m = 2 atanh f = 2 f (1 + f^2/3 + f^4/5 + ...), |f| <= 0.172 for m in [sqrt 1/2, sqrt 2): 12 terms are 1e-20.
 _ATANH = tuple(1.0 / (2 * k + 1) for k in range(12))

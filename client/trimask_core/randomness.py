@@ -8,6 +8,7 @@ a key into 32 bits, breaks the protocol.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from typing import Protocol
@@ -55,7 +56,7 @@ class DeterministicRandom:
             raise UnsafeRandomness(
                 "DeterministicRandom is for tests only; leave the source out to use the system's generator"
             )
-        self._stream = Stream(label.encode().ljust(SEED_BYTES, b"\0")[:SEED_BYTES], b"test double")
+        self._stream = Stream(hashlib.sha256(label.encode()).digest(), b"test double")
 
     def read(self, count: int) -> bytes:
         return self._stream.read(count)

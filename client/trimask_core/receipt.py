@@ -49,6 +49,8 @@ class Receipt:
         if [item.role for item in self.providers] != [f"R{k}" for k in range(1, len(study.right) + 1)]:
             raise VerificationError("this receipt does not have one signature of each right provider")
         for item in self.providers:
+            if not 0 <= item.receive_time_ms < 1 << 63:
+                raise VerificationError(f"the receipt of {item.role} has an impossible time")
             message = _message(self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms)
             verify(
                 study.party(item.role).identity,

@@ -8,6 +8,7 @@ declared here and formed on the device. A categorical attribute becomes one indi
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,10 @@ class Attribute:
             raise ImpossibleStudy(
                 "bad_kind", f"{self.name}: kind must be one of {', '.join(get_args(AttributeKind))}"
             )
+        if self.kind in ("binary", "categorical") and (self.minimum, self.maximum) != (None, None):
+            raise ImpossibleStudy("bounds_unused", f"{self.name}: a {self.kind} attribute has no bounds")
+        if self.kind != "categorical" and self.levels:
+            raise ImpossibleStudy("bounds_unused", f"{self.name}: a {self.kind} attribute has no levels")
         if self.kind == "categorical":
             if len(self.levels) < 2 or len(set(self.levels)) != len(self.levels):
                 raise ImpossibleStudy("bad_levels", f"{self.name}: give at least two different levels")
@@ -93,7 +98,7 @@ class Attribute:
             if answer is False or word in _FALSE or answer == 0:
                 return 0.0
             raise AnswerError(self.name, "answer yes or no")
-        if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
+        if isinstance(answer, bool) or not isinstance(answer, (numbers.Real, str)):
             raise AnswerError(self.name, "give a number")
         try:
             value = float(answer)

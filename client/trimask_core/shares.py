@@ -63,7 +63,8 @@ def split_row(
 
 def check_headroom(component: NDArray[np.int64]) -> None:
     """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
-    if component.size and not bool((np.abs(component) < EXACT_INTEGERS).all()):
+    # Not by np.abs: the least int64 is its own absolute value.
+    if not bool(((component > -EXACT_INTEGERS) & (component < EXACT_INTEGERS)).all()):
         raise VerificationError(
             "a component does not fit 53 bits; the study's grid leaves too little headroom"
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 from trimask_core import collusion
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
-from trimask_core.grid import Grid, grid_exponent
+from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
 from trimask_core.obfuscation import least_tau
@@ -226,7 +226,7 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        """Read what `to_dict` wrote; unknown or missing fields are refused."""
+        """Read what `to_dict` wrote, and nothing else: what is not in the canonical form nobody has signed."""
         known = {item.name for item in fields(cls)} | {"format"}
         if data.get("format") != FORMAT:
             raise StudyError(f"this is not a study of format {FORMAT}")
@@ -234,7 +234,7 @@ class Study:
         if odd:
             raise StudyError(f"study field {odd[0]} is {'unknown' if odd[0] in data else 'missing'}")
         try:
-            return cls(
+            study = cls(
                 **{name: data[name] for name in known - _NESTED - {"format"}},
                 schema=Schema.from_dict(data["schema"]),
                 protection=Protection.from_dict(data["protection"]),
@@ -244,15 +244,23 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=_decode(data["mask_seed"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
+        if study.to_dict() != data:
+            raise StudyError("this study has settings outside its canonical form, which no signature covers")
+        return study
 
 
 _NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_seed"}
+_PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
 
 def _check(study: Study) -> None:
     """Refuse a study whose numbers cannot give the protection it claims."""
+    for item in fields(study):
+        value, wanted = getattr(study, item.name), _PLAIN.get(item.type)
+        if wanted is not None and (isinstance(value, bool) or not isinstance(value, wanted)):
+            raise StudyError(f"study field {item.name} must be of type {item.type}")
     n, p1 = study.block_rows, study.attributes
     if n <= p1:
         raise ImpossibleStudy(
@@ -289,6 +297,11 @@ def _check(study: Study) -> None:
 
 
 def _check_grid(study: Study) -> None:
+    if study.grid_exponent > COARSEST_EXPONENT or not math.isfinite(study.share_scale):
+        raise ImpossibleStudy(
+            "grid_too_coarse",
+            f"a grid of 2^{study.grid_exponent} is coarser than 2^{COARSEST_EXPONENT}; give a larger share_leakage",
+        )
     least = grid_exponent(study.share_scale, len(study.right))
     if study.grid_exponent < least:
         raise ImpossibleStudy(
@@ -309,8 +322,9 @@ def _check_grid(study: Study) -> None:
 def _check_parties(study: Study) -> None:
     identities = [party.identity for party in study.parties.values()]
     tls_names = [party.tls_name for party in study.parties.values()]
-    if len(set(identities)) != len(identities) or len(set(tls_names)) != len(tls_names):
-        raise ImpossibleStudy("same_party_twice", "every party needs its own identity key and TLS name")
+    sealing = [party.sealing for party in study.right]
+    if any(len(set(group)) != len(group) for group in (identities, tls_names, sealing)):
+        raise ImpossibleStudy("same_party_twice", "every party needs its own keys and its own TLS name")
     for role, party in study.parties.items():
         if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
             raise ImpossibleStudy(

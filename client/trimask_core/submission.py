@@ -51,7 +51,9 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
     limit = study.protection.row_norm
     if norm > limit:  # only where the study asks for a smaller R than the schema allows
         row = [value * (limit / norm) for value in row]
-    steps = study.grid.round(np.array(row))
+    # Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
+    clipped = limit < study.schema.row_norm
+    steps = (study.grid.round_inward if clipped else study.grid.round)(np.array(row))
     if study.protection.sigma:
         sigma = study.grid.steps_up(study.protection.sigma)
         steps = steps + np.array(DiscreteGaussian(sigma, source).samples(len(row)), dtype=np.int64)

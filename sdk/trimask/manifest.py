@@ -27,6 +27,7 @@ FORMAT = "trimask-manifest/1"
 DATA_FILE = "dataset.parquet"
 _DATASET_ID = re.compile(r"([0-9a-f]{12})-([1-9][0-9]{0,8})")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_YEAR_10000 = 253_402_300_800_000
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -171,7 +172,10 @@ def _agree(manifest: Manifest) -> None:
             "number of rows (fewer than the noise was made for)",
         ),
         (data["stored_rows"] in (rows, study.attributes), "number of stored rows"),
-        (isinstance(data["published_ms"], int), "time of publication"),
+        (
+            isinstance(data["published_ms"], int) and 0 <= manifest.published_ms < _YEAR_10000,
+            "time of publication",
+        ),
         (
             isinstance(data["counts"], dict) and isinstance(data["collusion"], dict),
             "counts or collusion report",

@@ -36,7 +36,7 @@ def coefficients(
 
     The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is
     thin. Each coefficient is divided by the interval reach of the first release (or first) fit, so that all
-    share one axis; the numbers beside the names are in original units.
+    share one axis; the numbers on the right are in original units.
     """
     import matplotlib.pyplot as plt
 
@@ -78,15 +78,24 @@ def _unit(shown: OLSResults, names: list[str], alpha: float) -> Matrix:
     return np.where(reach > 0, reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300))
 
 
+def _values(ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha: float) -> None:
+    """The numbers in original units, in a column right of the picture."""
+    colour, _, label = _LOOK[shown.basis]
+    beside = ax.get_yaxis_transform()
+    head = f"{label}, {100 * (1 - alpha):g}%"
+    ax.text(1.02, -0.62, head, transform=beside, fontsize=8.5, va="center", color=colour)
+    for name, place, (low, high) in zip(
+        names, places, shown.conf_int(alpha).loc[names].to_numpy(), strict=True
+    ):
+        words = f"{shown.params[name]:.3g}  [{low:.3g}, {high:.3g}]"
+        ax.text(1.02, place, words, transform=beside, fontsize=9, va="center", color=colour)
+
+
 def _dress(
     ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha: float, title: str | None
 ) -> None:
-    intervals = shown.conf_int(alpha).loc[names].to_numpy()
-    labels = [
-        f"{name}\n{shown.params[name]:.3g}  [{low:.3g}, {high:.3g}]"
-        for name, (low, high) in zip(names, intervals, strict=True)
-    ]
-    ax.set_yticks(places, labels, fontsize=9)
+    ax.set_yticks(places, names, fontsize=9.5)
+    _values(ax, shown, names, places, alpha)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=8, colors="#555555")
@@ -104,7 +113,11 @@ def _dress(
     )
     unit = f" ({shown.unit})" if shown.unit else ""
     ax.set_title(
-        title or f"What moves {shown.response}{unit}", loc="left", fontsize=12, fontweight="bold", pad=26
+        title or f"Coefficients for {shown.response}{unit}",
+        loc="left",
+        fontsize=12,
+        fontweight="bold",
+        pad=26,
     )
     ax.legend(
         loc="lower left",

@@ -155,7 +155,7 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
         _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
     party = Party(
         name=place.name,
-        organisation=place.organisation or f"Development {role} {place.name}",
+        organisation=place.organisation or f"Development {role}",
         address=place.listen,
         peer_address=place.peer_listen,
         tls_name=tls_name(place.name),

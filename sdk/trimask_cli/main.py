@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     args = build_parser(arguments[0] if arguments else None).parse_args(arguments)
     try:
-        return int(args.run(args) or 0)
+        status = int(args.run(args) or 0)
+        sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
     except TrimaskError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -62,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.filename is None:
             raise
         return _fail(f"{error.filename}: {error.strerror}")
+    return status
 
 
 def _fail(message: str) -> int:

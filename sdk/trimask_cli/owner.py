@@ -85,7 +85,7 @@ def render_status(progress: Progress) -> RenderableType:
     """The status as a table."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
-    table.add_column()
+    table.add_column(overflow="fold")
     table.add_row("study", progress.study_id)
     table.add_row("state", progress.state)
     table.add_row("complete, waiting for a block", f"{progress.pending_rows:,} rows")

@@ -13,17 +13,20 @@ where the curve is a single pair (`Family.single`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from numpy.typing import NDArray
 
-from trimask_theory._wishart_pair import COARSE, Pair, log_delta, log_deltas
+from trimask_theory._wishart_pair import COARSE, FINE, Pair, Resolution, log_deltas
 
 __all__ = ["Family", "Found", "family", "worst"]
 
+Array = NDArray[np.float64]
 Curve = Callable[[float], Pair]
+
+_FIVE = np.linspace(-1.0, 1.0, 5)
 
 _INTERIOR = (0.04, 0.15, 0.35, 0.6, 0.85)
 """Where a curve is looked at between its ends; the losses are smooth on the scale of the whole curve."""
@@ -121,32 +124,60 @@ def family(row_norm: float, distance: float, attributes: int) -> Family:
 def worst(epsilon: float, sigma: float, m: int, among: Family, near: Found | None = None) -> Found:
     """The largest log delta(epsilon) over the family at sigma; `near` was found at a sigma close by."""
 
-    def value(pair: Pair) -> float:
-        return log_delta(epsilon, m, pair.scaled(1 / sigma))
+    def values(pairs: Sequence[Pair], resolution: Resolution) -> list[float]:
+        return log_deltas(epsilon, m, [pair.scaled(1 / sigma) for pair in pairs], resolution)
 
-    best = max((Found(value(pair), pair) for pair in among.ends), key=lambda found: found.log_delta)
+    best = max(
+        (Found(*found) for found in zip(values(among.ends, FINE), among.ends, strict=True)), key=_height
+    )
     if among.single:
         return best
-    pairs = [curve(place).scaled(1 / sigma) for curve in among.curves for place in _INTERIOR]
-    coarse = np.reshape(log_deltas(epsilon, m, pairs, COARSE), (len(among.curves), len(_INTERIOR)))
-    for number in np.argsort(-coarse.max(axis=1)):
+    inside = [curve(place) for curve in among.curves for place in _INTERIOR]
+    coarse = np.reshape(values(inside, COARSE), (len(among.curves), len(_INTERIOR)))
+    # A coarse value is right to 1%; a curve that falls further short of the best has nothing worse on it.
+    close = [number for number, row in enumerate(coarse) if row.max() > best.log_delta - 0.01]
+    rest = (0.0, *_INTERIOR, 1.0)
+    spans = []
+    for number in close:
         top = int(np.argmax(coarse[number]))
-        # A coarse value is right to 1%; what falls further short of the best cannot be worse.
-        if coarse[number, top] < best.log_delta - 0.01:
-            break
-        places = (0.0, *_INTERIOR, 1.0)
-        bounds = (places[top], places[top + 2])
-        if near is not None and near.curve == number and bounds[0] <= near.place <= bounds[1]:
-            bounds = (max(bounds[0], near.place - _NEAR), min(bounds[1], near.place + _NEAR))
-        place, there = _climb(among.curves[number], value, bounds)
-        if there > best.log_delta:
-            best = Found(there, among.curves[number](place), int(number), place)
+        followed = near is not None and near.curve == number and rest[top] <= near.place <= rest[top + 2]
+        spans.append(
+            (near.place, _NEAR) if near is not None and followed else _middle(rest[top], rest[top + 2])
+        )
+    for _ in range(3 if close else 0):
+        # Five places across each span, a parabola through the best three, and a span a sixth as wide around its top.
+        tried = [np.clip(centre + reach * _FIVE, 0.0, 1.0) for centre, reach in spans]
+        pairs = [
+            among.curves[number](float(at)) for number, row in zip(close, tried, strict=True) for at in row
+        ]
+        heights = np.reshape(values(pairs, FINE), (len(close), _FIVE.size))
+        for number, row, there in zip(close, tried, heights, strict=True):
+            top = int(np.argmax(there))
+            place = float(row[top])
+            best = max(
+                best, Found(float(there[top]), among.curves[number](place), number, place), key=_height
+            )
+        spans = [
+            (_parabola_top(row, there), reach / 6)
+            for row, there, (_, reach) in zip(tried, heights, spans, strict=True)
+        ]
     return best
 
 
-def _climb(curve: Curve, value: Callable[[Pair], float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Where on the curve, between the bounds, the value is largest, and that value."""
-    found = minimize_scalar(
-        lambda at: -value(curve(float(at))), bounds=bounds, method="bounded", options={"xatol": 1e-3}
-    )
-    return float(found.x), -float(found.fun)
+def _height(found: Found) -> float:
+    return found.log_delta
+
+
+def _middle(low: float, high: float) -> tuple[float, float]:
+    return 0.5 * (low + high), 0.5 * (high - low)
+
+
+def _parabola_top(places: Array, heights: Array) -> float:
+    """The top of the parabola through the highest place and its neighbours, or that place if there is none."""
+    top = min(max(int(np.argmax(heights)), 1), places.size - 2)
+    (a, b, c), (fa, fb, fc) = places[top - 1 : top + 2], heights[top - 1 : top + 2]
+    bend = (fb - fa) * (c - b) - (fc - fb) * (b - a)
+    if not bend > 0:
+        return float(places[int(np.argmax(heights))])
+    turn = 0.5 * ((fb - fa) * (c - b) * (b + a) - (fc - fb) * (b - a) * (c + b)) / bend
+    return float(min(max(turn, a), c))

@@ -1,12 +1,14 @@
 """The rules of the collusion report as numbers: what a coalition computes from what its members held.
 
 Statement: `recover` carries out the chain of rules by which `trimask_core.collusion` says a coalition
-reaches the rows, on the matrices the members saw in one block. Chains without alignment give the answers to
-floating-point accuracy, a fact of linear algebra. Alignment (orthogonal Procrustes on partial sums) gives
-estimates: numerical, and to first order each answer under noise of variance tau^2 n / (2 p), from the n (n -
-1) / 2 unknowns of the left mask that only the noise columns pin down (`alignment_correlation`). `attempts`
-runs the same algorithms for a coalition that no chain serves, as far as they will go. That they fail is
-evidence and not proof.
+reaches the rows, on the matrices the members saw in one block. Chains of solves give the answers to
+floating-point accuracy, a fact of linear algebra. The two alignments (orthogonal Procrustes) give estimates,
+and what is said of them is numerical. On sums that together are everything, each answer comes out under
+noise of variance about tau^2 n / (2 p), from the n (n - 1) / 2 unknowns of the left mask that only the noise
+columns pin down (`alignment_correlation`). On correlated components the left mask comes out with errors that
+grow with the number of missing components, but is then applied to A X itself. `attempts` runs the same
+algorithms for a coalition that no chain serves, as far as they will go. That they fail is evidence and not
+proof.
 
 Auditors can run this on a recorded block; `Views` is all it takes.
 """
@@ -157,6 +159,8 @@ class _Workbench:
             return self.left(via, gives.at) @ self.left(gives.of, via)
         if step.rule == "move":
             return self.left(needs[0].at, gives.at) @ self.values[needs[0]]
+        if step.rule == "correlate":
+            return self._complementary(needs[0].at, needs[1:]).T @ self.values[needs[0]]
         values = [self.values[need] for need in needs]
         if step.rule == "remainder":
             return values[0] - _total(values[1:])
@@ -164,14 +168,23 @@ class _Workbench:
 
     def _align(self, gives: Fact, needs: Sequence[Fact]) -> Matrix:
         """W (K's sum) + (V's sum) = (total at V's stage), and the total is small or known."""
-        known = _total([self.values[f] for f in needs if f.kind == "component" and f.at == gives.of])
-        masked = -_total([self.values[f] for f in needs if f.kind == "component" and f.at == gives.at])
-        totals = [f for f in needs if f.kind == "sum"]
+        totals = [need for need in needs if need.kind == "sum"]
         if not totals:
-            return align_left_mask(known, masked)
+            return self._complementary(gives.at, needs)
+        known, masked = self._sums(gives.at, needs)
         if totals[0].at == gives.at:
-            return solve_left_mask(known, masked + self.values[totals[0]])
-        return solve_left_mask(known - self.values[totals[0]], masked)
+            return solve_left_mask(known, self.values[totals[0]] - masked)
+        return solve_left_mask(known - self.values[totals[0]], -masked)
+
+    def _complementary(self, stage: int, components: Sequence[Fact]) -> Matrix:
+        """The left mask that best turns the sum of the other components into minus the sum of those at `stage`."""
+        known, masked = self._sums(stage, components)
+        return align_left_mask(known, -masked)
+
+    def _sums(self, stage: int, facts: Sequence[Fact]) -> tuple[Matrix, Matrix]:
+        components = [fact for fact in facts if fact.kind == "component"]
+        here = [self.values[fact] for fact in components if fact.at == stage]
+        return _total([self.values[fact] for fact in components if fact.at != stage]), _total(here)
 
 
 def _total(matrices: Sequence[Matrix]) -> Matrix:
@@ -219,16 +232,12 @@ def attempts(views: Views, parties: Sequence[str]) -> dict[str, Matrix]:
         moved = {**{k: mask.T @ end[k] for k in end}, **start}
         if moved:
             found[f"{name}: sum of components"] = _total([*moved.values()])
-    for stage in range(last + 1):
-        for k in ranks:
-            masked = values.get(Fact("masked", stage, k))
-            if masked is None or k in start:
-                continue
-            if start:
-                known = _total([*start.values()])
-                aligned = align_right_mask(masked, -known).remove(masked)
-                found[f"X^{k} aligned from the right at stage {stage}"] = known + aligned
-            found[f"right mask of X^{k} taken for none at stage {stage}"] = masked
+    for fact in [fact for fact in values if fact.kind == "masked" and fact.of not in start]:
+        found[f"right mask of X^{fact.of} taken for none at stage {fact.at}"] = values[fact]
+        if start and fact.at == 0:
+            known = _total([*start.values()])
+            aligned = align_right_mask(values[fact], -known).remove(values[fact])
+            found[f"X^{fact.of} aligned from the right"] = known + aligned
     return {name: estimate @ views.device_frame.T for name, estimate in found.items()}
 
 

@@ -6,8 +6,8 @@ Statement. cdf(x) = P[Q <= x] and sf(x) = P[Q > x] by inversion of the moment ge
 
 along a contour through its saddle point (`_contour`); weights may have any sign.
 Assumptions. The terms are independent; k_j > 0, not necessarily whole; lambda_j >= 0.
-Numerical, with a relative error below 1e-10 (seen: about 1e-14) down to the smallest probabilities a float
-can hold, since the smaller of the two tails is always the one integrated, never one minus the other.
+Numerical, with a relative error below 1e-10 (seen: about 1e-14) down to probabilities of 1e-14 and far below,
+since the smaller of the two tails is always the one integrated, never one minus the other.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_keys(folder / "keys", node_places(3, 2, "127.0.0.1", 7400))
     definition = folder / "study.toml"
     definition.write_text(bundled_definition())
-    arguments = ["study", "new", str(definition), "--keys", str(folder / "keys"), "--out", str(folder / "study.json")]
+    arguments = [
+        "study",
+        "new",
+        str(definition),
+        "--keys",
+        str(folder / "keys"),
+        "--out",
+        str(folder / "study.json"),
+    ]
     assert main(arguments) == 0
     return folder
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,6 +20,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_server.config import load_config, load_keys
 
+Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 NODES = ("collector", "R1", "R2", "R3", "L1", "L2")
 
 
@@ -61,8 +64,10 @@ def test_certificate_can_be_issued_expired() -> None:
 
 
 def test_secrets_are_for_their_owner_alone(made: Path) -> None:
-    secrets = [path for path in (made / "keys").rglob("*.key")]
-    assert len(secrets) == 1 + 7 + 6 + 3  # authority; tls of six nodes and the owner; identities; sealing keys
+    secrets = list((made / "keys").rglob("*.key"))
+    assert (
+        len(secrets) == 1 + 7 + 6 + 3
+    )  # authority; tls of six nodes and the owner; identities; sealing keys
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -104,12 +109,19 @@ def test_ports_do_not_collide() -> None:
     assert keys.node_places(2, 1, "::1", 7400)[0].listen == "[::1]:7400"
 
 
-def test_command_makes_everything_and_never_overwrites(trimask, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_command_makes_everything_and_never_overwrites(trimask: Run, tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     result = trimask("keys", folder, "--right", "2", "--left", "1", "--base-port", "9000")
     assert result.status == 0
     assert "127.0.0.1:9000" in result.out
-    assert sorted(path.name for path in folder.iterdir()) == ["L1", "R1", "R2", "authority", "collector", "owner"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "L1",
+        "R1",
+        "R2",
+        "authority",
+        "collector",
+        "owner",
+    ]
     before = (folder / "R1" / "identity.key").read_bytes()
     again = trimask("keys", folder)
     assert again.status == 2
@@ -122,7 +134,7 @@ def test_command_makes_everything_and_never_overwrites(trimask, tmp_path: Path) 
 @pytest.mark.parametrize(
     "arguments", [["--right", "1"], ["--left", "0"], ["--base-port", "65535"], ["--base-port", "0"]]
 )
-def test_command_refuses_bad_numbers(trimask, tmp_path: Path, arguments: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_command_refuses_bad_numbers(trimask: Run, tmp_path: Path, arguments: list[str]) -> None:
     result = trimask("keys", tmp_path / "keys", *arguments)
     assert result.status == 2
     assert not (tmp_path / "keys").exists()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 PLAN = ("plan", "--epsilon", "1", "--delta", "1e-6", "--attributes", "9", "--rows", "2048")
 
 
-def test_table_has_every_method_and_cost(trimask) -> None:  # type: ignore[no-untyped-def]
+def test_table_has_every_method_and_cost(trimask: Run) -> None:
     result = trimask(*PLAN, "--release-sizes", "1024", "--block-sizes", "128", "256")
     assert result.status == 0
     for word in ("sharp", "Theorem 3.4", "no mask", "uploads", "left mask", "1,024", "5.52 kB"):
@@ -19,20 +22,24 @@ def test_table_has_every_method_and_cost(trimask) -> None:  # type: ignore[no-un
     assert "Corollary 3.5" not in result.out
 
 
-def test_corollary_is_shown_where_it_is_stated(trimask) -> None:  # type: ignore[no-untyped-def]
-    result = trimask(*PLAN, "--epsilon", "0.5", "--protect", "unit", "--release-sizes", "1024", "--block-sizes", "64")
+def test_corollary_is_shown_where_it_is_stated(trimask: Run) -> None:
+    result = trimask(
+        *PLAN, "--epsilon", "0.5", "--protect", "unit", "--release-sizes", "1024", "--block-sizes", "64"
+    )
     assert "Corollary 3.5" in result.out
 
 
-def test_tables_fit_a_plain_terminal(trimask, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_tables_fit_a_plain_terminal(trimask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     result = trimask(*PLAN, "--epsilon", "0.5", "--protect", "unit")
     assert "…" not in result.out
     assert max(map(len, result.out.splitlines())) <= 80
 
 
-def test_json_is_the_plan(trimask) -> None:  # type: ignore[no-untyped-def]
-    result = trimask(*PLAN, "--release-sizes", "1024", "2048", "--block-sizes", "128", "--right", "5", "--json")
+def test_json_is_the_plan(trimask: Run) -> None:
+    result = trimask(
+        *PLAN, "--release-sizes", "1024", "2048", "--block-sizes", "128", "--right", "5", "--json"
+    )
     plan = json.loads(result.out)
     assert [release["release_rows"] for release in plan["releases"]] == [1024, 2048]
     assert plan["target"]["right"] == 5
@@ -40,7 +47,7 @@ def test_json_is_the_plan(trimask) -> None:  # type: ignore[no-untyped-def]
     assert plan["blocks"][0]["collector_epsilon"]["1024"] > 1
 
 
-def test_picture_is_drawn(trimask, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_picture_is_drawn(trimask: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.png"
     small = ("--release-sizes", "1024", "--block-sizes", "128", "--json")
     assert trimask(*PLAN, *small, "--plot", file).status == 0
@@ -60,7 +67,7 @@ def test_picture_is_drawn(trimask, tmp_path: Path) -> None:  # type: ignore[no-u
         (("--plot", "plan.txt"), "plot must be"),
     ],
 )
-def test_bad_number_is_one_line(trimask, arguments: tuple[str, ...], word: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_number_is_one_line(trimask: Run, arguments: tuple[str, ...], word: str) -> None:
     result = trimask(*PLAN, "--block-sizes", "64", "--release-sizes", "1024", *arguments)
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith(f"trimask: {word}")

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
-
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-
 from trimask import Dataset
 from trimask.errors import ParameterError, StudyError, VerificationError
 from trimask_core.errors import ApprovalError
@@ -214,6 +213,7 @@ def _promise(data: dict[str, Any]) -> None:
         (_set("dataset_id", "0123456789ab-1"), "dataset id"),
         (_set("dataset_id", "../../x"), "not a dataset id"),
         (_set("title", "Another"), "title"),
+        (_set("published_ms", 10**18), "time of publication"),
         (_set("previous", "00" * 32), "link to the release before"),
         (_set("files", []), "must name dataset.parquet"),
         (_set("columns", 3), "cannot be read"),

@@ -42,22 +42,27 @@ def test_log_0f1_against_mpmath(b: float) -> None:
         )
         scaled = np.array([float(e - mpmath.mpf(x)) for x, e in zip(t, exact, strict=True)])
     value = np.array([float(e) for e in exact])
+    tolerance = 1e-17 + 1e-14 * value + (2e-15 + 2e-13 * np.minimum(1.0, value) if b < 25 else 0.0)
     many = np.tile(t, 64)  # long arrays of low order take another way
     for argument in (t, many):
         repeat = argument.size // t.size
-        tolerance = 1e-17 + 3e-15 * np.tile(value, repeat) + (1e-16 * abs(math.lgamma(b)) if b < 25 else 0.0)
-        assert np.all(np.abs(log_0f1(b, argument) - np.tile(value, repeat)) <= 4 * tolerance)
+        error = np.abs(log_0f1(b, argument) - np.tile(value, repeat))
+        assert np.all(error <= np.tile(tolerance, repeat))
         assert log_0f1_scaled(b, argument) == pytest.approx(
-            np.tile(scaled, repeat), rel=1e-13, abs=2e-14 + 3e-16 * b
+            np.tile(scaled, repeat), rel=1e-13, abs=2e-13 + 3e-16 * b
         )
         assert log_0f1_and_ratio(b, argument)[1] == pytest.approx(np.tile(ratio, repeat), rel=1e-11)
     assert inverse_log_0f1(b, value[3:]) == pytest.approx(t[3:], rel=1e-10)
 
 
-def test_the_two_ways_meet_where_they_are_exchanged() -> None:
-    t = np.geomspace(1.0, 5000.0, 200)
-    for b in (24.999, 25.001, 30.0):
-        assert log_0f1(b, t) == pytest.approx(bessel_log_0f1(b, t), rel=1e-12, abs=2e-13)
+def test_the_ways_meet_where_they_are_exchanged() -> None:
+    t = np.geomspace(1e-3, 5000.0, 3000)
+    for b in (0.5, 1.0, 3.5, 11.0, 24.999, 25.001, 30.0):
+        many = log_0f1(b, t)
+        few = np.concatenate([log_0f1(b, part) for part in np.split(t, 30)])
+        assert many == pytest.approx(few, rel=1e-13, abs=3e-13)
+        where = t > 1.0
+        assert many[where] == pytest.approx(bessel_log_0f1(b, t[where]), rel=1e-12, abs=3e-13)
 
 
 @pytest.mark.parametrize(("df", "nc"), [(2, 0.5), (7, 30.0), (60, 3.0), (400, 100.0)])
@@ -137,7 +142,7 @@ def test_delta_by_quadrature_is_what_monte_carlo_finds() -> None:
 
 @pytest.mark.slow
 def test_delta_by_quadrature_is_what_a_long_monte_carlo_finds() -> None:
-    check_against_monte_carlo(size=1_000_000, seed=20240502)
+    check_against_monte_carlo(size=250_000, seed=20240502)
 
 
 @pytest.mark.parametrize("m", [2, 9, 80])

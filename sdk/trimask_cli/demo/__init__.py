@@ -21,16 +21,30 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--participants", type=int, metavar="N", help="how many (default 1024)")
     parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
     parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
-    parser.add_argument("--block-size", type=int, metavar="n", help="rows masked together (default: the study's)")
-    parser.add_argument("--release-size", type=int, metavar="N", help="least rows of a release (default: all of them)")
+    parser.add_argument(
+        "--block-size", type=int, metavar="n", help="rows masked together (default: the study's)"
+    )
+    parser.add_argument(
+        "--release-size", type=int, metavar="N", help="least rows of a release (default: all of them)"
+    )
     parser.add_argument("--epsilon", type=float, help="privacy of a release (default: the study's)")
     parser.add_argument("--delta", type=float, help="its failure probability (default: the study's)")
-    parser.add_argument("--exact", action="store_true", help="no noise: masked, but without differential privacy")
-    parser.add_argument("--study", type=Path, metavar="FILE.toml", help="your own study definition, with --rows")
-    parser.add_argument("--rows", type=Path, metavar="FILE.csv", help="answers, one person a line, for --study")
-    parser.add_argument("--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)')
+    parser.add_argument(
+        "--exact", action="store_true", help="no noise: masked, but without differential privacy"
+    )
+    parser.add_argument(
+        "--study", type=Path, metavar="FILE.toml", help="your own study definition, with --rows"
+    )
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE.csv", help="answers, one person a line, for --study"
+    )
+    parser.add_argument(
+        "--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)'
+    )
     parser.add_argument("--seed", type=int, default=2026, help="of the simulated population, not of any mask")
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR", help="results (default out/demo)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/demo"), metavar="DIR", help="results (default out/demo)"
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 

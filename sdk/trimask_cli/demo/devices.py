@@ -34,7 +34,9 @@ def _batches(people: Sequence[Answers]) -> Iterator[Sequence[Answers]]:
         yield people[start : start + _BATCH]
 
 
-def submit_all(study: Path, people: Sequence[Answers], processes: int, progress: Callable[[int], None]) -> None:
+def submit_all(
+    study: Path, people: Sequence[Answers], processes: int, progress: Callable[[int], None]
+) -> None:
     """Submit everybody's answers; `progress` is told of each batch."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")

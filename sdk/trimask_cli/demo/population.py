@@ -46,7 +46,9 @@ def read_rows(path: Path, schema: Schema) -> list[Answers]:
         wanted = [attribute.name for attribute in schema.attributes]
         missing = [name for name in wanted if name not in (reader.fieldnames or [])]
         if missing:
-            raise ConfigError(f"{path}: there is no column {missing[0]}; the study asks for {', '.join(wanted)}")
+            raise ConfigError(
+                f"{path}: there is no column {missing[0]}; the study asks for {', '.join(wanted)}"
+            )
         people: list[Answers] = []
         for line in reader:
             answers: Answers = {name: line[name] for name in wanted}

@@ -85,7 +85,16 @@ def make_outcome(
     except NoiseExceedsSignal as error:
         problem = str(error)
     outcome = Outcome(
-        study, dataset, truth, release, naive, problem, _gram_error(study, dataset, people), out, seconds, status
+        study,
+        dataset,
+        truth,
+        release,
+        naive,
+        problem,
+        _gram_error(study, dataset, people),
+        out,
+        seconds,
+        status,
     )
     (out / "report.json").write_text(json.dumps(outcome.to_dict(), indent=1, allow_nan=False) + "\n")
     _save_plot(outcome, out / "report.png")
@@ -108,7 +117,9 @@ def _save_plot(outcome: Outcome, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     fits = [result for result in (outcome.truth, outcome.release, outcome.naive) if result is not None]
-    axes = plot.coefficients(*fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen")
+    axes = plot.coefficients(
+        *fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen"
+    )
     figure = axes.get_figure()
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -137,16 +148,22 @@ def print_report(outcome: Outcome, console: Console) -> None:
         console.print(f"The Gram matrix of the release equals X^T X to {outcome.gram_error:.1e} relative.")
     else:
         console.print(f"[bold]To the public[/bold]: {escape(str(protection.public))}", highlight=False)
-        console.print(f"[bold]Towards the collector[/bold], who sees a block: {escape(str(protection.collector))}", highlight=False)
+        console.print(
+            f"[bold]Towards the collector[/bold], who sees a block: {escape(str(protection.collector))}",
+            highlight=False,
+        )
     console.rule("Who would have to collude")
     console.print(render(collusion.report(study.topology)))
     console.print(
-        f"Saved in {outcome.out}: dataset.parquet, manifest.json, manifest.sig, report.json, report.png", style="bold"
+        f"Saved in {outcome.out}: dataset.parquet, manifest.json, manifest.sig, report.json, report.png",
+        style="bold",
     )
 
 
 def _fits_table(outcome: Outcome) -> Table:
-    table = Table(title=escape(outcome.truth.formula), title_style="bold", caption="estimate and standard error")
+    table = Table(
+        title=escape(outcome.truth.formula), title_style="bold", caption="estimate and standard error"
+    )
     table.add_column("")
     table.add_column("raw rows (truth)", justify="right")
     table.add_column("release", justify="right")

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 import trimask
 from trimask_cli import owner
@@ -173,5 +180,7 @@ def _wait_closed(study: Study, total: int, progress: Progress) -> None:
         if status.state == "closed":
             return
         if time.monotonic() > deadline:
-            raise TrimaskError("the study did not close in time; the nodes' logs were in the temporary folder")
+            raise TrimaskError(
+                "the study did not close in time; the nodes' logs were in the temporary folder"
+            )
         time.sleep(0.2)

@@ -1,0 +1,1 @@
+"""Speed, as ratios to a limit measured in the same run. `python -m bench` from the repository's root."""

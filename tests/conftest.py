@@ -1,0 +1,162 @@
+"""Studies for tests: real keys, real approvals, small sizes. `make_study` is the one way to make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pytest
+
+from trimask_core import collusion
+from trimask_core.grid import grid_exponent
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.identity import SigningKey
+from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.sealing import SealingKey
+from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+
+SCHEMA = Schema(
+    (
+        Attribute("age", "integer", 18, 80, label="Age", unit="years"),
+        Attribute("bmi", "continuous", 15, 45),
+        Attribute("smoker", "binary"),
+        Attribute("region", "categorical", levels=("north", "south", "west")),
+    ),
+    derived=(Derived("log_bmi", "log", ("bmi",)), Derived("age_bmi", "product", ("age", "bmi"))),
+)
+ANSWERS: Mapping[str, object] = {"age": 43, "bmi": 27.25, "smoker": True, "region": "south"}
+FAILURE = 1e-9
+
+
+@dataclass(frozen=True)
+class MadeStudy:
+    """A signed study with every party's private keys, by role."""
+
+    signed: SignedStudy
+    identities: Mapping[str, SigningKey] = field(repr=False)
+    sealing: Mapping[str, SealingKey] = field(repr=False)
+
+    @property
+    def study(self) -> Study:
+        """The study."""
+        return self.signed.study
+
+
+class MakeStudy(Protocol):
+    """What the `make_study` fixture is."""
+
+    def __call__(
+        self,
+        *,
+        schema: Schema = ...,
+        right: int = ...,
+        left: int = ...,
+        block_rows: int = ...,
+        sigma: float = ...,
+        row_norm: float | None = ...,
+        label: str = ...,
+        **changes: Any,
+    ) -> MadeStudy:
+        """A study every party approved; `changes` are fields of `Study` that replace what was worked out."""
+        ...
+
+
+def _make_study(
+    *,
+    schema: Schema = SCHEMA,
+    right: int = 3,
+    left: int = 2,
+    block_rows: int = 16,
+    sigma: float = 0.25,
+    row_norm: float | None = None,
+    label: str = "make_study",
+    **changes: Any,
+) -> MadeStudy:
+    source = DeterministicRandom(label)
+    roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
+    identities = {role: SigningKey.generate(source) for role in roles}
+    sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
+
+    def party(role: str) -> Party:
+        public = sealing[role].public if role in sealing else b""
+        name = f"{role.lower()}.trimask.local"
+        return Party(role, f"Org {role}", "localhost:1", "localhost:2", name, identities[role].public, public)
+
+    norm = schema.row_norm if row_norm is None else row_norm
+    leakage = 2.0**-20
+    exponent = grid_exponent(2 * norm / leakage, right)
+    sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
+    promise = Guarantee(Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6)
+    noise_columns = changes.get("noise_columns", least_noise_columns(block_rows, FAILURE))
+    values: dict[str, Any] = {
+        "title": "Blood pressure",
+        "purpose": "a test",
+        "contact": "nobody",
+        "created_ms": 1_700_000_000_000,
+        "schema": schema,
+        "protection": Protection(norm, sigma, "sharp", promise, promise) if sigma else Protection(norm, 0.0, "exact"),
+        "block_rows": block_rows,
+        "release_rows": 2 * block_rows,
+        "noise_columns": noise_columns,
+        "obfuscation_failure": FAILURE,
+        "share_leakage": leakage,
+        "grid_exponent": exponent,
+        "collector": party("collector"),
+        "right": tuple(party(f"R{k}") for k in range(1, right + 1)),
+        "left": tuple(party(f"L{j}") for j in range(1, left + 1)),
+        "unmasking": collusion.default_unmasking(right),
+        "tls_roots": "",
+        "mask_seed": source.seed(),
+    }
+    if "tau" not in changes:
+        rows, p1 = 2 * block_rows - 1, len(schema.columns)
+        values["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
+    study = Study(**{**values, **changes})
+    approvals = tuple(approve(study, identities[role], study.created_ms + 1) for role in study.parties)
+    return MadeStudy(SignedStudy(study, approvals), identities, sealing)
+
+
+@pytest.fixture(scope="session")
+def make_study() -> MakeStudy:
+    """Makes studies: `make_study(right=5, sigma=0.0, block_rows=32, tau=1.0, ...)`."""
+    return _make_study
+
+
+@pytest.fixture(scope="session")
+def made_study() -> MadeStudy:
+    """One study, three right and two left providers, with DP noise."""
+    return _make_study()
+
+
+@pytest.fixture(scope="session")
+def signed_study(made_study: MadeStudy) -> SignedStudy:
+    """That study with all its approvals."""
+    return made_study.signed
+
+
+@pytest.fixture(scope="session")
+def study(made_study: MadeStudy) -> Study:
+    """That study."""
+    return made_study.study
+
+
+@pytest.fixture(scope="session")
+def answers() -> Mapping[str, object]:
+    """Answers the study takes."""
+    return ANSWERS
+
+
+@pytest.fixture
+def source(request: pytest.FixtureRequest) -> DeterministicRandom:
+    """A repeatable source of its own for each test."""
+    return DeterministicRandom(str(request.node.name))
+
+
+@pytest.fixture(scope="session")
+def random_source() -> Callable[[str], DeterministicRandom]:
+    """Makes repeatable sources by label."""
+    return DeterministicRandom

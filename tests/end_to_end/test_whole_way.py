@@ -1,0 +1,158 @@
+"""From answers to a release: what is published is what was answered, and nothing else is left anywhere."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask_client import Client
+from trimask_core.study import Study
+
+EIGHT = """
+title = "Eight columns"
+purpose = "The exact release, at the size the product promises"
+contact = "nobody@example.org"
+[privacy]
+exact = true
+[collection]
+block_rows = 128
+release_rows = 2048
+""" + "".join(
+    f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = {-(10**i % 7) - 1}\nmaximum = {10**i % 7 + 1}\n'
+    for i in range(7)
+)
+
+
+def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(process_lab: Any, tools: Any) -> None:
+    lab = process_lab
+    signed = lab.open_study(EIGHT)
+    study = signed.study
+    assert study.attributes == 8
+    rng = np.random.default_rng(1)
+    people = [{a.name: float(rng.uniform(*a.bounds)) for a in study.schema.attributes} for _ in range(2048)]
+    sealed = []
+    with Client(signed) as client:
+        for answers in people:
+            submission = client.prepare(answers)
+            client.send(submission)
+            sealed.append(submission)
+    status = lab.close(study)
+    assert status.published_rows == 2048
+    assert status.failed_attempts == 0
+    (dataset,) = lab.datasets(study)
+    exact = tools.exact_gram(study, people)
+    found = dataset.gram(units="scaled").to_numpy()
+    assert np.abs(found - exact).max() <= 1e-7 * np.abs(exact).max()
+
+    traces = needles(study, people[:40] + people[-40:])
+    traces += [body[i : i + 24] for item in sealed[::40] for body in item.sealed for i in (0, 40, len(body) - 24)]
+    leaks = [path for path in lab.folder.rglob("*") if path.is_file() and contains(path, traces)]
+    assert leaks == []
+
+
+def needles(study: Study, people: list[dict[str, Any]]) -> list[bytes]:
+    """Every form in which a row could have been kept: answers as text, doubles and grid steps, scaled rows."""
+    found = []
+    for answers in people:
+        for value in answers.values():
+            found += [repr(value).encode(), struct.pack("<d", value), struct.pack(">d", value)]
+        row = np.array(study.schema.encode(answers))
+        steps = study.grid.round(row)
+        for value, step in zip(row[1:], steps[1:], strict=True):
+            found += [struct.pack("<d", value), struct.pack("<q", step), repr(float(value)).encode()]
+        found.append(base64.b64encode(row[1:4].tobytes()))
+    return found
+
+
+def contains(path: Path, traces: list[bytes]) -> bool:
+    data = path.read_bytes()
+    return any(trace in data for trace in traces)
+
+
+def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: Any) -> None:
+    study = process_lab.new_study(EIGHT).study
+    answers = {a.name: 0.123456789 * (i + 1) % 1 for i, a in enumerate(study.schema.attributes)}
+    for index, form in enumerate(needles(study, [answers])):
+        (tmp_path / "file").write_bytes(b"some" + form + b"thing")
+        assert contains(tmp_path / "file", needles(study, [answers])), index
+
+
+def test_rows_are_on_disk_before_publication(lab: Any, tools: Any) -> None:
+    """The other half of the test above: the sealed rows are there until their block is pooled."""
+    signed = lab.open_study()
+    with Client(signed) as client:
+        submission = client.prepare({"x": 1.0, "y": 2.0})
+        client.send(submission)
+    wanted = submission.sealed[0][:24]
+    assert any(contains(path, [wanted]) for path in (lab.folder / "R1" / "data").iterdir())
+
+
+def test_remainders_join_the_last_block_and_the_last_release(lab: Any, tools: Any) -> None:
+    """133 rows, blocks of 24, releases of 48: blocks 24 x 4 + 37, releases 48 and 85, each row in one of them."""
+    signed = lab.open_study()
+    study = signed.study
+    people = tools.people(133, seed=2)
+    with Client(signed) as client:
+        for answers in people:
+            client.submit(answers)
+    status = lab.close(study)
+    datasets = lab.datasets(study)
+    assert [d.rows for d in datasets] == [48, 85]
+    assert status.published_rows == 133
+    total = sum(d.gram(units="scaled").to_numpy() for d in datasets)
+    exact = tools.exact_gram(study, people)
+    assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
+    assert datasets[1].manifest.previous is not None
+
+
+def test_too_few_rows_publish_nothing_and_say_what_would_have_worked(lab: Any, tools: Any) -> None:
+    signed = lab.open_study()
+    with Client(signed) as client:
+        for answers in tools.people(30, seed=3):
+            client.submit(answers)
+    status = lab.close(signed.study)
+    assert lab.datasets(signed.study) == []
+    assert "release_rows of at most 30" in status.note
+
+
+def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, tools: Any) -> None:
+    """The corrected Gram matrix is within 6 standard deviations of X^T X: 9 entries, failure below 2e-8."""
+    signed = lab.open_study(exact=False, epsilon=8.0, delta=1e-5, release_rows=96)
+    study = signed.study
+    people = tools.people(96, seed=4)
+    with Client(signed) as client:
+        for answers in people:
+            client.submit(answers)
+    lab.close(study)
+    (dataset,) = lab.datasets(study)
+    sigma, n = study.protection.sigma, 96
+    assert dataset.sigma == sigma > 0.05
+    assert dataset.guarantee.epsilon == 8.0
+    exact = tools.exact_gram(study, people)
+    difference = dataset.gram(units="scaled").to_numpy() - exact
+    assert np.abs(difference).max() > 1e-3  # there is noise
+    diagonal = np.diag(exact)
+    variance = sigma**2 * (diagonal[:, None] + diagonal[None, :]) * (1 + np.eye(3)) + sigma**4 * n * (1 + np.eye(3))
+    assert (np.abs(difference) < 6 * np.sqrt(variance)).all()
+
+
+@pytest.mark.parametrize(("right", "left"), [(2, 1), (5, 3)])
+def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left: int) -> None:
+    from trimask_server.local_cluster import ThreadCluster
+
+    lab = tools.Lab(tmp_path, right, left)
+    with ThreadCluster(lab.folder):
+        signed = lab.open_study(release_rows=24)
+        people = tools.people(24, seed=5)
+        with Client(signed) as client:
+            for answers in people:
+                client.submit(answers)
+        lab.close(signed.study)
+        (dataset,) = lab.datasets(signed.study)
+    exact = tools.exact_gram(signed.study, people)
+    assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()

@@ -1,0 +1,89 @@
+"""The pictures: drawn without a screen, with what they claim to show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from trimask import Dataset, fit, plot
+from trimask.errors import ParameterError
+
+FORMULA = "sbp ~ age + bmi + smoker + C(region)"
+
+
+@pytest.fixture(autouse=True)
+def no_screen() -> Iterator[None]:
+    import matplotlib.pyplot as plt
+
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def fits(noisy_folder: Path, noisy: Any, people: Callable[..., pd.DataFrame]) -> list[fit.OLSResults]:
+    dataset = Dataset.open(noisy_folder)
+    truth = fit.ols_from_rows(people(400, 1), noisy.study, FORMULA)
+    return [truth, fit.ols(dataset, FORMULA), fit.naive_ols(dataset, FORMULA)]
+
+
+def test_three_fits_side_by_side(fits: list[fit.OLSResults], tmp_path: Path) -> None:
+    ax = plot.coefficients(*fits)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == list(fits[1].names[1:])
+    assert any(text.get_text().startswith(f"{fits[1].params['age']:.3g}  [") for text in ax.texts)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "raw rows (truth)",
+        "masked release",
+        "naive: noise ignored",
+    ]
+    # Marks are in units of the release's interval, so that interval is one wide either way.
+    marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    reach = fits[1].conf_int()[1] - fits[1].params
+    np.testing.assert_allclose(marks[0].get_xdata(), (fits[1].params / reach)[1:], rtol=1e-9)
+    path = tmp_path / "report.png"
+    ax.figure.savefig(path)
+    assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_own_axes_one_fit_and_the_intercept(fits: list[fit.OLSResults]) -> None:
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    assert plot.coefficients(fits[0], ax=ax, intercept=True, title="Mine") is ax
+    assert len(ax.get_yticklabels()) == 6
+    assert ax.get_title(loc="left") == "Mine"
+
+
+def test_fits_must_be_of_one_formula(fits: list[fit.OLSResults], noisy_folder: Path) -> None:
+    other = fit.ols(Dataset.open(noisy_folder), "sbp ~ age")
+    with pytest.raises(ParameterError, match="same formula"):
+        plot.coefficients(fits[0], other)
+    with pytest.raises(ParameterError, match="at least one"):
+        plot.coefficients()
+    with pytest.raises(ParameterError, match="alpha"):
+        plot.coefficients(fits[0], alpha=2)
+
+
+def test_importing_trimask_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, trimask; heavy = {'numpy', 'pandas', 'scipy', 'matplotlib', 'grpc', 'pyarrow'} & set(sys.modules);"
+        "assert not heavy, heavy; assert set(trimask.__all__) <= set(dir(trimask));"
+        "trimask.fit.ols, trimask.plot.coefficients, trimask.connect, trimask.Dataset;"
+        "assert 'matplotlib' not in sys.modules;"
+        "[getattr(trimask, name) for name in trimask.__all__]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    import trimask
+
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = trimask.nothing
