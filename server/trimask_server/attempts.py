@@ -26,32 +26,22 @@ class AttemptTable(Generic[T]):
     def __init__(self, clock: Clock, fresh: Callable[[], T]) -> None:
         self._clock = clock
         self._fresh = fresh
-        self._entries: dict[bytes, tuple[int, int, T]] = {}
+        self._entries: dict[tuple[bytes, bytes], tuple[int, int, T]] = {}
 
     def get(self, attempt: common_pb2.Attempt) -> T:
         """The state of this try, new if it is newer than what is held."""
         now = self._clock.now_ms()
-        for block_id in [b for b, (_, since, _) in self._entries.items() if now - since > _KEEP_MS]:
-            del self._entries[block_id]
-        number, _, state = self._entries.get(attempt.block_id, (0, 0, None))
+        for old in [key for key, (_, since, _) in self._entries.items() if now - since > _KEEP_MS]:
+            del self._entries[old]
+        key = (attempt.study_id, attempt.block_id)
+        number, _, state = self._entries.get(key, (0, 0, None))
         if attempt.number < number:
             raise Refused("stale_attempt", f"try {attempt.number} of this block was replaced by try {number}")
         if attempt.number > number or state is None:
             state = self._fresh()
-            self._entries[attempt.block_id] = (attempt.number, now, state)
+            self._entries[key] = (attempt.number, now, state)
         return state
 
-    def current(self, attempt: common_pb2.Attempt) -> bool:
-        """Whether this try is still the newest one held."""
-        held = self._entries.get(attempt.block_id)
-        return held is not None and held[0] == attempt.number
-
-    def drop(self, attempt: common_pb2.Attempt, replacement: T | None = None) -> None:
-        """Forget a finished try's contents; its number stays, so that it cannot begin again."""
-        held = self._entries.get(attempt.block_id)
-        if held is not None and held[0] == attempt.number:
-            self._entries[attempt.block_id] = (held[0], held[1], replacement or self._fresh())
-
-    def forget(self, block_id: bytes) -> None:
-        """Forget a block altogether."""
-        self._entries.pop(block_id, None)
+    def forget(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget a block."""
+        self._entries.pop((study_id, block_id), None)

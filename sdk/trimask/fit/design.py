@@ -3,8 +3,7 @@
 Scaled units are kept as the working units, because there the noise is isotropic and the Gram matrix well
 scaled. With an intercept in the model the scaled columns themselves span the same space as the original ones,
 and coefficients map by
-    slope_j = (h_y / h_j) b_j,      intercept = c_y + h_y b_0 - sum_j c_j slope_j     (c center, h
-    half-range).
+    slope_j = (h_y / h_j) b_j,   intercept = c_y + h_y b_0 - sum_j c_j slope_j   (c center, h half-range).
 Without one, column j in original units is h_j (scaled_j + (c_j / h_j) one), so the working column carries a
 share of the ones column, and of its noise.
 """

@@ -15,7 +15,7 @@ noise has mean zero given the rows.
 V is exact: row i adds (z_i a_j + e_i a_j)(r_i + e_i theta) - s^2 a_j.theta, whose covariance over e_i is
 s^2 |theta|^2 z_ij z_ik + s^2 r_i^2 a_j.a_k + s^2 r_i (z_ij b_k + z_ik b_j) + s^4 (|theta|^2 a_j.a_k + b_j
 b_k), and the third term sums to zero since residuals are orthogonal to regressors. For T made of coordinate
-vectors its diagonal is the formula of note 1. Normality of beta is asymptotic (n s^4 large or RSS large
+vectors its diagonal is s^2 |theta|^2 G_jj + s^2 RSS + n s^4 (|theta|^2 + theta_j^2). Normality of beta is asymptotic (n s^4 large or RSS large
 against one row); coverage is measured in tests. Proved: V. Asymptotic: the delta method and the normal
 intervals. When the smallest eigenvalue of T^T G T is within a few standard errors of zero the intervals come
 out too wide, not too narrow (measured).
@@ -40,7 +40,7 @@ from trimask.moments import Matrix, Moments
 
 __all__ = ["CLEAR_SIGNAL", "COLLINEAR", "Estimate", "solve"]
 
-# Gram matrices of exact releases are good to about 1e-10 relative, so anything below this is zero.
+# A smallest eigenvalue (columns of unit length) below this is zero: R^2 of one column on the others is 1 - 1e-9.
 COLLINEAR = 1e-9
 # Smallest eigenvalue this many noise standard errors above zero: intervals hold (measured).
 CLEAR_SIGNAL = 4.0
@@ -48,7 +48,7 @@ CLEAR_SIGNAL = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Coefficients and covariances in original units; `signal` as in `signal_to_noise`."""
+    """Coefficients and covariances in original units; `signal` is what `_check` returns."""
 
     params: Matrix
     cov_sampling: Matrix

@@ -151,7 +151,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> right_masking_pb2.EraseBlockResponse:
         study = self._study(request.study_id, context)
         rows = await self._rows.erase_block(study.id, request.block_id)
-        self._unmasking.forget(request.block_id)
+        self._unmasking.forget(study.id, request.block_id)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
 

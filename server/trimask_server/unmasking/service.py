@@ -66,9 +66,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         unmasking_pb2_grpc.add_UnmaskingServiceServicer_to_server(self, server)
         return unmasking_pb2.DESCRIPTOR.services_by_name["UnmaskingService"].full_name
 
-    def forget(self, block_id: bytes) -> None:
+    def forget(self, study_id: bytes, block_id: bytes) -> None:
         """Forget everything about a block."""
-        self._tries.forget(block_id)
+        self._tries.forget(study_id, block_id)
 
     async def PrepareAttempt(
         self, request: unmasking_pb2.PrepareAttemptRequest, context: Context

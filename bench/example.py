@@ -1,0 +1,80 @@
+"""A study of 20 attributes to measure with, and people to answer it."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import numpy as np
+from trimask_core.clock import SystemClock
+from trimask_core.identity import SigningKey
+from trimask_core.randomness import SystemRandom
+from trimask_core.sealing import SealingKey
+from trimask_core.study import Party, SignedStudy, approve
+from trimask_theory.study_plan import create_study, load_definition
+
+__all__ = ["ATTRIBUTES", "answers", "definition", "offline_study", "sign"]
+
+ATTRIBUTES = 20
+_CONTINUOUS, _INTEGER = 12, 4  # the rest are yes/no; each fills one column, and the ones column is one more
+
+
+def definition(block_rows: int, release_rows: int, attributes: int = ATTRIBUTES) -> str:
+    """The study as TOML."""
+    parts = [
+        f'title = "Speed {secrets.token_hex(4)}"\npurpose = "Timing."\ncontact = "bench@example.org"\n'
+        "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n"
+        f"[collection]\nblock_rows = {block_rows}\nrelease_rows = {release_rows}\n"
+    ]
+    for i in range(attributes):
+        kind, bounds = "binary", ""
+        if i < _CONTINUOUS + _INTEGER:
+            kind = "continuous" if i < _CONTINUOUS else "integer"
+            bounds = "minimum = 0\nmaximum = 100\n"
+        parts.append(f'[[attributes]]\nname = "a{i}"\nkind = "{kind}"\n{bounds}')
+    return "\n".join(parts)
+
+
+def answers(rng: np.random.Generator, attributes: int = ATTRIBUTES) -> dict[str, object]:
+    """What one person answers."""
+    found: dict[str, object] = {}
+    for i in range(attributes):
+        if i < _CONTINUOUS:
+            found[f"a{i}"] = float(rng.uniform(0, 100))
+        else:
+            found[f"a{i}"] = int(rng.integers(0, 101 if i < _CONTINUOUS + _INTEGER else 2))
+    return found
+
+
+def offline_study(block_rows: int, right: int = 3, left: int = 2) -> SignedStudy:
+    """An approved study whose parties exist on paper alone: enough for what a device computes."""
+    names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
+    keys = {name: SigningKey.generate() for name in names}
+    parties = {
+        name: Party(
+            name, name, "127.0.0.1:1", "127.0.0.1:2", f"{name.lower()}.trimask.local", key.public,
+            SealingKey.generate().public if name.startswith("R") else b"",
+        )
+        for name, key in keys.items()
+    }  # fmt: skip
+    study = create_study(
+        load_definition(definition(block_rows, block_rows)),
+        parties["collector"],
+        [parties[name] for name in names if name.startswith("R")],
+        [parties[name] for name in names if name.startswith("L")],
+        "",
+        SystemClock().now_ms(),
+        SystemRandom(),
+    )
+    signed = SignedStudy(study)
+    for key in keys.values():
+        signed = signed.with_approval(approve(study, key, study.created_ms))
+    return signed
+
+
+def sign(signed: SignedStudy, folder: Path) -> SignedStudy:
+    """With the approval of every node that has keys below `folder`."""
+    for path in sorted(folder.glob("*/identity.key")):
+        key = SigningKey(bytes.fromhex(path.read_text(encoding="ascii")))
+        signed = signed.with_approval(approve(signed.study, key, signed.study.created_ms))
+    return signed
