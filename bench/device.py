@@ -16,14 +16,14 @@ from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
 from bench.results import Result, Settings, share_of_budget
 
-__all__ = ["device", "request_bytes"]
+__all__ = ["NoTransport", "device", "request_bytes"]
 
 BLOCK_ROWS = 256
 _CPU_BUDGET_MS = 20.0
 _GRPC_PREFIX = 5  # the length and compression flag in front of every gRPC message
 
 
-class _NoTransport:
+class NoTransport:
     """`prepare` sends nothing."""
 
     def call(self, endpoint: object, method: str, request: bytes, timeout_seconds: float) -> bytes:
@@ -50,9 +50,9 @@ def device(settings: Settings) -> Iterator[Result]:
     person = answers(np.random.default_rng(0))
 
     def from_nothing() -> SealedSubmission:
-        return Client(SignedStudy.from_json(text), transport=_NoTransport()).prepare(person)
+        return Client(SignedStudy.from_json(text), transport=NoTransport()).prepare(person)
 
-    client = Client(signed, transport=_NoTransport())
+    client = Client(signed, transport=NoTransport())
     size = f"n = {BLOCK_ROWS}, {ATTRIBUTES} attributes, K1 = {len(study.right)}"
     repeats = settings.repeats(15, 5)
     for name, call in (

@@ -19,14 +19,15 @@ ATTRIBUTES = 20
 _CONTINUOUS, _INTEGER = 12, 4  # the rest are yes/no; each fills one column, and the ones column is one more
 
 
-def definition(block_rows: int, release_rows: int, attributes: int = ATTRIBUTES) -> str:
-    """The study as TOML."""
+def definition(block_rows: int, release_rows: int, noise_columns: int | None = None) -> str:
+    """The study as TOML; `noise_columns` None leaves their number to the default."""
+    wide = "" if noise_columns is None else f"noise_columns = {noise_columns}\n"
     parts = [
         f'title = "Speed {secrets.token_hex(4)}"\npurpose = "Timing."\ncontact = "bench@example.org"\n'
         "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n"
-        f"[collection]\nblock_rows = {block_rows}\nrelease_rows = {release_rows}\n"
+        f"[collection]\nblock_rows = {block_rows}\nrelease_rows = {release_rows}\n{wide}"
     ]
-    for i in range(attributes):
+    for i in range(ATTRIBUTES):
         kind, bounds = "binary", ""
         if i < _CONTINUOUS + _INTEGER:
             kind = "continuous" if i < _CONTINUOUS else "integer"
@@ -35,10 +36,10 @@ def definition(block_rows: int, release_rows: int, attributes: int = ATTRIBUTES)
     return "\n".join(parts)
 
 
-def answers(rng: np.random.Generator, attributes: int = ATTRIBUTES) -> dict[str, object]:
+def answers(rng: np.random.Generator) -> dict[str, object]:
     """What one person answers."""
     found: dict[str, object] = {}
-    for i in range(attributes):
+    for i in range(ATTRIBUTES):
         if i < _CONTINUOUS:
             found[f"a{i}"] = float(rng.uniform(0, 100))
         else:
@@ -46,9 +47,9 @@ def answers(rng: np.random.Generator, attributes: int = ATTRIBUTES) -> dict[str,
     return found
 
 
-def offline_study(block_rows: int, right: int = 3, left: int = 2) -> SignedStudy:
+def offline_study(block_rows: int, noise_columns: int | None = None) -> SignedStudy:
     """An approved study whose parties exist on paper alone: enough for what a device computes."""
-    names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
+    names = ["collector", "R1", "R2", "R3", "L1", "L2"]
     keys = {name: SigningKey.generate() for name in names}
     parties = {
         name: Party(
@@ -58,7 +59,7 @@ def offline_study(block_rows: int, right: int = 3, left: int = 2) -> SignedStudy
         for name, key in keys.items()
     }  # fmt: skip
     study = create_study(
-        load_definition(definition(block_rows, block_rows)),
+        load_definition(definition(block_rows, block_rows, noise_columns)),
         parties["collector"],
         [parties[name] for name in names if name.startswith("R")],
         [parties[name] for name in names if name.startswith("L")],

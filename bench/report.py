@@ -55,6 +55,8 @@ def print_results(results: list[Result], console: Console) -> None:
         console.print(table)
     missed = [result.name for result in results if result.met is False]
     asked = sum(result.met is not None for result in results)
+    if not asked:
+        return
     console.print(
         f"{asked - len(missed)} of {asked} requirements met"
         + (f"; missed: {', '.join(missed)}" if missed else "")

@@ -32,7 +32,9 @@ def blinding(settings: Settings) -> Iterator[Result]:
 
     def encrypt() -> None:
         for _ in range(streams):
-            Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor().update_into(zeros, out)
+            Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor().update_into(
+                zeros, out
+            )
 
     seconds, limit = race(lambda: blind(values, 1, keys[1], publics, b"try"), encrypt, settings.repeats(5))
     yield share_of_limit(
@@ -60,9 +62,7 @@ def gaussian(settings: Settings) -> Iterator[Result]:
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
         mechanism = dp.m.make_gaussian(*space, scale=float(_SIGMA_STEPS))
         zeros = [0] * count
-        seconds, limit = race(
-            lambda: sampler.samples(count), lambda: mechanism(zeros), settings.repeats(5)
-        )
+        seconds, limit = race(lambda: sampler.samples(count), lambda: mechanism(zeros), settings.repeats(5))
         against = "OpenDP's exact discrete Gaussian on a vector (Rust)"
     yield share_of_limit(
         "discrete Gaussian",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import settings
 
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
@@ -18,6 +19,9 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
 
 SCHEMA = Schema(
     (

@@ -161,6 +161,8 @@ class _Knowledge:
         elif both := self.masked[i] & self.masked[j]:
             one = both & -both
             self.link(i, j, "solve", *_facts("masked", i, one), *_facts("masked", j, one))
+        elif not (self.clear[i] and self.clear[j]):
+            return False
         elif self.clear[i] | self.clear[j] == self.everything and (align or self.total[i] or self.total[j]):
             clear = _facts("component", i, self.clear[i]) + _facts("component", j, self.clear[j])
             totals = [Fact("sum", stage) for stage in (i, j) if self.total[stage]]

@@ -46,7 +46,7 @@ def least_tau(
         raise ImpossibleStudy(
             "too_few_noise_columns",
             f"{noise_columns} noise columns cannot hide {rows} rows with failure probability {failure:g}: "
-            f"give more than {math.ceil((math.sqrt(rows) + tail) ** 2)} noise columns, or smaller blocks.",
+            f"give at least {math.floor((math.sqrt(rows) + tail) ** 2) + 1} noise columns, or smaller blocks.",
         )
     answers = row_norm * math.sqrt(rows) + sigma * (math.sqrt(rows) + math.sqrt(attributes) + tail)
     # (3.5) asks for more than equality.

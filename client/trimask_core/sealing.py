@@ -26,7 +26,10 @@ def component_info(study_id: bytes, provider: int, submission_id: bytes) -> byte
 
 def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
     """`plaintext` for the holder of the private half of `public` alone."""
-    return _SUITE.encrypt(plaintext, X25519PublicKey.from_public_bytes(public), info)
+    try:
+        return _SUITE.encrypt(plaintext, X25519PublicKey.from_public_bytes(public), info)
+    except ValueError:
+        raise VerificationError("a sealing key is not a usable X25519 public key") from None
 
 
 class SealingKey:

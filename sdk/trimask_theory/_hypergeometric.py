@@ -42,7 +42,7 @@ _FEW = 256
 
 _CELL = 0.025
 _CELLS = 2560
-"""Low orders are tabulated for t up to 64 max(1, b), in cells so short that the interpolant errs by 1e-13."""
+"""Low orders are tabulated for t up to 64 sqrt(b), in cells so short that the interpolant errs by 1e-14."""
 
 _AMOS_LIMIT = 1e4
 """Arguments to which scipy's Bessel function keeps full accuracy at every order under DEBYE_ORDER."""
@@ -155,9 +155,9 @@ def _series(b: float, y: Array) -> Array:
 
 
 def _large_argument(b: float, t: Array, scaled: bool) -> Array:
-    """log 0F1 by Hankel's expansion of I_nu (DLMF 10.40.1), for t beyond the table: t > 64 max(1, b)."""
+    """log 0F1 by Hankel's expansion of I_nu (DLMF 10.40.1), for t beyond the table."""
     series = np.zeros_like(t)
-    for k in range(14, 0, -1):
+    for k in range(22, 0, -1):
         series = (1.0 + series) * (((2 * k - 1) ** 2 - 4 * (b - 1.0) ** 2) / (8 * k)) / t
     value = math.lgamma(b) - (b - 1.0) * np.log(0.5 * t) - 0.5 * np.log(2 * math.pi * t) + np.log1p(series)
     result: Array = value if scaled else value + t
@@ -170,7 +170,7 @@ def _table(b: float) -> tuple[float, Array]:
 
     With f = log 0F1(; b; t^2/4) and r the ratio, f' = t r/(2b) and f'' = 1 - (2b-1) r/(2b) - f'^2, all exact.
     """
-    step = _CELL * max(1.0, b)
+    step = _CELL * math.sqrt(max(1.0, b))
     knots = step * np.arange(_CELLS + 1.0)
     value, ratio = _low_order(b, knots, False)
     slope = knots / (2 * b) * ratio

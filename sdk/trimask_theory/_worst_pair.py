@@ -176,8 +176,9 @@ def _parabola_top(places: Array, heights: Array) -> float:
     """The top of the parabola through the highest place and its neighbours, or that place if there is none."""
     top = min(max(int(np.argmax(heights)), 1), places.size - 2)
     (a, b, c), (fa, fb, fc) = places[top - 1 : top + 2], heights[top - 1 : top + 2]
-    bend = (fb - fa) * (c - b) - (fc - fb) * (b - a)
-    if not bend > 0:
+    finite = math.isfinite(fa + fb + fc)
+    bend = (fb - fa) * (c - b) - (fc - fb) * (b - a) if finite else 0.0
+    if bend <= 0:
         return float(places[int(np.argmax(heights))])
     turn = 0.5 * ((fb - fa) * (c - b) * (b + a) - (fc - fb) * (b - a) * (c + b)) / bend
     return float(min(max(turn, a), c))

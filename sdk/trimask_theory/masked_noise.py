@@ -21,7 +21,7 @@ from functools import partial
 from typing import Literal
 
 from scipy.optimize import brentq
-from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.guarantee import Basis, Guarantee, Neighbours
 
 from trimask_theory import _checks, masked_theorem
 from trimask_theory._wishart_pair import log_delta
@@ -67,19 +67,17 @@ def calibrate(
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    basis: Basis = "proved"
     if method == "theorem":
         sigma = masked_theorem.smallest_sigma(epsilon, delta, m, norm, distance)
-        basis, because = "proved", "sufficient condition (13), with R and d carried through its proof"
+        because = "sufficient condition (13), with R and d carried through its proof"
         citation = "Ding, Wu, Miao, Chen, Theorem 3.4"
     else:
         among = family(norm, distance, attributes)
         sigma = _sharp_sigma(epsilon, delta, m, among) * (1 + MARGIN)
         citation = "docs/sharp-calibration.md; Ding, Wu, Miao, Chen, Lemma A.4"
         if among.single:
-            basis, because = (
-                "proved",
-                "the worst pair of rows is proved; its delta is a one-dimensional integral",
-            )
+            because = "the worst pair of rows is proved; its delta is a one-dimensional integral"
         else:
             basis = "numerical"
             because = (
@@ -88,7 +86,7 @@ def calibrate(
             )
     guarantee = Guarantee(
         neighbours=Neighbours(protect, row_norm=norm, distance=distance),
-        basis="proved" if basis == "proved" else "numerical",
+        basis=basis,
         because=because,
         citation=citation,
         epsilon=epsilon,

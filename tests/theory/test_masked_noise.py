@@ -138,6 +138,13 @@ def test_extremes() -> None:
     assert masked_noise.epsilon(0.01, 1e6, rows=50, attributes=3) == 0.0
 
 
+def test_a_delta_that_underflows_on_part_of_the_curve() -> None:
+    # Some pairs of the family are below every float there and others are not.
+    values = [masked_noise.delta(20.0, sigma, 60, 6, protect="unit") for sigma in (1.0, 1.6, 2.5, 4.0, 7.0)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == 0.0
+
+
 def test_scaling_rows_and_noise_together_changes_nothing() -> None:
     one = masked_noise.calibrate(1.0, 1e-6, 300, 4, row_norm=1.0).sigma
     assert masked_noise.calibrate(1.0, 1e-6, 300, 4, row_norm=7.0).sigma == pytest.approx(7 * one, rel=1e-7)

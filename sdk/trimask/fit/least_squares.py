@@ -13,12 +13,13 @@ part is the usual RSS/(n-k) (T^T G T)^-1, for independent homoscedastic errors; 
 noise has mean zero given the rows.
 
 V is exact: row i adds (z_i a_j + e_i a_j)(r_i + e_i theta) - s^2 a_j.theta, whose covariance over e_i is
-s^2 |theta|^2 z_ij z_ik + s^2 r_i^2 a_j.a_k + s^2 r_i (z_ij b_k + z_ik b_j) + s^4 (|theta|^2 a_j.a_k + b_j
-b_k), and the third term sums to zero since residuals are orthogonal to regressors. For T made of coordinate
-vectors its diagonal is s^2 |theta|^2 G_jj + s^2 RSS + n s^4 (|theta|^2 + theta_j^2). Normality of beta is asymptotic (n s^4 large or RSS large
-against one row); coverage is measured in tests. Proved: V. Asymptotic: the delta method and the normal
-intervals. When the smallest eigenvalue of T^T G T is within a few standard errors of zero the intervals come
-out too wide, not too narrow (measured).
+s^2 |theta|^2 z_ij z_ik + s^2 r_i^2 a_j.a_k + s^2 r_i (z_ij b_k + z_ik b_j) + s^4 (|theta|^2 a_j.a_k + b_j b_k),
+and the third term sums to zero since residuals are orthogonal to regressors. For T made of coordinate vectors
+the diagonal of V is s^2 |theta|^2 G_jj + s^2 RSS + n s^4 (|theta|^2 + theta_j^2).
+
+Proved: V. Asymptotic: the delta method and the normal intervals; their coverage is measured in the tests. When
+the smallest eigenvalue of T^T G T is within a few standard errors of zero, intervals come out too wide, not
+too narrow (measured there too).
 
 The fitted residual sum falls short of RSS by tr((T^T G T)^-1 V) on average, as it does by k RSS/n from
 sampling, so that is added back. It may still come out negative when s^2 |theta|^2 sqrt(2 n) exceeds RSS. The

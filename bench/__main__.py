@@ -1,0 +1,85 @@
+"""`python -m bench`: every benchmark, a table, and a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+from bench import blocks, device, masking, streams, submitting, theory
+from bench.report import markdown, print_results
+from bench.results import Result, Settings, write_json
+
+__all__ = ["main"]
+
+Suite = Callable[[Settings], Iterable[Result]]
+SUITES: dict[str, Suite] = {
+    "left": masking.left,
+    "right": masking.right,
+    "unmasking": masking.unmasking,
+    "blinding": streams.blinding,
+    "gaussian": streams.gaussian,
+    "normals": streams.normals,
+    "device": device.device,
+    "store": submitting.store,
+    "submit": submitting.submit,
+    "block": blocks.block,
+    "theory": theory.theory,
+}
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    names = [*SUITES, "growth"]
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer turns: a minute or so")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/bench.json"), metavar="FILE", help="default %(default)s"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="growth's picture (default: beside --out)")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables as Markdown too")
+    parser.add_argument("--check", action="store_true", help="end with status 1 if a requirement is missed")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for."""
+    options = _options(arguments)
+    settings = Settings(quick=options.quick)
+    console = Console(width=150 if not sys.stdout.isatty() else None)
+    chosen = options.only or [*SUITES, "growth"]
+    results: list[Result] = []
+    start = time.perf_counter()
+    with threadpool_limits(limits=1), console.status("") as status:
+        for name, suite in SUITES.items():
+            if name in chosen:
+                status.update(f"measuring {name}")
+                results.extend(suite(settings))
+        if "growth" in chosen:
+            status.update("measuring growth")
+            results.extend(_growth(settings, options.plot or options.out.with_name("bench-growth.png")))
+    print_results(results, console)
+    write_json(options.out, results, settings, time.perf_counter() - start)
+    if options.markdown:
+        options.markdown.write_text(markdown(results), encoding="utf-8")
+    console.print(f"written to {options.out}")
+    return 1 if options.check and any(result.met is False for result in results) else 0
+
+
+def _growth(settings: Settings, picture: Path) -> list[Result]:
+    # matplotlib is slow to import; most runs of one suite do without.
+    from bench.growth import growth
+    from bench.growth_plot import draw
+
+    found, results = growth(settings)
+    draw(found, picture)
+    return results
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

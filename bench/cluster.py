@@ -1,0 +1,143 @@
+"""Real nodes to measure: a collector, three right and two left providers, each a process, TLS and SQLite and all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from trimask.channel import open_channel
+from trimask_cli.keys import make_keys, node_places
+from trimask_cli.owner import close_study, open_study
+from trimask_client import Client, Endpoint, SealedSubmission
+from trimask_core.clock import SystemClock
+from trimask_core.errors import TrimaskError
+from trimask_core.randomness import SystemRandom
+from trimask_core.study import SignedStudy, Study
+from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
+from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
+from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_theory.study_plan import create_study, load_definition
+
+from bench.device import request_bytes
+from bench.echo import ECHO_METHOD
+from bench.example import answers, definition, sign
+from bench.load import Target, drive
+
+__all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]
+
+SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+_RIGHT, _LEFT = 3, 2
+_POLL_SECONDS = 0.004
+_PUBLISH_SECONDS = 300.0
+
+
+class Live:
+    """The running nodes, and what the benchmarks do with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        count = 1 + _RIGHT + _LEFT
+        self._base = free_base_port(2 * count + 1)
+        self._parties = make_keys(folder, node_places(_RIGHT, _LEFT, "127.0.0.1", self._base))
+        self.echo_port = self._base + 2 * count
+
+    @cached_property
+    def roots(self) -> str:
+        """The development authority."""
+        return (self.folder / "authority" / "ca.pem").read_text(encoding="ascii")
+
+    def open(self, block_rows: int, release_rows: int) -> SignedStudy:
+        """A new study, approved by all and open for submissions."""
+        parties = self._parties
+        study = create_study(
+            load_definition(definition(block_rows, release_rows)),
+            parties["collector"],
+            [parties[f"R{k}"] for k in range(1, _RIGHT + 1)],
+            [parties[f"L{j}"] for j in range(1, _LEFT + 1)],
+            self.roots,
+            SystemClock().now_ms(),
+            SystemRandom(),
+        )
+        signed = sign(SignedStudy(study), self.folder)
+        open_study(signed, self.folder / "owner")
+        return signed
+
+    def target(self, study: Study, role: str) -> Target:
+        """Where components for `role` go."""
+        party = study.party(role)
+        return Target(Endpoint(party.address, party.tls_name, study.tls_roots), SUBMIT)
+
+    def echo_target(self) -> Target:
+        """The bare server beside them, under the certificate of R3."""
+        party = self._parties[f"R{_RIGHT}"]
+        return Target(Endpoint(f"127.0.0.1:{self.echo_port}", party.tls_name, self.roots), ECHO_METHOD)
+
+    def prepare(self, signed: SignedStudy, people: int) -> list[SealedSubmission]:
+        """Submissions of that many people, not sent yet."""
+        rng = np.random.default_rng(people)
+        with Client(signed) as client:
+            return [client.prepare(answers(rng)) for _ in range(people)]
+
+    def upload(self, study: Study, submissions: list[SealedSubmission]) -> None:
+        """Every component to its right provider."""
+        columns = list(zip(*(request_bytes(submission) for submission in submissions), strict=True))
+        for k, requests in enumerate(columns, 1):
+            drive(self.target(study, f"R{k}"), requests, under_way=32)
+
+    def close_and_wait(self, study: Study) -> float:
+        """Seconds from closing a study until its dataset is listed."""
+        party = study.collector
+        with open_channel(party.address, self.roots, party.tls_name) as channel:
+            stub = DatasetServiceStub(channel)
+            request = ListDatasetsRequest(study_id=study.id)
+            stub.ListDatasets(request, timeout=10)  # the connection is there before the clock starts
+            start = time.perf_counter()
+            close_study(study, self.folder / "owner")
+            while not stub.ListDatasets(request, timeout=10).datasets:
+                if time.perf_counter() - start > _PUBLISH_SECONDS:
+                    raise TrimaskError(f"nothing was published in {_PUBLISH_SECONDS:g} s")
+                time.sleep(_POLL_SECONDS)
+            return time.perf_counter() - start
+
+
+@contextmanager
+def live_cluster() -> Iterator[Live]:
+    """Nodes and echo server, started and stopped, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="trimask-bench-") as name:
+        live = Live(Path(name))
+        with ProcessCluster(live.folder):
+            yield live
+
+
+@contextmanager
+def echo_server(live: Live, answer_bytes: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The bare server, for as long as it is compared with."""
+    keys = live.folder / f"R{_RIGHT}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.echo", str(keys), str(live.echo_port), str(answer_bytes)]
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def process_seconds(marker: str) -> float | None:
+    """Processor time so far of the one process with `marker` on its command line; None where /proc has no such thing."""
+    ticks_a_second = 100.0  # USER_HZ, fixed by the Linux ABI
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (entry / "cmdline").read_bytes():
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                return (int(fields[11]) + int(fields[12])) / ticks_a_second
+        except OSError:  # it ended meanwhile
+            continue
+    return None

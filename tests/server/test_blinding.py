@@ -1,0 +1,39 @@
+"""Deliveries: the masks cancel in the sum and hide each part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.sealing import SealingKey
+from trimask_server.unmasking.blinding import blind, sum_deliveries
+
+
+@pytest.mark.parametrize("owners", [["R2", "R3", "R1"], ["R1", "R2"], ["R3", "R3", "R1"], ["R1", "R1", "R1"]])
+def test_masks_cancel_and_hide(owners: list[str]) -> None:
+    """A blinded value is uniform: the mean of 12,000 top bits is within 6 standard deviations of 1/2."""
+    source = DeterministicRandom("blinding")
+    keys = {name: SealingKey.generate(source) for name in sorted(set(owners))}
+    publics = {k: keys[name].public for k, name in enumerate(owners, 1)}
+    rng = np.random.default_rng(0)
+    values = [rng.integers(-(1 << 52), 1 << 52, size=(40, 300)) for _ in owners]
+    deliveries = [blind(v, k, keys[name], publics, b"try 1") for k, (v, name) in enumerate(zip(values, owners, strict=True), 1)]
+    assert (sum_deliveries(deliveries) == sum(values)).all()
+    for delivery, value in zip(deliveries, values, strict=True):
+        assert not (delivery.view(np.int64) == value).any()
+        top = (delivery >> np.uint64(63)).mean()
+        assert abs(top - 0.5) < 6 * 0.5 / np.sqrt(delivery.size)
+
+
+def test_another_try_has_other_masks() -> None:
+    source = DeterministicRandom("tries")
+    one, two = SealingKey.generate(source), SealingKey.generate(source)
+    values = np.zeros((3, 5), dtype=np.int64)
+    publics = {1: one.public, 2: two.public}
+    assert (blind(values, 1, one, publics, b"try 1") != blind(values, 1, one, publics, b"try 2")).any()
+
+
+def test_sum_wraps_exactly_at_the_edge() -> None:
+    edge = np.array([[np.iinfo(np.int64).max]])
+    assert sum_deliveries([edge.view(np.uint64), np.array([[1]]).view(np.uint64)])[0, 0] == np.iinfo(np.int64).min

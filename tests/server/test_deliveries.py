@@ -1,0 +1,58 @@
+"""A X1 out of blinded deliveries, and what happens when a left provider cheats consistently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask_core.errors import Refused
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.rotation import haar_rotate
+from trimask_core.shares import expand_component, split_row
+from trimask_core.study import Study
+from trimask_core.submission import mask_row
+from trimask_server.collector.deliveries import masked_answers
+
+
+def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:
+    source = DeterministicRandom("deliveries")
+    stacks: list[list[np.ndarray]] = [[] for _ in study.right]
+    for row in rows:
+        split = split_row(mask_row(study, row, source), len(study.right), study.share_steps, source)
+        expanded = [expand_component(seed, study.columns, study.share_steps) for seed in split.seeds]
+        for stack, component in zip(stacks, [*expanded, split.vector], strict=True):
+            stack.append(component)
+    return [np.array(stack) for stack in stacks]
+
+
+def _deliver(study: Study, component: np.ndarray, seed: bytes) -> np.ndarray:
+    rotated = haar_rotate(seed, study.grid.to_float(component))
+    return study.grid.round(rotated).view(np.uint64)
+
+
+@pytest.fixture
+def study(make_study: Any) -> Study:
+    return make_study(block_rows=24, release_rows=24, sigma=0.0).study  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def rows(study: Study) -> np.ndarray:
+    values = np.random.default_rng(0).uniform(-1, 1, size=(24, study.attributes))
+    return np.array([study.grid.round(row) for row in values])
+
+
+def test_sum_of_deliveries_is_the_masked_answers(study: Study, rows: np.ndarray) -> None:
+    deliveries = [_deliver(study, component, b"a" * 32) for component in _components(study, rows)]
+    expected = haar_rotate(b"a" * 32, study.grid.to_float(rows))
+    assert np.abs(masked_answers(study, deliveries) - expected).max() < 1e-5
+
+
+def test_components_masked_differently_are_refused(study: Study, rows: np.ndarray) -> None:
+    """Each component's Gram matrix is untouched, so only the sum can show it."""
+    parts = _components(study, rows)
+    deliveries = [_deliver(study, part, bytes([k]) * 32) for k, part in enumerate(parts)]
+    with pytest.raises(Refused, match="do not add up") as caught:
+        masked_answers(study, deliveries)
+    assert caught.value.reason == "implausible_sum"
