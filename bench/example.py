@@ -22,11 +22,12 @@ _CONTINUOUS, _INTEGER = 12, 4  # the rest are yes/no; each fills one column, and
 def definition(block_rows: int, release_rows: int, noise_columns: int | None = None) -> str:
     """The study as TOML; `noise_columns` None leaves their number to the default."""
     wide = "" if noise_columns is None else f"noise_columns = {noise_columns}\n"
-    parts = [
+    head = (
         f'title = "Speed {secrets.token_hex(4)}"\npurpose = "Timing."\ncontact = "bench@example.org"\n'
         "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n"
         f"[collection]\nblock_rows = {block_rows}\nrelease_rows = {release_rows}\n{wide}"
-    ]
+    )
+    parts = [head]
     for i in range(ATTRIBUTES):
         kind, bounds = "binary", ""
         if i < _CONTINUOUS + _INTEGER:

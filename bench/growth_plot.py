@@ -100,6 +100,9 @@ def _dress(axis: Any, title: str, label: str, curves: list[Curve]) -> None:
     axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axis.minorticks_off()
     axis.set_xlim(sizes[0] / 1.2, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.55)  # room for the names
+    seconds = [second for curve in curves for second in curve.seconds]
+    # Whole decades, so that every panel has labelled ticks to read a value from.
+    axis.set_ylim(10 ** np.floor(np.log10(min(seconds))), 10 ** np.ceil(np.log10(2 * max(seconds))))
     axis.set_title(title, loc="left", fontsize=11, fontweight="bold")
     axis.set_xlabel(label)
     axis.grid(visible=True, which="major", color="#ECECEC", linewidth=0.8)

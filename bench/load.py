@@ -40,7 +40,7 @@ async def _drive(target: Target, requests: Sequence[bytes], under_way: int) -> T
     options = (("grpc.ssl_target_name_override", endpoint.tls_name),)
     async with grpc.aio.secure_channel(endpoint.address, credentials, options) as channel:
         await asyncio.wait_for(channel.channel_ready(), 30)
-        method = channel.unary_unary(target.method)
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(target.method)
         waiting = iter(requests)
         latencies: list[float] = []
 

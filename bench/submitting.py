@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,14 +54,21 @@ def _components(signed: SignedStudy, count: int) -> list[bytes]:
     return messages
 
 
-def _timed(target: Target, messages: Sequence[bytes], under_way: int, marker: str) -> tuple[Timing, float]:
-    """The timing, and the server's processor time a call in microseconds (NaN where it cannot be read)."""
+@dataclass(frozen=True)
+class _Turn:
+    """One turn of one server: many calls under way, then one at a time."""
+
+    many: Timing
+    cpu_us: float | None
+    one: Timing
+
+
+def _turn(target: Target, messages: Sequence[bytes], single: int, marker: str) -> _Turn:
     before = process_seconds(marker)
-    timing = drive(target, messages, under_way)
+    many = drive(target, messages[single:], _UNDER_WAY)
     after = process_seconds(marker)
-    if before is None or after is None:
-        return timing, float("nan")
-    return timing, 1e6 * (after - before) / len(messages)
+    cpu = None if before is None or after is None else 1e6 * (after - before) / len(messages[single:])
+    return _Turn(many, cpu, drive(target, messages[:single], 1))
 
 
 def submit(settings: Settings) -> Iterator[Result]:
@@ -71,55 +79,44 @@ def submit(settings: Settings) -> Iterator[Result]:
         messages = _components(signed, rounds * (calls + single))
         answer = SubmitResponse(receive_time_ms=1 << 40, signature=bytes(64)).ByteSize()
         with echo_server(live, answer):
-            yield from _compare(live, signed, messages, rounds, calls, single)
+            yield from _compare(live, signed, messages, rounds, single)
 
 
 def _compare(
-    live: Live, signed: SignedStudy, messages: list[bytes], rounds: int, calls: int, single: int
+    live: Live, signed: SignedStudy, messages: list[bytes], rounds: int, single: int
 ) -> Iterator[Result]:
-    right, echo = live.target(signed.study, f"R{_LAST}"), live.echo_target()
-    right_mark, echo_mark = str(live.folder / f"R{_LAST}" / "node.toml"), f"{live.folder / f'R{_LAST}'}\0"
-    many: list[tuple[Timing, float, Timing, float]] = []
-    one: list[tuple[Timing, Timing]] = []
-    rows: list[float] = []
-    position = 0
-    for _ in range(rounds):
-        batch = messages[position : position + calls]
-        alone = messages[position + calls : position + calls + single]
-        position += calls + single
-        many.append(
-            (*_timed(right, batch, _UNDER_WAY, right_mark), *_timed(echo, batch, _UNDER_WAY, echo_mark))
-        )
-        one.append((drive(right, alone, 1), drive(echo, alone, 1)))
+    right_keys = live.folder / f"R{_LAST}"
+    right, echo, rows = [], [], []
+    each = len(messages) // rounds
+    for first in range(0, rounds * each, each):
+        batch = messages[first : first + each]
+        target = live.target(signed.study, f"R{_LAST}")
+        right.append(_turn(target, batch, single, str(right_keys / "node.toml")))
+        echo.append(_turn(live.echo_target(), batch, single, f"{right_keys}\0"))
         rows.append(bare_sqlite(live.folder / "bare", batch))
-    best, best_echo = (max((turn[i] for turn in many), key=lambda t: t.per_second) for i in (0, 2))
-    yield _rate("submit", f"{_UNDER_WAY} under way", best, best_echo, "a bare gRPC echo over TLS, same bytes")
-    yield _rate("submit", f"{_UNDER_WAY} under way", best, max(rows), "bare SQLite inserts, 128 a commit")
-    cpu, echo_cpu = (min(turn[i] for turn in many) for i in (1, 3))
-    if cpu > 0 and echo_cpu > 0:
+    yield _rate(right, max(turn.many.per_second for turn in echo), "a bare gRPC echo over TLS, same bytes")
+    yield _rate(right, max(rows), f"bare SQLite inserts, {_GROUP} a commit")
+    cpu, echo_cpu = (
+        min((turn.cpu_us for turn in turns if turn.cpu_us), default=None) for turns in (right, echo)
+    )
+    if cpu and echo_cpu:
         yield share_of_limit(
             "submit", "provider's CPU a submission", cpu / 1e6, echo_cpu / 1e6, "echo server's CPU a call"
         )
-    lone, lone_echo = (min((turn[i] for turn in one), key=lambda t: t.p50_ms) for i in (0, 1))
     for name, mine, theirs in (
-        ("p50", lone.p50_ms, lone_echo.p50_ms),
-        ("p99", min(turn[0].p99_ms for turn in one), min(turn[1].p99_ms for turn in one)),
+        ("p50, one under way", [t.one.p50_ms for t in right], [t.one.p50_ms for t in echo]),
+        ("p99, one under way", [t.one.p99_ms for t in right], [t.one.p99_ms for t in echo]),
+        (f"p50, {_UNDER_WAY} under way", [t.many.p50_ms for t in right], [t.many.p50_ms for t in echo]),
+        (f"p99, {_UNDER_WAY} under way", [t.many.p99_ms for t in right], [t.many.p99_ms for t in echo]),
     ):
-        yield share_of_limit(
-            "submit", f"latency {name}, one under way", mine / 1e3, theirs / 1e3, f"echo's {name}"
-        )
-    yield share_of_limit(
-        "submit", f"latency p99, {_UNDER_WAY} under way",
-        min(turn[0].p99_ms for turn in many) / 1e3, min(turn[2].p99_ms for turn in many) / 1e3, "echo's p99",
-    )  # fmt: skip
+        yield share_of_limit("submit", name, min(mine) / 1e3, min(theirs) / 1e3, "the echo's")
 
 
-def _rate(suite: str, name: str, timing: Timing, limit: Timing | float, against: str) -> Result:
-    top = limit.per_second if isinstance(limit, Timing) else limit
+def _rate(turns: Sequence[_Turn], limit: float, against: str) -> Result:
+    rate = max(turn.many.per_second for turn in turns)
     return Result(
-        suite, name, "speed", timing.per_second, top, "/s", against, timing.per_second / top,
-        detail={"p50_ms": timing.p50_ms, "p99_ms": timing.p99_ms},
-    )  # fmt: skip
+        "submit", f"submissions, {_UNDER_WAY} under way", "speed", rate, limit, "/s", against, rate / limit
+    )
 
 
 def bare_sqlite(folder: Path, payloads: Sequence[bytes]) -> float:

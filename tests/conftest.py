@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from hypothesis import settings
 
+from trimask_cli.keys import load_party, read_secret
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours
@@ -63,10 +65,43 @@ class MakeStudy(Protocol):
         sigma: float = ...,
         row_norm: float | None = ...,
         label: str = ...,
+        keys: Path | None = ...,
         **changes: Any,
     ) -> MadeStudy:
-        """A study every party approved; `changes` are fields of `Study` that replace what was worked out."""
+        """A study every party approved; `changes` are fields of `Study` that replace what was worked out.
+
+        Keys are drawn by `label`, or read from the folder `keys` that `trimask keys` wrote.
+        """
         ...
+
+
+@dataclass(frozen=True)
+class _Keys:
+    identities: dict[str, SigningKey]
+    sealing: dict[str, SealingKey]
+    parties: dict[str, Party]
+    tls_roots: str
+
+
+def _draw_keys(roles: list[str], source: DeterministicRandom) -> _Keys:
+    identities = {role: SigningKey.generate(source) for role in roles}
+    sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
+
+    def party(role: str) -> Party:
+        public = sealing[role].public if role in sealing else b""
+        name = f"{role.lower()}.trimask.local"
+        return Party(role, f"Org {role}", "localhost:1", "localhost:2", name, identities[role].public, public)
+
+    return _Keys(identities, sealing, {role: party(role) for role in roles}, "")
+
+
+def _read_keys(roles: list[str], folder: Path) -> _Keys:
+    return _Keys(
+        {role: SigningKey(read_secret(folder / role / "identity.key")) for role in roles},
+        {role: SealingKey(read_secret(folder / role / "sealing.key")) for role in roles if role.startswith("R")},
+        {role: load_party(folder / role / "node.json") for role in roles},
+        (folder / "authority" / "ca.pem").read_text(),
+    )
 
 
 def _make_study(
@@ -78,18 +113,12 @@ def _make_study(
     sigma: float = 0.25,
     row_norm: float | None = None,
     label: str = "make_study",
+    keys: Path | None = None,
     **changes: Any,
 ) -> MadeStudy:
     source = DeterministicRandom(label)
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
-    identities = {role: SigningKey.generate(source) for role in roles}
-    sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
-
-    def party(role: str) -> Party:
-        public = sealing[role].public if role in sealing else b""
-        name = f"{role.lower()}.trimask.local"
-        return Party(role, f"Org {role}", "localhost:1", "localhost:2", name, identities[role].public, public)
-
+    held = _draw_keys(roles, source) if keys is None else _read_keys(roles, keys)
     norm = schema.row_norm if row_norm is None else row_norm
     leakage = 2.0**-20
     exponent = grid_exponent(2 * norm / leakage, right)
@@ -109,19 +138,19 @@ def _make_study(
         "obfuscation_failure": FAILURE,
         "share_leakage": leakage,
         "grid_exponent": exponent,
-        "collector": party("collector"),
-        "right": tuple(party(f"R{k}") for k in range(1, right + 1)),
-        "left": tuple(party(f"L{j}") for j in range(1, left + 1)),
+        "collector": held.parties["collector"],
+        "right": tuple(held.parties[role] for role in roles[:right]),
+        "left": tuple(held.parties[role] for role in roles[right:-1]),
         "unmasking": collusion.default_unmasking(right),
-        "tls_roots": "",
+        "tls_roots": held.tls_roots,
         "mask_seed": source.seed(),
     }
     if "tau" not in changes:
         rows, p1 = 2 * block_rows - 1, len(schema.columns)
         values["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
     study = Study(**{**values, **changes})
-    approvals = tuple(approve(study, identities[role], study.created_ms + 1) for role in study.parties)
-    return MadeStudy(SignedStudy(study, approvals), identities, sealing)
+    approvals = tuple(approve(study, held.identities[role], study.created_ms + 1) for role in study.parties)
+    return MadeStudy(SignedStudy(study, approvals), held.identities, held.sealing)
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,9 @@ _REACH = 14.0
 _STEEP = 1.5
 """A margin that changes faster than this (nearly parallel rows) gets panels of its own around its zero."""
 
+_LEVELS = (-8.0, -3.0, 0.0, 3.0, 8.0)
+"""Where those panels end, as values of the margin."""
+
 _PARALLEL = 1e-6
 """A sine below this is a parallel pair to more digits than the answer carries."""
 
@@ -163,7 +166,9 @@ def _oblique(epsilon: float, m: int, pairs: Sequence[Pair], resolution: Resoluti
     mode = np.sqrt(m - 1 + norm * norm)
     low = np.maximum(least, mode - _REACH)
     high = np.maximum(mode + _REACH, np.hypot(least, _REACH))
-    scan = low + (high - low) * np.linspace(0.0, 1.0, resolution.scan + 1)[1:]
+    # rho = low + (high - low) u^2: limit(rho) leaves zero like a square root, and is smooth in u.
+    u = np.linspace(0.0, 1.0, resolution.scan + 1)
+    scan = np.maximum(low + (high - low) * u * u, 1e-9)
     target = np.maximum(log_0f1(b, norm * scan) - drop, 0.0)
     ends = inverse_log_0f1(b, target[:, [0, -1]])
     ladder = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * np.linspace(0.0, 1.0, resolution.scan)
@@ -172,7 +177,9 @@ def _oblique(epsilon: float, m: int, pairs: Sequence[Pair], resolution: Resoluti
     # How many standard deviations the limit lies above the bulk of rho' given rho.
     margin = limit / sine - np.sqrt(m - 1 + (cotangent * scan) ** 2)
     mass = log_density(m, norm * norm, scan) + log_ndtr(margin)
-    rho, weight = panels(_outer_edges(scan, mass, margin, low[:, 0]), resolution.outer)
+    u, weight = panels(_outer_edges(u, scan, mass, margin), resolution.outer)
+    rho = np.maximum(low + (high - low) * u * u, 1e-9)
+    weight = weight * 2.0 * u * (high - low)
 
     target = np.maximum(log_0f1(b, norm * rho) - drop, 0.0)
     limit = inverse_log_0f1(b, target, _interpolate(np.sqrt(target), rungs, ladder)) / other
@@ -198,27 +205,26 @@ def _interpolate(x: Array, knots: Array, values: Array) -> Array:
     return np.stack([np.interp(*row) for row in zip(x, knots, values, strict=True)])
 
 
-def _outer_edges(scan: Array, mass: Array, margin: Array, low: Array) -> Array:
-    """For each pair, panels that cover the mass; padded with empty panels to a common number."""
-    rows = [_edges_of(*row) for row in zip(scan, mass, margin, low, strict=True)]
+def _outer_edges(u: Array, scan: Array, mass: Array, margin: Array) -> Array:
+    """For each pair, panels in u that cover the mass; padded with empty panels to a common number."""
+    rows = [_edges_of(u, *row) for row in zip(scan, mass, margin, strict=True)]
     longest = max(len(row) for row in rows)
     return np.array([row + row[-1:] * (longest - len(row)) for row in rows])
 
 
-def _edges_of(scan: Array, mass: Array, margin: Array, low: float) -> list[float]:
-    """No panel is longer than _PANEL, and there are short ones around a steep zero of the margin."""
+def _edges_of(u: Array, rho: Array, mass: Array, margin: Array) -> list[float]:
+    """No panel is longer than _PANEL in rho, and there are short ones around a steep zero of the margin."""
     held = np.nonzero(mass > np.max(mass) - DEPTH)[0]
-    first, last = int(held[0]), int(held[-1])
-    begin = float(scan[first - 1]) if first else float(low)
-    end = float(scan[min(last + 1, scan.size - 1)])
-    marks = [end]
-    for turn in np.nonzero(np.diff(np.sign(margin)))[0]:
-        slope = float((margin[turn + 1] - margin[turn]) / (scan[turn + 1] - scan[turn]))
-        if abs(slope) > _STEEP:
-            centre = float(scan[turn]) - float(margin[turn]) / slope
-            marks += [centre + step / abs(slope) for step in (-8.0, -3.0, 0.0, 3.0, 8.0)]
-    edges = [begin]
-    for mark in sorted(mark for mark in marks if begin < mark <= end):
-        pieces = math.ceil((mark - edges[-1]) / _PANEL)
-        edges.extend(np.linspace(edges[-1], mark, pieces + 1)[1:].tolist())
+    first, last = max(int(held[0]) - 1, 0), min(int(held[-1]) + 1, u.size - 1)
+    steps = np.diff(margin) / np.diff(u)
+    turns = np.nonzero(np.diff(np.sign(margin)))[0]
+    marks = [float(u[last])]
+    if any(abs(margin[turn + 1] - margin[turn]) > _STEEP * (rho[turn + 1] - rho[turn]) for turn in turns):
+        for level in _LEVELS:
+            for cell in np.nonzero(np.diff(np.sign(margin - level)))[0]:
+                marks.append(float(u[cell] + (level - margin[cell]) / steps[cell]))
+    edges = [float(u[first])]
+    for mark in sorted(mark for mark in marks if u[first] < mark <= u[last]):
+        length = float(np.interp(mark, u, rho) - np.interp(edges[-1], u, rho))
+        edges.extend(np.linspace(edges[-1], mark, math.ceil(length / _PANEL + 1e-9) + 1)[1:].tolist())
     return edges

@@ -77,7 +77,9 @@ def _equal_norms(row_norm: float, widest: float) -> Curve:
 def _at_distance(row_norm: float, distance: float, least: float) -> Curve:
     def pair(at: float) -> Pair:
         other = least + at * (row_norm - least)
-        cosine = (row_norm * row_norm + other * other - distance * distance) / (2 * row_norm * other)
+        if other == 0.0:  # d = R: the pair (R, 0)
+            return Pair(row_norm, 0.0, 1.0)
+        cosine = ((row_norm - distance) * (row_norm + distance) + other * other) / (2 * row_norm * other)
         return Pair(row_norm, other, min(1.0, max(0.0, cosine)))
 
     return pair
@@ -134,7 +136,7 @@ def worst(epsilon: float, sigma: float, m: int, among: Family, near: Found | Non
         return best
     inside = [curve(place) for curve in among.curves for place in _INTERIOR]
     coarse = np.reshape(values(inside, COARSE), (len(among.curves), len(_INTERIOR)))
-    # A coarse value is right to 1%; a curve that falls further short of the best has nothing worse on it.
+    # A coarse value is right to 1%; a curve that falls further short of the best everywhere is left alone.
     close = [number for number, row in enumerate(coarse) if row.max() > best.log_delta - 0.01]
     rest = (0.0, *_INTERIOR, 1.0)
     spans = []
@@ -145,7 +147,7 @@ def worst(epsilon: float, sigma: float, m: int, among: Family, near: Found | Non
             (near.place, _NEAR) if near is not None and followed else _middle(rest[top], rest[top + 2])
         )
     for _ in range(3 if close else 0):
-        # Five places across each span, a parabola through the best three, and a span a sixth as wide around its top.
+        # Five places across each span, a parabola through the best three, a span a sixth as wide at its top.
         tried = [np.clip(centre + reach * _FIVE, 0.0, 1.0) for centre, reach in spans]
         pairs = [
             among.curves[number](float(at)) for number, row in zip(close, tried, strict=True) for at in row
@@ -180,5 +182,5 @@ def _parabola_top(places: Array, heights: Array) -> float:
     bend = (fb - fa) * (c - b) - (fc - fb) * (b - a) if finite else 0.0
     if bend <= 0:
         return float(places[int(np.argmax(heights))])
-    turn = 0.5 * ((fb - fa) * (c - b) * (b + a) - (fc - fb) * (b - a) * (c + b)) / bend
+    turn = 0.5 * ((fb - fa) * (c - b) * (c + b) - (fc - fb) * (b - a) * (b + a)) / bend
     return float(min(max(turn, a), c))

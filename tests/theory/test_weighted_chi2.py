@@ -171,7 +171,7 @@ def line_tail(x, weights, dofs, noncentralities, normal_scale, crossing):
     step = mp.mpf(0.15) / mp.mpf(spread)
     values = [integrand(mp.mpf(0)) / 2]
     # The line stays above 1e-20 of its peak for less than 10 / spread here, so 20 values below it are the end.
-    while len(values) < 20 or max(map(abs, values[-20:])) > 1e-20 * values[0]:
+    while len(values) < 20 or max(map(abs, values[-20:])) > 1e-20 * abs(values[0]):
         values.append(integrand(len(values) * step))
     return abs(mp.fsum(values)) * step / mp.pi
 

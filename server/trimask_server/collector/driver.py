@@ -30,6 +30,7 @@ __all__ = ["StudyDriver"]
 
 _PAGE = 8192
 _BOOT_POLL_SECONDS = 0.5
+_WORRYING_ATTEMPTS = 5
 
 
 class StudyDriver:
@@ -93,7 +94,7 @@ class StudyDriver:
         study_id = self._study.id
         for block in await self._ledger.blocks(study_id, "planned", "pooled"):
             if block.state == "planned":
-                await self._mask_block(block)
+                await self._mask_or_tell(block)
             await self._erase_block(block)
             return True
         closing = self._node.studies.state(study_id) == "closing"
@@ -152,8 +153,23 @@ class StudyDriver:
 
     # One block
 
+    async def _mask_or_tell(self, block: Block) -> None:
+        """One try; a block that keeps failing is brought to the owner's notice."""
+        try:
+            await self._mask_block(block)
+        except Refused as error:
+            if block.attempts + 1 >= _WORRYING_ATTEMPTS:
+                await self._ledger.note(
+                    self._study.id,
+                    f"block {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. Its rows "
+                    "are safe and it is tried again; the nodes' logs say more",
+                )
+            raise
+        if block.attempts + 1 >= _WORRYING_ATTEMPTS:
+            await self._ledger.note(self._study.id, "")
+
     async def _mask_block(self, block: Block) -> None:
-        """Tries until the block is pooled. A node that is down is waited for."""
+        """One try. A node that is down is waited for."""
         study, node = self._study, self._node
         plan = right_masking_pb2.AssignBlockRequest(
             study_id=study.id,

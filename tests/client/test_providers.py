@@ -1,0 +1,157 @@
+"""Providers that misbehave: real TLS servers that answer with something else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from trimask_cli.keys import issue_certificate, load_authority, make_authority
+from trimask_client import Client, Unreachable
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.receipt import receipt_message
+from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
+
+Answer = Callable[[bytes, grpc.ServicerContext], bytes]
+Make = Callable[..., Any]
+NAME = "r1.trimask.local"
+
+
+@contextmanager
+def provider(answer: Answer, certificate: Any) -> Iterator[str]:
+    """A server for one method with one certificate; its address."""
+
+    class Submissions(grpc.GenericRpcHandler):
+        def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.server(ThreadPoolExecutor(2), handlers=(Submissions(),))
+    credentials = grpc.ssl_server_credentials([(certificate.private_key, certificate.certificate)])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(0).wait()
+
+
+@pytest.fixture
+def send(make_study: Make, keys_folder: Path, answers: Mapping[str, object]) -> Callable[..., Any]:
+    """Submits to a study whose R1 is at the given address; one attempt unless told otherwise."""
+
+    def run(address: str, tls_name: str = NAME, **settings: Any) -> Any:
+        made = make_study(right=2, left=1, keys=keys_folder)
+        first, second = made.study.right
+        study = make_study(
+            right=2, left=1, keys=keys_folder, right_parties=(replace(first, address=address, tls_name=tls_name), second)
+        )
+        with Client(study.signed, **{"attempts": 1, "timeout_seconds": 5.0, **settings}) as client:
+            return client.submit(answers)
+
+    return run
+
+
+@pytest.fixture
+def certificate(keys_folder: Path) -> Any:
+    return issue_certificate(load_authority(keys_folder / "authority"), NAME)
+
+
+def test_garbage_instead_of_a_receipt(send: Callable[..., Any], certificate: Any) -> None:
+    with provider(lambda request, context: b"\xff\xff\xff", certificate) as address:
+        with pytest.raises(VerificationError, match="R1 answered with something that is not a receipt"):
+            send(address)
+
+
+def test_a_receipt_nobody_signed(send: Callable[..., Any], running: Any, certificate: Any) -> None:
+    """R2 is real; R1's receipt has an empty signature, another key's, or an impossible time."""
+    forger = running.made.identities["R2"]
+
+    def sign(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = SubmitRequest.FromString(request)
+        message = receipt_message(asked.study_id, asked.submission_id, asked.sealed_component, 5)
+        return SubmitResponse(receive_time_ms=5, signature=forger.sign("receipt", message)).SerializeToString()
+
+    answers: list[Answer] = [
+        lambda request, context: b"",
+        lambda request, context: SubmitResponse(receive_time_ms=-5, signature=bytes(64)).SerializeToString(),
+        sign,
+    ]
+    for answer in answers:
+        with provider(answer, certificate) as address, pytest.raises((VerificationError, Refused)) as caught:
+            send(address)
+        # R2 does not know this study, so it is R2 that is heard first unless R1's answer is checked at once.
+        assert "R1" in str(caught.value) or getattr(caught.value, "reason", "") == "unknown_study"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, Unreachable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, Unreachable),
+        (grpc.StatusCode.ABORTED, Unreachable),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, Refused),
+        (grpc.StatusCode.UNIMPLEMENTED, Refused),
+        (grpc.StatusCode.PERMISSION_DENIED, Refused),
+    ],
+)
+def test_statuses_without_a_reason(
+    send: Callable[..., Any], certificate: Any, code: grpc.StatusCode, expected: type[Exception]
+) -> None:
+    calls: list[bytes] = []
+
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(request)
+        context.abort(code, "no")
+        raise AssertionError
+
+    with provider(refuse, certificate) as address, pytest.raises(expected) as caught:
+        send(address, attempts=3, sleep=lambda seconds: None)
+    assert len(calls) == (3 if expected is Unreachable else 1)
+    assert len(set(calls)) == 1
+    if isinstance(caught.value, Refused):
+        assert caught.value.reason == code.name.lower()
+
+
+def test_a_reason_in_the_trailer_is_the_refusals_word(send: Callable[..., Any], certificate: Any) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata((("trimask-reason", "study_closed"),))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "this study takes no more submissions")
+        raise AssertionError
+
+    with provider(refuse, certificate) as address, pytest.raises(Refused, match="no more submissions") as caught:
+        send(address)
+    assert caught.value.reason == "study_closed"
+
+
+def test_a_provider_that_never_answers(send: Callable[..., Any], certificate: Any) -> None:
+    done = threading.Event()
+
+    def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
+        done.wait(30)
+        return b""
+
+    with provider(hang, certificate) as address:
+        try:
+            with pytest.raises(Unreachable):
+                send(address, timeout_seconds=0.2)
+        finally:
+            done.set()
+
+
+def test_a_certificate_of_another_authority(send: Callable[..., Any]) -> None:
+    foreign = issue_certificate(make_authority(), NAME)
+    with provider(lambda request, context: b"", foreign) as address:
+        with pytest.raises(Unreachable, match="TLS certificate"):
+            send(address)
+
+
+def test_a_certificate_of_another_name(send: Callable[..., Any], certificate: Any) -> None:
+    with provider(lambda request, context: b"", certificate) as address, pytest.raises(Unreachable):
+        send(address, tls_name="elsewhere.trimask.local")

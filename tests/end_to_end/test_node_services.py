@@ -1,0 +1,73 @@
+"""What every node serves: health, reflection, its own description; and refusal counts that outlive a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from trimask.channel import open_channel
+from trimask_cli import owner
+from trimask_client import Client
+from trimask_core.errors import Refused
+from trimask_proto.v1 import node_pb2, node_pb2_grpc
+from trimask_server.local_cluster import ThreadCluster
+
+PEER_SERVICES = {
+    "collector": {"CollectionService", "StudyOwnerService", "NodeService"},
+    "R1": {"RightMaskingService", "UnmaskingService", "NodeService"},
+    "L1": {"LeftMaskingService", "UnmaskingService", "NodeService"},
+}
+PUBLIC_SERVICES = {"collector": {"StudyService", "DatasetService"}, "R1": {"SubmissionService"}}
+
+
+def _services(channel: grpc.Channel) -> set[str]:
+    assert health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()).status == 1
+    names = ProtoReflectionDescriptorDatabase(channel).get_services()
+    ours = {name.rsplit(".", 1)[1] for name in names if name.startswith("trimask_proto.v1.")}
+    for name in ours:
+        request = health_pb2.HealthCheckRequest(service=f"trimask_proto.v1.{name}")
+        assert health_pb2_grpc.HealthStub(channel).Check(request).status == 1
+    return ours
+
+
+@pytest.mark.parametrize("name", PEER_SERVICES)
+def test_peer_port(lab: Any, name: str) -> None:
+    with lab.channel_as("owner", to=name) as channel:
+        assert _services(channel) == PEER_SERVICES[name]
+
+
+@pytest.mark.parametrize("name", PUBLIC_SERVICES)
+def test_public_port_serves_nothing_meant_for_peers(lab: Any, name: str) -> None:
+    party = lab.parties[name]
+    with open_channel(party.address, lab.owner / "ca.pem", tls_name=party.tls_name) as channel:
+        assert _services(channel) == PUBLIC_SERVICES[name]
+
+
+def test_node_describes_itself(lab: Any) -> None:
+    with lab.channel_as("owner", to="R1") as channel:
+        answer = node_pb2_grpc.NodeServiceStub(channel).DescribeNode(node_pb2.DescribeNodeRequest())
+    assert (answer.role, answer.name) == ("right", "R1")
+    assert answer.identity == lab.parties["R1"].identity
+    assert len(answer.boot_id) == 16
+
+
+def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(tmp_path: Path, tools: Any) -> None:
+    lab = tools.Lab(tmp_path)
+    with ThreadCluster(lab.folder) as cluster:
+        signed = lab.open_study()
+        with Client(lab.new_study(), attempts=1) as stranger, pytest.raises(Refused):
+            stranger.submit({"x": 1.0, "y": 1.0})
+        before = cluster.nodes["R1"].boot_id
+        cluster.stop("R1")
+        cluster.start("R1")
+        assert cluster.nodes["R1"].boot_id != before
+        status = owner.study_status(signed.study)
+        assert status.refusals["R1"] == {"unknown_study": 1}
+        cluster.stop("R2")
+        assert owner.study_status(signed.study).refusals["R2"] is None
+        cluster.start("R2")
