@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ HERE = Path(__file__).parent
 def generate(destination: Path) -> None:
     """Write messages, type stubs and service stubs for every proto."""
     destination.mkdir(parents=True, exist_ok=True)
+    # protoc looks for its plugins on the PATH; they are installed beside this interpreter.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     sources = sorted(str(path.relative_to(HERE)) for path in HERE.glob("trimask_proto/v1/*.proto"))
     status = protoc.main(
         [

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import settings
-
 from trimask_cli.keys import load_party, read_secret
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
@@ -66,11 +65,13 @@ class MakeStudy(Protocol):
         row_norm: float | None = ...,
         label: str = ...,
         keys: Path | None = ...,
+        parties: Mapping[str, Party] | None = ...,
         **changes: Any,
     ) -> MadeStudy:
         """A study every party approved; `changes` are fields of `Study` that replace what was worked out.
 
-        Keys are drawn by `label`, or read from the folder `keys` that `trimask keys` wrote.
+        Keys are drawn by `label`, or read from the folder `keys` that `trimask keys` wrote; `parties` replaces
+        public cards by role.
         """
         ...
 
@@ -98,7 +99,11 @@ def _draw_keys(roles: list[str], source: DeterministicRandom) -> _Keys:
 def _read_keys(roles: list[str], folder: Path) -> _Keys:
     return _Keys(
         {role: SigningKey(read_secret(folder / role / "identity.key")) for role in roles},
-        {role: SealingKey(read_secret(folder / role / "sealing.key")) for role in roles if role.startswith("R")},
+        {
+            role: SealingKey(read_secret(folder / role / "sealing.key"))
+            for role in roles
+            if role.startswith("R")
+        },
         {role: load_party(folder / role / "node.json") for role in roles},
         (folder / "authority" / "ca.pem").read_text(),
     )
@@ -114,16 +119,20 @@ def _make_study(
     row_norm: float | None = None,
     label: str = "make_study",
     keys: Path | None = None,
+    parties: Mapping[str, Party] | None = None,
     **changes: Any,
 ) -> MadeStudy:
     source = DeterministicRandom(label)
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
     held = _draw_keys(roles, source) if keys is None else _read_keys(roles, keys)
+    cards = {**held.parties, **(parties or {})}
     norm = schema.row_norm if row_norm is None else row_norm
     leakage = 2.0**-20
     exponent = grid_exponent(2 * norm / leakage, right)
     sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
-    promise = Guarantee(Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6)
+    promise = Guarantee(
+        Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6
+    )
     noise_columns = changes.get("noise_columns", least_noise_columns(block_rows, FAILURE))
     values: dict[str, Any] = {
         "title": "Blood pressure",
@@ -131,16 +140,18 @@ def _make_study(
         "contact": "nobody",
         "created_ms": 1_700_000_000_000,
         "schema": schema,
-        "protection": Protection(norm, sigma, "sharp", promise, promise) if sigma else Protection(norm, 0.0, "exact"),
+        "protection": Protection(norm, sigma, "sharp", promise, promise)
+        if sigma
+        else Protection(norm, 0.0, "exact"),
         "block_rows": block_rows,
         "release_rows": 2 * block_rows,
         "noise_columns": noise_columns,
         "obfuscation_failure": FAILURE,
         "share_leakage": leakage,
         "grid_exponent": exponent,
-        "collector": held.parties["collector"],
-        "right": tuple(held.parties[role] for role in roles[:right]),
-        "left": tuple(held.parties[role] for role in roles[right:-1]),
+        "collector": cards["collector"],
+        "right": tuple(cards[role] for role in roles[:right]),
+        "left": tuple(cards[role] for role in roles[right:-1]),
         "unmasking": collusion.default_unmasking(right),
         "tls_roots": held.tls_roots,
         "mask_seed": source.seed(),

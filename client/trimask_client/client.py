@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 
 from google.protobuf.message import DecodeError
+
+from trimask_client.transport import Endpoint, Transport, Unreachable, default_transport
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
 from trimask_core.study import SignedStudy, Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
-
-from trimask_client.transport import Endpoint, Transport, Unreachable, default_transport
 
 __all__ = ["Client"]
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import grpc
 
-from trimask_client.transport import REASON_KEY, Endpoint, Unreachable, refusal
+from trimask_client.transport import MAX_RESPONSE_BYTES, REASON_KEY, Endpoint, call_error
 
 __all__ = ["GrpcioTransport"]
-
-_AGAIN = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.ABORTED,
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.UNKNOWN,
-}
 
 
 class GrpcioTransport:
@@ -22,18 +16,13 @@ class GrpcioTransport:
 
     def __init__(self) -> None:
         self._channels: dict[Endpoint, grpc.Channel] = {}
+        self._guard = threading.Lock()
 
     def _channel(self, endpoint: Endpoint) -> grpc.Channel:
-        if endpoint not in self._channels:
-            credentials = grpc.ssl_channel_credentials(endpoint.roots.encode() or None)
-            options = [
-                ("grpc.ssl_target_name_override", endpoint.tls_name),
-                ("grpc.initial_reconnect_backoff_ms", 100),
-                ("grpc.min_reconnect_backoff_ms", 100),
-                ("grpc.max_reconnect_backoff_ms", 2000),
-            ]
-            self._channels[endpoint] = grpc.secure_channel(endpoint.address, credentials, options)
-        return self._channels[endpoint]
+        with self._guard:
+            if endpoint not in self._channels:
+                self._channels[endpoint] = _open(endpoint)
+            return self._channels[endpoint]
 
     def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
         """See `Transport`."""
@@ -44,23 +33,40 @@ class GrpcioTransport:
             code, details = error.code(), error.details() or ""
             found = {item.key: item.value for item in error.trailing_metadata() or ()}
             reason = found.get(REASON_KEY)
-            if reason is None and code in _AGAIN:
-                raise Unreachable(f"{endpoint.address}: {_explain(details)}") from None
             text = reason.decode() if isinstance(reason, bytes) else reason
-            raise refusal(text or code.name.lower(), details) from None
+            words = details if text is not None else _explain(code, details)
+            raise call_error(endpoint, code.name, text, words) from None
         return response
 
     def close(self) -> None:
         """See `Transport`."""
-        for channel in self._channels.values():
+        with self._guard:
+            channels = list(self._channels.values())
+            self._channels.clear()
+        for channel in channels:
             channel.close()
-        self._channels.clear()
 
 
-def _explain(details: str) -> str:
+def _open(endpoint: Endpoint) -> grpc.Channel:
+    credentials = grpc.ssl_channel_credentials(endpoint.roots.encode() or None)
+    options = [
+        ("grpc.ssl_target_name_override", endpoint.tls_name),
+        ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2000),
+    ]
+    return grpc.secure_channel(endpoint.address, credentials, options)
+
+
+def _explain(code: grpc.StatusCode, details: str) -> str:
     """grpc's words for a failed handshake are long; the part that helps is which check failed."""
     lowered = details.lower()
-    if "certificate" in lowered or "ssl" in lowered or "handshake" in lowered:
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "no answer in time; it may be busy, or the network slow"
+    if code != grpc.StatusCode.UNAVAILABLE:
+        return details
+    if "certificate" in lowered or "ssl" in lowered or "handshake" in lowered or "hostname" in lowered:
         expired = "expired" in lowered or "CERTIFICATE_VERIFY_FAILED" in details
         why = "is expired, or not from an authority the study names" if expired else "was not accepted"
         return f"its TLS certificate {why}"

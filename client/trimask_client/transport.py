@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol
 
-from trimask_core.errors import Refused, TrimaskError
+from trimask_core.errors import ConfigError, Refused, TrimaskError
 
-__all__ = ["REASON_KEY", "Endpoint", "Transport", "Unreachable", "default_transport"]
+__all__ = [
+    "MAX_RESPONSE_BYTES",
+    "REASON_KEY",
+    "Endpoint",
+    "Transport",
+    "Unreachable",
+    "call_error",
+    "default_transport",
+]
 
 REASON_KEY = "trimask-reason"
+MAX_RESPONSE_BYTES = 4 << 20
+# Without a reason from the node itself, these say that it was not asked, or that nobody knows whether it was.
+_AGAIN = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED", "UNKNOWN"}
 
 
 @dataclass(frozen=True)
@@ -38,12 +50,20 @@ class Transport(Protocol):
 
 
 def default_transport() -> Transport:
-    """grpcio."""
-    from trimask_client.grpcio_transport import GrpcioTransport
+    """grpcio where it is installed, h2 where it is not."""
+    if find_spec("grpc") is not None:
+        from trimask_client.grpcio_transport import GrpcioTransport
 
-    return GrpcioTransport()
+        return GrpcioTransport()
+    if find_spec("h2") is not None:
+        from trimask_client.h2_transport import H2Transport
+
+        return H2Transport()
+    raise ConfigError("no way to call a provider: install h2 (`pip install h2`) or grpcio")
 
 
-def refusal(reason: str | None, details: str) -> Refused:
-    """A refusal as it came over the wire."""
-    return Refused(reason or "refused", details)
+def call_error(endpoint: Endpoint, status: str, reason: str | None, details: str) -> Refused | Unreachable:
+    """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
+    if reason is None and status in _AGAIN:
+        return Unreachable(f"{endpoint.address}: {details}")
+    return Refused(reason or status.lower(), details)

@@ -47,10 +47,17 @@ Party = str
 COLLECTOR: Party = "collector"
 
 
-def default_unmasking(right: int) -> tuple[Party, ...]:
-    """U_k is the next right provider round a ring; of two, each unmasks its own (a ring breaks at once)."""
+def default_unmasking(right: int, left: int | None = None) -> tuple[Party, ...]:
+    """U_k is the next right provider round a ring; of two, each unmasks its own (a ring breaks at once).
+
+    With `left` given, two or more, and four right providers or more: the ring leaves out the last component, which
+    the last left provider unmasks. Every right provider then has independent components only, and no two
+    parties break it; a whole ring falls to the collector with R_1 or R_K1.
+    """
     if right < 3:
         return tuple(f"R{k}" for k in range(1, right + 1))
+    if right > 3 and left is not None and left > 1:
+        return (*default_unmasking(right - 1), f"L{left}")
     return tuple(f"R{k % right + 1}" for k in range(1, right + 1))
 
 

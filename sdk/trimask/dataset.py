@@ -7,17 +7,21 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.errors import ParameterError, VerificationError
+from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.manifest import DATA_FILE, Manifest
+from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl  # type: ignore[import-not-found, unused-ignore]  # an extra, checked only where installed
+    import pyarrow as pa
     from trimask_core.guarantee import Guarantee
     from trimask_core.schema import Column
     from trimask_core.study import Study
@@ -171,16 +175,51 @@ class Dataset:
             gram = change.T @ gram @ change
         return pd.DataFrame(gram.copy(), index=pd.Index(self.names), columns=pd.Index(self.names))
 
+    def metadata(self, licence: str | None = None) -> dict[str, Any]:
+        """What this dataset is, as DCAT JSON-LD: see `trimask.metadata`."""
+        return describe_dataset(self._manifest, licence)
+
+    def _blocks(self, units: Units) -> Iterator[Matrix]:
+        check_units(units)
+        change = original_map(self.columns) if units == "original" else None
+        for block in self.batches():
+            yield block if change is None else block @ change
+
     def to_pandas(self, units: Units = "original") -> pd.DataFrame:
         """The stored rows, noise and all. They are not people: only their sums of products mean anything."""
         import pandas as pd
 
-        check_units(units)
-        blocks = list(self.batches())
-        rows = np.concatenate(blocks) if blocks else np.empty((0, len(self.columns)))
-        if units == "original":
-            rows = rows @ original_map(self.columns)
+        rows = np.concatenate([np.empty((0, len(self.columns))), *self._blocks(units)])
         return pd.DataFrame(rows, columns=pd.Index(self.names))
+
+    def to_arrow(self, units: Units = "original") -> pa.Table:
+        """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
+        import pyarrow as pa
+
+        schema = pa.schema([(name, pa.float64()) for name in self.names])
+        blocks = self._blocks(units)
+        return pa.Table.from_batches([_record_batch(block, schema) for block in blocks], schema=schema)
+
+    def to_polars(self, units: Units = "original") -> pl.DataFrame:
+        """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`."""
+        try:
+            polars = import_module("polars")
+        except ImportError:
+            raise MissingExtra("polars", "Dataset.to_polars") from None
+        return polars.from_arrow(self.to_arrow(units))
+
+    def to_csv(self, path: str | Path, units: Units = "original") -> Path:
+        """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        check_units(units)
+        path = Path(path)
+        schema = pa.schema([(name, pa.float64()) for name in self.names])
+        with csv.CSVWriter(path, schema) as writer:
+            for block in self._blocks(units):
+                writer.write_batch(_record_batch(block, schema))
+        return path
 
     def _head(self) -> str:
         day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()
@@ -204,3 +243,10 @@ class Dataset:
             _IS_AND_IS_NOT,
         ]
         return "\n".join(lines)
+
+
+def _record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array(np.ascontiguousarray(block[:, j])) for j in range(block.shape[1])]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -3,6 +3,7 @@
 TrimaskError
  |- FormulaError            a formula that cannot be fitted to this study's columns (also a ValueError)
  |- CollinearColumns        columns that are linear combinations of each other; `.columns` names them
+ |- MissingExtra            a package that is not installed by default (also an ImportError); `.extra` names it
  |- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
  `- ConnectionFailed        the collector could not be reached, or TLS failed (also a ConnectionError)
 """
@@ -23,6 +24,7 @@ __all__ = [
     "CollinearColumns",
     "ConnectionFailed",
     "FormulaError",
+    "MissingExtra",
     "NoiseExceedsSignal",
     "ParameterError",
     "Refused",
@@ -42,6 +44,14 @@ class CollinearColumns(TrimaskError):
     def __init__(self, columns: Sequence[str], message: str) -> None:
         self.columns = tuple(columns)
         super().__init__(message)
+
+
+class MissingExtra(TrimaskError, ImportError):
+    """What was asked needs a package that is not installed by default. `.extra` names the extra with it."""
+
+    def __init__(self, extra: str, what: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs the extra {extra}: pip install 'trimask[{extra}]'")
 
 
 class NoiseExceedsSignal(TrimaskError):

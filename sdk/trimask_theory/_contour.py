@@ -44,6 +44,7 @@ _BLOCK = 16
 # Nodes below e^-_DEPTH of the largest are left out; a path that climbs above e^_CLIMB of the saddle is not
 # used.
 _DEPTH = 40.0
+_LOG_UNDERFLOW = -800.0
 _CLIMB = 1.0
 _WIDEST = 0.7  # the largest |theta|, below pi/4 so that a normal term still decays along the path
 
@@ -120,7 +121,9 @@ class _Exponent:
         alpha = np.where(far, form.alpha, 1.0)
         near_slope = form.beta2 * c * inverse * (1 + 0.5 * form.alpha * c * inverse)
         slope = np.where(far, 0.5 * form.beta2 / alpha * inverse**2, near_slope)
-        return math.fsum([*np.where(far, form.edge, form.centre), -self.x]) + math.fsum(slope)
+        return math.fsum([*np.where(far, form.edge, form.centre).tolist(), -self.x]) + math.fsum(
+            slope.tolist()
+        )
 
     def value(self, c: float) -> float:
         """f(c)."""
@@ -129,9 +132,11 @@ class _Exponent:
         alpha = np.where(far, form.alpha, 1.0)
         inverse = 1 / (1 - form.alpha * c)
         bend = np.where(far, 0.5 * form.beta2 / alpha * c * inverse, 0.5 * form.beta2 * c * c * inverse)
-        shift = math.fsum([*np.where(far, form.edge, form.centre), -self.x])
+        shift = math.fsum([*np.where(far, form.edge, form.centre).tolist(), -self.x])
         logs = -0.5 * form.dof * np.log1p(-form.alpha * c)
-        return c * shift + math.fsum(bend) + math.fsum(logs) - math.fsum(np.log(np.abs(c - self.poles)))
+        return (
+            c * shift + math.fsum(bend.tolist()) + math.fsum(logs) - math.fsum(np.log(np.abs(c - self.poles)))
+        )
 
     def expand(self, c: float) -> _Expansion:
         form = self.form
@@ -244,13 +249,15 @@ def log_tail(form: QuadraticForm, x: float, poles: Sequence[float], between: tup
     exponent = _Exponent(form, x, poles)
     c = _saddle(exponent, low, high)
     width = 1 / math.sqrt(exponent.slopes(c)[1])
-    expansion = exponent.expand(c)
+    peak, expansion = exponent.value(c), exponent.expand(c)
+    if peak + math.log(width) < _LOG_UNDERFLOW:
+        return peak + math.log(width)  # no float holds the tail; its order of magnitude will do
     for theta in _angles(form, x, exponent.skew(c, width)):
         # The foci of the hyperbola stay between the singularities next to the saddle.
         kappa = min(width, (c - low) / (1 + math.sin(theta)), (high - c) / (1 - math.sin(theta)))
         result = _trapezoid(expansion, kappa, theta)
         if result is not None and result > 0:
-            return exponent.value(c) + math.log(result)
+            return peak + math.log(result)
     raise ArithmeticError(f"the contour integral did not converge at x = {x!r}")
 
 

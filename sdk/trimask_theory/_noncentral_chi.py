@@ -54,7 +54,7 @@ def log_density(m: int, noncentrality: Array | float, rho: Array) -> Array:
     constant = -0.5 * math.log(math.pi) - stirling_remainder(b)
     centre = np.sqrt(np.asarray(noncentrality, dtype=np.float64))
     t = centre * rho
-    h = rho * rho / m - 1.0
+    h = np.maximum(rho * rho / m, 1e-15) - 1.0  # so near to zero the density is nothing
     # Which of two equal forms loses fewer digits depends on whether the noncentrality or m rules.
     if float(np.min(centre)) ** 2 > m:
         head = 0.5 * m + 0.5 * (m - 1) * np.log1p(h) - 0.5 * (rho - centre) ** 2

@@ -172,7 +172,7 @@ def _oblique(epsilon: float, m: int, pairs: Sequence[Pair], resolution: Resoluti
     target = np.maximum(log_0f1(b, norm * scan) - drop, 0.0)
     ends = inverse_log_0f1(b, target[:, [0, -1]])
     ladder = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * np.linspace(0.0, 1.0, resolution.scan)
-    rungs = np.sqrt(log_0f1(b, ladder))
+    rungs = np.sqrt(np.maximum(log_0f1(b, ladder), 0.0))
     limit = _interpolate(np.sqrt(target), rungs, ladder) / other
     # How many standard deviations the limit lies above the bulk of rho' given rho.
     margin = limit / sine - np.sqrt(m - 1 + (cotangent * scan) ** 2)
@@ -183,10 +183,15 @@ def _oblique(epsilon: float, m: int, pairs: Sequence[Pair], resolution: Resoluti
 
     target = np.maximum(log_0f1(b, norm * rho) - drop, 0.0)
     limit = inverse_log_0f1(b, target, _interpolate(np.sqrt(target), rungs, ladder)) / other
-    bulk = np.sqrt(m - 1 + (cotangent * rho) ** 2)
-    end = np.minimum(limit / sine, bulk + math.sqrt(2 * DEPTH))
+    shift = (cotangent * rho) ** 2
+    bulk = np.sqrt(m - 1 + shift)
+    # Minus the log density of rho'/sin bends by 1 + extra at its mode: 2 for a central law of many degrees, 1 where
+    # the noncentrality rules. Above the mode the extra fades.
+    extra = m / (m + 2 * shift)
+    faded = extra * (bulk / (bulk + math.sqrt(2 * DEPTH))) ** 2
+    end = np.minimum(limit / sine, bulk + np.sqrt(2 * DEPTH / (1 + faded)))
     below = np.maximum(bulk - end, 0.0)
-    begin = np.maximum(0.0, bulk - np.sqrt(below * below + 2 * DEPTH))
+    begin = np.maximum(0.0, bulk - np.sqrt(below * below + 2 * DEPTH / (1 + extra)))
     x, inner_weight = gauss_legendre(resolution.inner)
     width = (end - begin)[:, :, None]
     inner = begin[:, :, None] + width * x
@@ -194,9 +199,7 @@ def _oblique(epsilon: float, m: int, pairs: Sequence[Pair], resolution: Resoluti
     fall = log_0f1(b, (other * sine)[:, :, None] * inner) - target[:, :, None]
     gain = -np.expm1(np.minimum(fall, -_TINY))
     outer = log_density(m, norm * norm, rho) + np.log(np.maximum(weight, _TINY))
-    terms = log_density(m, ((cotangent * rho) ** 2)[:, :, None], inner) + np.log(
-        gain * inner_weight * width + _TINY
-    )
+    terms = log_density(m, shift[:, :, None], inner) + np.log(gain * inner_weight * width + _TINY)
     terms += outer[:, :, None]
     return [min(0.0, log_sum(part)) for part in terms]
 

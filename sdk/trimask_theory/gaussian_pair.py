@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory._checks import non_negative, probability
 from trimask_theory._loss import hockey_stick, privacy_loss
 from trimask_theory.normal_source import NormalSource
@@ -126,6 +126,8 @@ def _reduce(difference: Array, cov1: Array, cov2: Array) -> tuple[Array, Array, 
     half = solve_triangular(lower, cov2 - cov1, lower=True)
     core = solve_triangular(lower, half.T, lower=True)
     a, vectors = np.linalg.eigh(0.5 * (core + core.T))
+    # What rounding leaves of a 0 would give a bounded loss a support without end.
+    a[np.abs(a) < 4 * a.size * np.finfo(np.float64).eps * np.abs(a).max()] = 0.0
     # A sum of squares, so that a small ratio keeps its digits where 1 - a has lost them.
     back = solve_triangular(lower, vectors, lower=True, trans="T")
     rayleigh = ((np.linalg.cholesky(cov1).T @ back) ** 2).sum(axis=0)
@@ -137,12 +139,15 @@ def _reduce(difference: Array, cov1: Array, cov2: Array) -> tuple[Array, Array, 
 def _checked(
     mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """mu1 - mu2, S1 and S2, in units in which the two diagonals are reciprocal."""
+    """mu1 - mu2, S1 and S2, in units in which the two diagonals are about reciprocal.
+
+    The units are powers of two, so that S1 - S2 keeps every digit.
+    """
     first, second = _mean("mean1", mean1), _mean("mean2", mean2)
     if first.size != second.size:
         raise ParameterError("mean2", f"as long as mean1, which has {first.size} numbers", second.size)
     left, right = _covariance("cov1", cov1, first.size), _covariance("cov2", cov2, first.size)
-    unit = (left.diagonal() * right.diagonal()) ** -0.25
+    unit = np.exp2(np.round(-0.25 * (np.log2(left.diagonal()) + np.log2(right.diagonal()))))
     square = np.outer(unit, unit)
     _refuse_ill_conditioned("cov1", left)
     _refuse_ill_conditioned("cov2", right)

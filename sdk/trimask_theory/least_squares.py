@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
 from trimask_theory._checks import non_negative, one_of, positive, probability, whole
 from trimask_theory._contour import QuadraticForm
 from trimask_theory._loss import hockey_stick, largest_leverage, privacy_loss

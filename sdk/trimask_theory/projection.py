@@ -22,9 +22,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
 from trimask_theory._checks import non_negative, one_of, positive, probability, whole
 from trimask_theory._loss import hockey_stick, largest_leverage, privacy_loss
 from trimask_theory.calibration import Calibration

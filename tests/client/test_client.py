@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from trimask_client import Client, Receipt, SealedSubmission, SignedStudy, Unreachable
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.errors import AnswerError, ApprovalError, Refused, StudyError
@@ -109,7 +108,9 @@ def test_the_same_id_with_other_bytes_is_a_conflict(running: Any, answers: Answe
     assert sleeps == []
 
 
-def test_a_tampered_component_is_refused_and_not_repeated(running: Any, answers: Answers, sleeps: Sleeps) -> None:
+def test_a_tampered_component_is_refused_and_not_repeated(
+    running: Any, answers: Answers, sleeps: Sleeps
+) -> None:
     held = running.rows_held("R1")
     with Client(running.made.signed, sleep=sleeps) as client:
         good = client.prepare(answers)
@@ -145,7 +146,10 @@ def test_a_study_the_providers_do_not_know(
 
 def test_a_bad_answer_is_named_and_nothing_is_sent(running: Any, answers: Answers) -> None:
     held = running.rows_held("R1")
-    with Client(running.made.signed) as client, pytest.raises(AnswerError, match="^bmi: must be between") as caught:
+    with (
+        Client(running.made.signed) as client,
+        pytest.raises(AnswerError, match=r"^bmi: must be between") as caught,
+    ):
         client.submit({**answers, "bmi": 1234.5})
     assert "1234" not in str(caught.value)
     assert running.rows_held("R1") == held
@@ -154,7 +158,9 @@ def test_a_bad_answer_is_named_and_nothing_is_sent(running: Any, answers: Answer
 # When a provider is away
 
 
-def test_unreachable_after_the_last_attempt_then_sent_again(running: Any, answers: Answers, sleeps: Sleeps) -> None:
+def test_unreachable_after_the_last_attempt_then_sent_again(
+    running: Any, answers: Answers, sleeps: Sleeps
+) -> None:
     """R1 has its component, R2 is down: the frozen submission is completed later, and R1 counts it once."""
     with Client(running.made.signed, attempts=5, sleep=sleeps) as client:
         submission = client.prepare(answers)
@@ -210,7 +216,7 @@ def test_waits_are_spread_and_grow_to_ten_seconds(running: Any, made_study: Any,
 
 
 def test_no_attempts_at_all(made_study: Any, answers: Answers) -> None:
-    with Client(made_study.signed, attempts=0) as client, pytest.raises(Unreachable, match="attempts >= 1"):
+    with Client(made_study.signed, attempts=0) as client, pytest.raises(Unreachable, match=r"attempts >= 1"):
         client.submit(answers)
 
 

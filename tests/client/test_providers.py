@@ -12,10 +12,10 @@ from typing import Any
 
 import grpc
 import pytest
-
-from trimask_cli.keys import issue_certificate, load_authority, make_authority
+from trimask_cli.keys import issue_certificate, load_authority, make_authority, read_secret
 from trimask_client import Client, Unreachable
 from trimask_core.errors import Refused, VerificationError
+from trimask_core.identity import SigningKey
 from trimask_core.receipt import receipt_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
@@ -29,10 +29,10 @@ def provider(answer: Answer, certificate: Any) -> Iterator[str]:
     """A server for one method with one certificate; its address."""
 
     class Submissions(grpc.GenericRpcHandler):
-        def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        def service(self, _details: grpc.HandlerCallDetails) -> Any:
             return grpc.unary_unary_rpc_method_handler(answer)
 
-    server = grpc.server(ThreadPoolExecutor(2), handlers=(Submissions(),))
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[Submissions()])
     credentials = grpc.ssl_server_credentials([(certificate.private_key, certificate.certificate)])
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
@@ -44,15 +44,15 @@ def provider(answer: Answer, certificate: Any) -> Iterator[str]:
 
 @pytest.fixture
 def send(make_study: Make, keys_folder: Path, answers: Mapping[str, object]) -> Callable[..., Any]:
-    """Submits to a study whose R1 is at the given address; one attempt unless told otherwise."""
+    """Submits to a study whose R1 (and R2, if given) is at the address; one attempt unless told otherwise."""
+    cards = make_study(right=2, left=1, keys=keys_folder).study.parties
 
-    def run(address: str, tls_name: str = NAME, **settings: Any) -> Any:
-        made = make_study(right=2, left=1, keys=keys_folder)
-        first, second = made.study.right
-        study = make_study(
-            right=2, left=1, keys=keys_folder, right_parties=(replace(first, address=address, tls_name=tls_name), second)
-        )
-        with Client(study.signed, **{"attempts": 1, "timeout_seconds": 5.0, **settings}) as client:
+    def run(address: str, tls_name: str = NAME, second: str = "", **settings: Any) -> Any:
+        parties = {"R1": replace(cards["R1"], address=address, tls_name=tls_name)}
+        if second:
+            parties["R2"] = replace(cards["R2"], address=second)
+        made = make_study(right=2, left=1, keys=keys_folder, parties=parties)
+        with Client(made.signed, **{"attempts": 1, "timeout_seconds": 5.0, **settings}) as client:
             return client.submit(answers)
 
     return run
@@ -64,30 +64,46 @@ def certificate(keys_folder: Path) -> Any:
 
 
 def test_garbage_instead_of_a_receipt(send: Callable[..., Any], certificate: Any) -> None:
-    with provider(lambda request, context: b"\xff\xff\xff", certificate) as address:
-        with pytest.raises(VerificationError, match="R1 answered with something that is not a receipt"):
-            send(address)
+    garbage = provider(lambda _request, _context: b"\xff\xff\xff", certificate)
+    with garbage as address, pytest.raises(VerificationError, match="R1 answered with something that is not"):
+        send(address)
 
 
-def test_a_receipt_nobody_signed(send: Callable[..., Any], running: Any, certificate: Any) -> None:
-    """R2 is real; R1's receipt has an empty signature, another key's, or an impossible time."""
-    forger = running.made.identities["R2"]
+def signing(key: SigningKey, time_ms: int = 5) -> Answer:
+    """What an honest provider answers, if the key is its own."""
 
-    def sign(request: bytes, context: grpc.ServicerContext) -> bytes:
+    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         asked = SubmitRequest.FromString(request)
-        message = receipt_message(asked.study_id, asked.submission_id, asked.sealed_component, 5)
-        return SubmitResponse(receive_time_ms=5, signature=forger.sign("receipt", message)).SerializeToString()
+        message = receipt_message(asked.study_id, asked.submission_id, asked.sealed_component, time_ms)
+        return SubmitResponse(
+            receive_time_ms=time_ms, signature=key.sign("receipt", message)
+        ).SerializeToString()
 
-    answers: list[Answer] = [
-        lambda request, context: b"",
-        lambda request, context: SubmitResponse(receive_time_ms=-5, signature=bytes(64)).SerializeToString(),
-        sign,
-    ]
-    for answer in answers:
-        with provider(answer, certificate) as address, pytest.raises((VerificationError, Refused)) as caught:
-            send(address)
-        # R2 does not know this study, so it is R2 that is heard first unless R1's answer is checked at once.
-        assert "R1" in str(caught.value) or getattr(caught.value, "reason", "") == "unknown_study"
+    return answer
+
+
+def test_a_receipt_its_provider_did_not_sign(
+    send: Callable[..., Any], keys_folder: Path, certificate: Any
+) -> None:
+    """R2 is honest; R1 answers with nothing, an impossible time, or somebody else's signature."""
+    own, other = (SigningKey(read_secret(keys_folder / role / "identity.key")) for role in ("R1", "R2"))
+    honest = issue_certificate(load_authority(keys_folder / "authority"), "r2.trimask.local")
+    with provider(signing(other), honest) as second:
+        bad: list[Answer] = [
+            lambda _request, _context: b"",
+            lambda _request, _context: SubmitResponse(
+                receive_time_ms=-5, signature=bytes(64)
+            ).SerializeToString(),
+            signing(other),
+        ]
+        for answer in bad:
+            with (
+                provider(answer, certificate) as address,
+                pytest.raises(VerificationError, match="receipt of R1"),
+            ):
+                send(address, second=second)
+        with provider(signing(own), certificate) as address:
+            assert [item.role for item in send(address, second=second).providers] == ["R1", "R2"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +128,7 @@ def test_statuses_without_a_reason(
         raise AssertionError
 
     with provider(refuse, certificate) as address, pytest.raises(expected) as caught:
-        send(address, attempts=3, sleep=lambda seconds: None)
+        send(address, attempts=3, sleep=lambda _seconds: None)
     assert len(calls) == (3 if expected is Unreachable else 1)
     assert len(set(calls)) == 1
     if isinstance(caught.value, Refused):
@@ -125,7 +141,10 @@ def test_a_reason_in_the_trailer_is_the_refusals_word(send: Callable[..., Any], 
         context.abort(grpc.StatusCode.UNAVAILABLE, "this study takes no more submissions")
         raise AssertionError
 
-    with provider(refuse, certificate) as address, pytest.raises(Refused, match="no more submissions") as caught:
+    with (
+        provider(refuse, certificate) as address,
+        pytest.raises(Refused, match="no more submissions") as caught,
+    ):
         send(address)
     assert caught.value.reason == "study_closed"
 
@@ -147,11 +166,13 @@ def test_a_provider_that_never_answers(send: Callable[..., Any], certificate: An
 
 def test_a_certificate_of_another_authority(send: Callable[..., Any]) -> None:
     foreign = issue_certificate(make_authority(), NAME)
-    with provider(lambda request, context: b"", foreign) as address:
-        with pytest.raises(Unreachable, match="TLS certificate"):
-            send(address)
+    with (
+        provider(lambda _request, _context: b"", foreign) as address,
+        pytest.raises(Unreachable, match="TLS certificate"),
+    ):
+        send(address)
 
 
 def test_a_certificate_of_another_name(send: Callable[..., Any], certificate: Any) -> None:
-    with provider(lambda request, context: b"", certificate) as address, pytest.raises(Unreachable):
+    with provider(lambda _request, _context: b"", certificate) as address, pytest.raises(Unreachable):
         send(address, tls_name="elsewhere.trimask.local")

@@ -182,6 +182,14 @@ def test_suggestion_keeps_to_the_candidates() -> None:
 def test_default_assignment() -> None:
     assert default_unmasking(2) == ("R1", "R2")
     assert default_unmasking(4) == ("R2", "R3", "R4", "R1")
+    assert default_unmasking(3, 2) == ("R2", "R3", "R1")
+
+
+@pytest.mark.parametrize(("right", "left"), [(4, 2), (4, 5), (5, 2), (5, 3), (8, 2)])
+def test_default_assignment_that_may_use_a_left_provider_withstands_pairs(right: int, left: int) -> None:
+    topology = Topology(right, left, default_unmasking(right, left))
+    assert topology.unmasking == (*default_unmasking(right - 1), f"L{left}")
+    assert breaking_counts(right, left, topology.unmasking_index)[:2] == (0, 0)
 
 
 # Refusals

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.grid import EXACT_INTEGERS, Grid, grid_exponent
 
@@ -59,7 +58,9 @@ def test_steps_up_is_the_least_whole_number_above() -> None:
 
 @pytest.mark.parametrize("providers", [2, 3, 5, 17])
 @pytest.mark.parametrize("scale", [1.0, 5.1e6, 9.4e6, 2.0**40, 1e-3])
-def test_the_exponent_leaves_twelve_deviations_and_is_the_finest_that_does(scale: float, providers: int) -> None:
+def test_the_exponent_leaves_twelve_deviations_and_is_the_finest_that_does(
+    scale: float, providers: int
+) -> None:
     widest = 12 * scale * math.sqrt(providers - 1)
     exponent = grid_exponent(scale, providers)
     assert widest <= math.ldexp(1.0, 52 + exponent)

@@ -9,7 +9,6 @@ import opendp.prelude as dp
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-
 from trimask_core.errors import ParameterError
 from trimask_core.noise import DiscreteGaussian
 from trimask_core.randomness import DeterministicRandom
@@ -36,7 +35,9 @@ def chi_square_p(values: NDArray[np.int64], sigma: int) -> float:
 
 
 def draw(sigma: int, count: int) -> NDArray[np.int64]:
-    return np.array(DiscreteGaussian(sigma, DeterministicRandom(f"noise {sigma}")).samples(count), dtype=np.int64)
+    return np.array(
+        DiscreteGaussian(sigma, DeterministicRandom(f"noise {sigma}")).samples(count), dtype=np.int64
+    )
 
 
 @pytest.mark.parametrize("sigma", [1, 2, 3, 10])
@@ -84,7 +85,9 @@ def test_two_samples_with_opendp(sigma: int) -> None:
         assert stats.ks_2samp(ours, oracle).pvalue > 1e-9
     else:
         reach = 3 * sigma
-        table = [np.bincount(np.clip(x, -reach, reach) + reach, minlength=2 * reach + 1) for x in (ours, oracle)]
+        table = [
+            np.bincount(np.clip(x, -reach, reach) + reach, minlength=2 * reach + 1) for x in (ours, oracle)
+        ]
         assert stats.chi2_contingency(np.array(table)).pvalue > 1e-9
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-
 from trimask_core.normal import NormalStream, SecureNormals, normals_from_words
 from trimask_core.randomness import DeterministicRandom, Stream
 
@@ -92,7 +91,9 @@ def test_against_forty_digits() -> None:
             turn = (mpmath.mpf(rest) / 2**62 - mpmath.mpf(1) / 2 + quadrant) * mpmath.pi / 2
             radius = mpmath.sqrt(-2 * mpmath.log(min(uniform, mpmath.mpf(1))))
             for got, true in zip(
-                values[i : i + 2].tolist(), (radius * mpmath.cos(turn), radius * mpmath.sin(turn)), strict=True
+                values[i : i + 2].tolist(),
+                (radius * mpmath.cos(turn), radius * mpmath.sin(turn)),
+                strict=True,
             ):
                 # Words are rounded to 53 bits first, which near u = 1 moves the radius by up to 2^-27.
                 slack = 2.0**-26 if uniform > 0.999 else 8 * 2.0**-53 * max(1.0, float(radius))
@@ -101,7 +102,9 @@ def test_against_forty_digits() -> None:
 
 def test_the_largest_radius_is_that_of_64_bits() -> None:
     # |z| <= sqrt(2 * 64 ln 2) = 9.4193; the middle of a quadrant is the angle 0.
-    assert normals_from_words(as_words([0, 1 << 61]))[0] == pytest.approx(math.sqrt(128 * math.log(2)), rel=1e-15)
+    assert normals_from_words(as_words([0, 1 << 61]))[0] == pytest.approx(
+        math.sqrt(128 * math.log(2)), rel=1e-15
+    )
     assert normals_from_words(as_words([(1 << 64) - 1, 1 << 61])).tolist() == [0.0, 0.0]
 
 
@@ -117,7 +120,9 @@ def test_law() -> None:
     z = NormalStream(bytes(32), b"law").standard_normal(400_000)
     assert stats.kstest(z, "norm").pvalue > 1e-6
     pairs = z.reshape(-1, 2)
-    assert stats.kstest(np.arctan2(pairs[:, 1], pairs[:, 0]), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-6
+    assert (
+        stats.kstest(np.arctan2(pairs[:, 1], pairs[:, 0]), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-6
+    )
     assert stats.kstest((pairs**2).sum(axis=1), stats.chi2(2).cdf).pvalue > 1e-6
     # Var z^k: 1, 2, 15, 96; 4.9 standard deviations is 1e-6.
     for power, mean, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
@@ -137,7 +142,7 @@ def test_tail_counts(threshold: float) -> None:
 def test_deep_tail_by_the_radius() -> None:
     """P(r > t) = exp(-t^2 / 2) holds word by word: the number of words with r > t is 2^64 exp(-t^2/2)."""
     for threshold in (5.0, 7.0, 9.0):
-        boundary = int(mpmath.mpf(2) ** 64 * mpmath.exp(-mpmath.mpf(threshold) ** 2 / 2))
+        boundary = int(mpmath.mpf(2) ** 64 * mpmath.exp(-(mpmath.mpf(threshold) ** 2) / 2))
         inside = normals_from_words(as_words([max(0, boundary - boundary // 1000 - 2), 1 << 61]))[0]
         outside = normals_from_words(as_words([boundary + boundary // 1000 + 2, 1 << 61]))[0]
         assert outside < threshold < inside
@@ -153,4 +158,6 @@ def test_streams_repeat_and_odd_counts_drop_one() -> None:
 
 def test_secure_normals_take_a_fresh_seed_each() -> None:
     source = DeterministicRandom("fresh")
-    assert not np.array_equal(SecureNormals(source).standard_normal(8), SecureNormals(source).standard_normal(8))
+    assert not np.array_equal(
+        SecureNormals(source).standard_normal(8), SecureNormals(source).standard_normal(8)
+    )

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-
 from trimask_core.errors import ImpossibleStudy
 from trimask_core.obfuscation import least_noise_columns, least_tau
 

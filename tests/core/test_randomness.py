@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from trimask_core.errors import ParameterError
 from trimask_core.randomness import DeterministicRandom, Stream, SystemRandom, derive_key
 
@@ -72,7 +71,8 @@ def test_labels_and_seeds_separate_streams() -> None:
 def test_a_seed_has_32_bytes(length: int) -> None:
     with pytest.raises(ParameterError, match="seed must be 32 bytes") as caught:
         Stream(b"\x5a" * length, b"x")
-    assert "5a" not in str(caught.value) and "Z" not in str(caught.value)
+    assert "5a" not in str(caught.value)
+    assert "Z" not in str(caught.value)
 
 
 def test_the_system_source_repeats_nothing() -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from trimask_core.errors import VerificationError
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 
@@ -83,7 +82,12 @@ def test_one_provider_cannot_sign_for_another(receipt: Receipt, made_study: Any)
 
 def test_unreadable_receipts(receipt: Receipt) -> None:
     good = json.loads(receipt.to_json())
-    broken: list[Any] = [[], 3, {**good, "study_id": "zz"}, {k: v for k, v in good.items() if k != "providers"}]
+    broken: list[Any] = [
+        [],
+        3,
+        {**good, "study_id": "zz"},
+        {k: v for k, v in good.items() if k != "providers"},
+    ]
     broken.append({**good, "providers": [{**good["providers"][0], "signature": "*"}]})
     broken.append({**good, "providers": [{**good["providers"][0], "receive_time_ms": "soon"}]})
     for data in broken:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from trimask_core.errors import AnswerError, ImpossibleStudy
 from trimask_core.schema import Attribute, Derived, Schema
 
@@ -41,7 +40,19 @@ def test_columns_in_order() -> None:
 
 def test_a_row_by_hand() -> None:
     low, high = math.log(15), math.log(45)
-    expected = [1, 0, 0, 1, 0, 1, 0, -1, (2 * math.log(30) - low - high) / (high - low), (4 - 8) / 8, 49 / 40 - 1]
+    expected = [
+        1,
+        0,
+        0,
+        1,
+        0,
+        1,
+        0,
+        -1,
+        (2 * math.log(30) - low - high) / (high - low),
+        (4 - 8) / 8,
+        49 / 40 - 1,
+    ]
     assert ALL.encode(GOOD) == pytest.approx(expected, abs=1e-15)
 
 
@@ -187,8 +198,14 @@ def test_derived_bounds(kind: Any, sources: list[tuple[float, float]], expected:
         ("bad_derived", lambda: Schema((BMI,), (Derived("x", "log", ("nothing",)),))),
         ("bad_derived", lambda: Schema((REGION,), (Derived("x", "square", ("region",)),))),
         ("bad_derived", lambda: Schema((CHANGE,), (Derived("x", "log", ("change",)),))),
-        ("bad_derived", lambda: Schema((Attribute("y", "continuous", -3, 3),), (Derived("x", "log", ("y",)),))),
-        ("bad_derived", lambda: Schema((Attribute("y", "continuous", 0, 1e200),), (Derived("x", "square", ("y",)),))),
+        (
+            "bad_derived",
+            lambda: Schema((Attribute("y", "continuous", -3, 3),), (Derived("x", "log", ("y",)),)),
+        ),
+        (
+            "bad_derived",
+            lambda: Schema((Attribute("y", "continuous", 0, 1e200),), (Derived("x", "square", ("y",)),)),
+        ),
         ("no_attributes", lambda: Schema(())),
     ],
 )

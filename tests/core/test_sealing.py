@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SEAL_OVERHEAD_BYTES, SealingKey, component_info, seal
@@ -36,11 +35,11 @@ def rfc9180_open(secret: bytes, sealed: bytes, info: bytes) -> bytes:
     dh = key.exchange(X25519PublicKey.from_public_bytes(enc))
     context = enc + key.public_key().public_bytes_raw()
     shared = _expand(_extract(b"", b"eae_prk", dh, kem), b"shared_secret", context, 32, kem)
-    schedule = (
-        b"\x00" + _extract(b"", b"psk_id_hash", b"", suite) + _extract(b"", b"info_hash", info, suite)
-    )
+    schedule = b"\x00" + _extract(b"", b"psk_id_hash", b"", suite) + _extract(b"", b"info_hash", info, suite)
     prk = _extract(shared, b"secret", b"", suite)
-    aead_key, nonce = (_expand(prk, name, schedule, size, suite) for name, size in ((b"key", 32), (b"base_nonce", 12)))
+    aead_key, nonce = (
+        _expand(prk, name, schedule, size, suite) for name, size in ((b"key", 32), (b"base_nonce", 12))
+    )
     return ChaCha20Poly1305(aead_key).decrypt(nonce, ciphertext, None)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from trimask_client import Client
 from trimask_core.identity import SigningKey
 from trimask_core.noise import DiscreteGaussian

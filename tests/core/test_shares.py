@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import special, stats
-
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.grid import EXACT_INTEGERS
 from trimask_core.normal import normals_from_words
@@ -22,7 +21,9 @@ SCALE = 2.0**48 / 3
 
 def test_known_answers() -> None:
     for case in VECTORS["cases"]:
-        got = expand_component(bytes.fromhex(case["seed"]), case["columns"], float.fromhex(case["scale_steps"]))
+        got = expand_component(
+            bytes.fromhex(case["seed"]), case["columns"], float.fromhex(case["scale_steps"])
+        )
         assert got.tolist() == case["component"]
 
 
@@ -123,5 +124,7 @@ def test_a_component_is_its_streams_words() -> None:
     normals = normals_from_words(stream.words(6))[:columns].tolist()
     raw = stream.read(4 * columns)
     low = [int.from_bytes(raw[4 * i : 4 * i + 4], "little") % 2**20 for i in range(columns)]
-    by_hand = [round(z * (SCALE * 2.0**-20)) * 2**20 + bits - 2**19 for z, bits in zip(normals, low, strict=True)]
+    by_hand = [
+        round(z * (SCALE * 2.0**-20)) * 2**20 + bits - 2**19 for z, bits in zip(normals, low, strict=True)
+    ]
     assert expand_component(seed, columns, SCALE).tolist() == by_hand

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
@@ -29,7 +28,11 @@ def test_known_id() -> None:
 
 
 def test_canonical_round_trip(make_study: Make) -> None:
-    for made in (make_study(), make_study(right=2, left=1, sigma=0.0), make_study(title="Größe, 身長 \"quoted\"\n")):
+    for made in (
+        make_study(),
+        make_study(right=2, left=1, sigma=0.0),
+        make_study(title='Größe, 身長 "quoted"\n'),
+    ):
         study = made.study
         again = Study.from_dict(json.loads(study.canonical))
         assert (again, again.canonical, again.id) == (study, study.canonical, study.id)
@@ -44,7 +47,7 @@ def test_the_id_covers_every_field(made_study: Any) -> None:
         "noise_columns": study.noise_columns + 1, "tau": study.tau * 2, "mask_seed": bytes(32),
         "obfuscation_failure": 1e-8, "grid_exponent": study.grid_exponent + 1, "share_leakage": 2.0**-19,
         "protection": replace(study.protection, method="theorem"),
-        "schema": replace(study.schema, attributes=(replace(study.schema.attributes[0], label="Years"), *study.schema.attributes[1:])),
+        "schema": replace(study.schema, ones=False),
         "collector": replace(study.collector, address="elsewhere:1"),
         "right": (replace(study.right[0], organisation="x"), *study.right[1:]),
         "left": (replace(study.left[0], peer_address="x"), *study.left[1:]),
@@ -118,8 +121,10 @@ def test_repro_settings_outside_the_canonical_form_are_refused(made_study: Any) 
     [
         ("block_rows", 16.0), ("block_rows", "16"), ("block_rows", True), ("title", 3), ("tau", "1"), ("created_ms", 1.5),
         ("created_ms", math.nan), ("tau", None), ("right", 3), ("right", [1]), ("mask_seed", "*"), ("mask_seed", 5),
-        ("schema", {}), ("schema", None), ("protection", {}), ("collector", {}), ("unmasking", 4), ("noise_columns", 10**400),
-        ("block_rows", 10**400), ("grid_exponent", 0.5), ("protection", {"row_norm": "x", "sigma": 0, "method": "x", "public": None, "collector": None}),
+        ("schema", {}), ("schema", None), ("protection", {}), ("collector", {}), ("unmasking", 4),
+        ("noise_columns", 10**400),
+        ("block_rows", 10**400), ("grid_exponent", 0.5),
+        ("protection", {"row_norm": "x", "sigma": 0, "method": "x", "public": None, "collector": None}),
     ],
     ids=lambda value: str(value)[:20],
 )  # fmt: skip
@@ -134,49 +139,51 @@ def _protection(study: Study, **changes: Any) -> dict[str, Any]:
 
 IMPOSSIBLE: list[tuple[str, Callable[[Study], dict[str, Any]]]] = [
     ("block_too_small", lambda s: {"block_rows": s.attributes}),
-    ("block_too_small", lambda s: {"block_rows": 0}),
-    ("block_too_small", lambda s: {"block_rows": -5}),
+    ("block_too_small", lambda _: {"block_rows": 0}),
+    ("block_too_small", lambda _: {"block_rows": -5}),
     ("release_too_small", lambda s: {"release_rows": s.block_rows - 1}),
     ("too_few_providers", lambda s: {"right": s.right[:1], "unmasking": ("R1",)}),
-    ("too_few_providers", lambda s: {"left": ()}),
-    ("share_leakage", lambda s: {"share_leakage": 0.0}),
-    ("share_leakage", lambda s: {"share_leakage": 2.0**-9}),
-    ("share_leakage", lambda s: {"share_leakage": math.nan}),
-    ("obfuscation_failure", lambda s: {"obfuscation_failure": 0.0}),
-    ("obfuscation_failure", lambda s: {"obfuscation_failure": 0.01}),
+    ("too_few_providers", lambda _: {"left": ()}),
+    ("share_leakage", lambda _: {"share_leakage": 0.0}),
+    ("share_leakage", lambda _: {"share_leakage": 2.0**-9}),
+    ("share_leakage", lambda _: {"share_leakage": math.nan}),
+    ("obfuscation_failure", lambda _: {"obfuscation_failure": 0.0}),
+    ("obfuscation_failure", lambda _: {"obfuscation_failure": 0.01}),
     ("row_norm", lambda s: _protection(s, row_norm=0.0)),
     ("row_norm", lambda s: _protection(s, row_norm=s.schema.row_norm * 1.01)),
     ("row_norm", lambda s: _protection(s, row_norm=math.nan)),
     ("sigma", lambda s: _protection(s, sigma=-1.0)),
     ("sigma", lambda s: _protection(s, sigma=math.inf)),
     ("sigma", lambda s: _protection(s, sigma=s.protection.sigma * (1 - 1e-9))),
-    ("sigma", lambda s: {"tau": math.nan}),
+    ("sigma", lambda _: {"tau": math.nan}),
     ("tau", lambda s: {"tau": s.tau * 0.999}),
-    ("tau", lambda s: {"tau": 0.0}),
+    ("tau", lambda _: {"tau": 0.0}),
     ("tau", lambda s: {"tau": -s.tau}),
     ("too_narrow", lambda s: {"noise_columns": s.max_block_rows - s.attributes - 1}),
-    ("too_narrow", lambda s: {"noise_columns": -1}),
+    ("too_narrow", lambda _: {"noise_columns": -1}),
     ("too_few_noise_columns", lambda s: {"noise_columns": s.max_block_rows}),
     ("grid_overflow", lambda s: {"grid_exponent": s.grid_exponent - 1}),
     ("grid_overflow", lambda s: {"share_leakage": s.share_leakage / 4}),
     ("grid_overflow", lambda s: {"tau": s.share_scale}),
-    ("grid_too_coarse", lambda s: {"grid_exponent": -11}),
-    ("grid_too_coarse", lambda s: {"grid_exponent": 4000}),
-    ("grid_too_coarse", lambda s: {"share_leakage": 5e-324}),
+    ("grid_too_coarse", lambda _: {"grid_exponent": -11}),
+    ("grid_too_coarse", lambda _: {"grid_exponent": 4000}),
+    ("grid_too_coarse", lambda _: {"share_leakage": 5e-324}),
     ("same_party_twice", lambda s: {"left": (s.left[0], replace(s.left[1], identity=s.right[0].identity))}),
     ("same_party_twice", lambda s: {"left": (s.left[0], replace(s.left[1], tls_name=s.collector.tls_name))}),
     ("same_party_twice", lambda s: {"right": (*s.right[:2], replace(s.right[2], sealing=s.right[0].sealing))}),
     ("bad_key", lambda s: {"left": (s.left[0], replace(s.left[1], identity=b"short"))}),
     ("bad_key", lambda s: {"right": (*s.right[:2], replace(s.right[2], sealing=b""))}),
     ("bad_key", lambda s: {"left": (s.left[0], replace(s.left[1], sealing=bytes(32)))}),
-    ("bad_key", lambda s: {"mask_seed": b"short"}),
-    ("bad_unmasking", lambda s: {"unmasking": ("R1", "R2")}),
-    ("bad_unmasking", lambda s: {"unmasking": ("R1", "R2", "R9")}),
+    ("bad_key", lambda _: {"mask_seed": b"short"}),
+    ("bad_unmasking", lambda _: {"unmasking": ("R1", "R2")}),
+    ("bad_unmasking", lambda _: {"unmasking": ("R1", "R2", "R9")}),
     ("single_breaker", lambda s: {"right": s.right[:2], "unmasking": ("R2", "R1")}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reason", "change"), IMPOSSIBLE, ids=[f"{r}-{i}" for i, (r, _) in enumerate(IMPOSSIBLE)])
+@pytest.mark.parametrize(
+    ("reason", "change"), IMPOSSIBLE, ids=[f"{r}-{i}" for i, (r, _) in enumerate(IMPOSSIBLE)]
+)
 def test_impossible_studies(study: Study, reason: str, change: Callable[[Study], dict[str, Any]]) -> None:
     with pytest.raises(ImpossibleStudy) as caught:
         replace(study, **change(study))
@@ -254,7 +261,9 @@ def test_approvals_are_gathered_one_by_one(made_study: Any) -> None:
     assert Approval.from_dict(json.loads(json.dumps(again.approvals[0].to_dict()))) == again.approvals[0]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"study": {}}', '{"study": {}, "approvals": [{}]}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "{}", '{"study": {}}', '{"study": {}, "approvals": [{}]}', "null"]
+)
 def test_what_is_not_a_signed_study(text: str) -> None:
     with pytest.raises(StudyError):
         SignedStudy.from_json(text)

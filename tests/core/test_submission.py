@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-
 from trimask_core.errors import AnswerError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import component_info
@@ -24,7 +23,9 @@ Answers = Mapping[str, object]
 def open_all(made: Any, submission: Any) -> list[Any]:
     return [
         read_component(
-            made.study, k, made.sealing[f"R{k}"].open(sealed, component_info(made.study.id, k, submission.submission_id))
+            made.study,
+            k,
+            made.sealing[f"R{k}"].open(sealed, component_info(made.study.id, k, submission.submission_id)),
         )
         for k, sealed in enumerate(submission.sealed, 1)
     ]
@@ -52,7 +53,10 @@ def test_exact_mode_gives_the_answers_back(make_study: Make, answers: Answers) -
         row = study.grid.to_float(sum_components(open_all(made, submission)))
         unmasked = study.frame.unapply(row[None, :])[0]
         # Rounding moves each of p entries by half a step at most, so the unmasked row by sqrt(p)/2 steps at most.
-        assert np.linalg.norm(unmasked - study.grid.to_float(x1)) <= math.sqrt(study.columns) / 2 * study.grid.step
+        assert (
+            np.linalg.norm(unmasked - study.grid.to_float(x1))
+            <= math.sqrt(study.columns) / 2 * study.grid.step
+        )
         assert np.abs(unmasked - truth).max() < 20 * study.grid.step
 
 

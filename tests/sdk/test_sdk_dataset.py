@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from trimask import Dataset
-from trimask.errors import ParameterError, StudyError, VerificationError
+from trimask.errors import MissingExtra, ParameterError, StudyError, VerificationError
 from trimask_core.errors import ApprovalError
 from trimask_core.identity import SigningKey
 from trimask_core.schema import Attribute, Schema
@@ -267,3 +270,75 @@ def test_file_with_other_columns_or_values(
         (bad / "dataset.parquet").write_bytes(content)
         with pytest.raises(VerificationError, match=message):
             _ = Dataset.open(bad).moments
+
+
+# Formats and metadata
+
+
+@pytest.mark.parametrize("units", ["original", "scaled"])
+def test_arrow_and_csv_hold_the_rows_that_pandas_does(units: Any, noisy_folder: Path, tmp_path: Path) -> None:
+    dataset = Dataset.open(noisy_folder)
+    rows = dataset.to_pandas(units)
+    table = dataset.to_arrow(units)
+    assert table.column_names == dataset.names
+    np.testing.assert_array_equal(table.to_pandas().to_numpy(), rows.to_numpy())
+    path = dataset.to_csv(tmp_path / "rows.csv", units)
+    pd.testing.assert_frame_equal(pd.DataFrame(np.loadtxt(path, delimiter=",", skiprows=1), columns=dataset.names), rows, check_exact=True)
+    if units == "scaled":
+        assert pq.read_table(dataset.path).equals(table)  # what is read in place
+    for method in (dataset.to_arrow, dataset.to_pandas):
+        with pytest.raises(ParameterError, match="units"):
+            method("feet")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="units"):
+        dataset.to_csv(tmp_path / "never.csv", "feet")  # type: ignore[arg-type]
+    assert not (tmp_path / "never.csv").exists()
+
+
+def test_polars_frame_is_made_of_the_arrow_table(noisy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = Dataset.open(noisy_folder)
+    stand_in = ModuleType("polars")
+    stand_in.from_arrow = lambda table: ("frame", table)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "polars", stand_in)
+    kind, table = dataset.to_polars()
+    assert kind == "frame"
+    assert table.equals(dataset.to_arrow())
+
+
+def test_without_polars_the_error_names_the_extra(
+    noisy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)  # what Python keeps for a module that is not there
+    with pytest.raises(MissingExtra, match=r"pip install 'trimask\[polars\]'") as caught:
+        Dataset.open(noisy_folder).to_polars()
+    assert caught.value.extra == "polars"
+    assert isinstance(caught.value, ImportError)
+
+
+def test_metadata_is_dcat_with_what_was_signed(noisy_folder: Path, noisy: Any) -> None:
+    dataset = Dataset.open(noisy_folder)
+    record = json.loads(json.dumps(dataset.metadata(), allow_nan=False))
+    assert record["@type"] == "dcat:Dataset"
+    prefixes = {key.split(":")[0] for key in record if not key.startswith("@")}
+    assert prefixes <= set(record["@context"])
+    assert record["dct:title"] == "Blood pressure"
+    assert record["dct:issued"]["@value"].startswith("2023-11-14T")
+    assert record["trimask:rows"] == 400
+    assert record["trimask:refusals"] == {"R1": {"bad_component": 1}}
+    assert record["trimask:guarantee"]["public"]["epsilon"] == 1.0
+    (file,) = record["dcat:distribution"]
+    assert file["dcat:byteSize"] == dataset.path.stat().st_size
+    assert file["spdx:checksum"]["spdx:checksumValue"] == dataset.manifest.files[0].sha256
+    assert "signed by the collector" in record["dct:provenance"]["dct:description"]
+    variables = {item["schema:name"]: item for item in record["schema:variableMeasured"]}
+    assert list(variables) == dataset.names
+    sbp, west, log = variables["sbp"], variables["region_west"], variables["log_bmi"]
+    assert (sbp["schema:minValue"], sbp["schema:maxValue"], sbp["schema:unitText"]) == (80, 200, "mmHg")
+    assert (west["schema:minValue"], west["schema:maxValue"]) == (0, 1)
+    assert west["trimask:indicates"] == {"trimask:attribute": "region", "trimask:level": "west"}
+    assert log["schema:maxValue"] == pytest.approx(np.log(45))
+    assert log["prov:wasDerivedFrom"] == ["bmi"]
+    # No licence is claimed that nobody gave.
+    assert "dct:license" not in record
+    assert "no licence" in record["dct:rights"]
+    chosen = "https://creativecommons.org/licenses/by/4.0/"
+    assert dataset.metadata(chosen)["dct:license"] == {"@id": chosen}

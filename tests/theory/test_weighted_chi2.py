@@ -8,6 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy import stats
+
 from trimask_core.errors import ParameterError
 from trimask_theory import weighted_chi2
 

@@ -117,12 +117,9 @@ def _save_plot(outcome: Outcome, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     fits = [result for result in (outcome.truth, outcome.release, outcome.naive) if result is not None]
-    axes = plot.coefficients(
-        *fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen"
-    )
-    figure = axes.get_figure()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    plot.coefficients(*fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen")
+    plt.savefig(path, dpi=150)
+    plt.close()
 
 
 def print_report_json(outcome: Outcome) -> None:

@@ -1,0 +1,302 @@
+"""One TLS connection that carries gRPC calls, one at a time: `h2` for the frames, `ssl` and a socket for the bytes.
+
+Every wait, for the peer's name to connect, for room to write, for an answer, ends at the call's deadline. The one
+exception is the name service, which Python cannot interrupt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.exceptions
+
+from trimask_client.grpc_wire import (
+    CallFailed,
+    encode_timeout,
+    frame_message,
+    message_length,
+    read_answer,
+    reset_status,
+)
+from trimask_client.transport import MAX_RESPONSE_BYTES, REASON_KEY, Endpoint
+
+__all__ = ["Connection", "Deadline"]
+
+_READ_BYTES = 1 << 16
+_GOAWAY = 7
+_FRAME_HEADER = 9
+_IDLE_SECONDS = 20.0  # a connection left alone for longer is asked for a sign of life before it is used
+_PING_SECONDS = 3.0
+_NO_ANSWER = "no answer in time; it may be busy, or the network slow"
+_DOWN = "no answer; it may be down, or the network"
+
+
+class Deadline:
+    """A moment after which nothing is waited for."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Seconds left; `CallFailed` when there are none."""
+        left = self._end - self._clock()
+        if left <= 0:
+            raise CallFailed("DEADLINE_EXCEEDED", _NO_ANSWER)
+        return left
+
+    def sooner(self, seconds: float) -> Deadline:
+        """This deadline, or `seconds` from now if that is earlier."""
+        return Deadline(min(seconds, self.left()), self._clock)
+
+
+@dataclass
+class _Stream:
+    id: int
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    body: bytearray = field(default_factory=bytearray)
+    trailers: dict[bytes, bytes] = field(default_factory=dict)
+    ended: bool = False
+    reset: int | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.ended or self.reset is not None
+
+
+class _GoAwayFilter:
+    """Takes GOAWAY frames out of what h2 is given.
+
+    A server that shuts down gracefully announces it with GOAWAY and then finishes the calls under way; h2 takes
+    the first GOAWAY for the end of the connection and would refuse their answers.
+    """
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self.last_stream: int | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        self._held += data
+        passed = bytearray()
+        while len(self._held) >= _FRAME_HEADER:
+            length = _FRAME_HEADER + int.from_bytes(self._held[:3], "big")
+            # h2 checks lengths; a frame too long is passed on as it comes, for h2 to refuse.
+            if len(self._held) < length <= _FRAME_HEADER + (1 << 20):
+                break
+            if self._held[3] == _GOAWAY and length >= _FRAME_HEADER + 8:
+                body = self._held[_FRAME_HEADER:length]
+                self.last_stream = int.from_bytes(body[:4], "big") & 0x7FFF_FFFF
+            else:
+                passed += self._held[:length]
+            del self._held[:length]
+        return bytes(passed)
+
+
+class Connection:
+    """A connection to one endpoint. Not for two threads at once; `close` may come from any."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        context: ssl.SSLContext,
+        deadline: Deadline,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._socket = _open(endpoint, context, deadline)
+        self._frames = _GoAwayFilter()
+        self._stream: _Stream | None = None
+        self._pongs = 0
+        self._h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=True, header_encoding=None)
+        )
+        self._h2.initiate_connection()
+        self._used = clock()
+        try:
+            self._flush(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def retired(self) -> bool:
+        """The peer takes no more calls on this connection."""
+        return self._frames.last_stream is not None
+
+    def close(self) -> None:
+        """Drop it; a call under way in another thread ends at once."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def usable(self, deadline: Deadline) -> bool:
+        """Whether a call may be made: nothing that came meanwhile ends it, and after a long pause it answers a ping."""
+        try:
+            while self._take(0.0, deadline):
+                pass
+            if not self.retired and self._clock() - self._used > _IDLE_SECONDS:
+                wanted = self._pongs + 1
+                self._h2.ping(b"trimask?")
+                patience = deadline.sooner(_PING_SECONDS)
+                self._flush(patience)
+                while self._pongs < wanted:
+                    self._take(patience.left(), patience)
+        except CallFailed:
+            return False
+        return not self.retired
+
+    def call(self, method: str, request: bytes, deadline: Deadline) -> bytes:
+        """One unary call."""
+        stream = self._stream = _Stream(self._h2.get_next_available_stream_id())
+        try:
+            self._send(stream, method, request, deadline)
+            while not stream.done:
+                self._take(deadline.left(), deadline)
+        finally:
+            self._stream = None
+            self._used = self._clock()
+        if stream.reset is not None and b"grpc-status" not in {**stream.headers, **stream.trailers}:
+            refused = stream.reset == h2.errors.ErrorCodes.REFUSED_STREAM
+            raise CallFailed(reset_status(stream.reset), "it broke the call off", unprocessed=refused)
+        return read_answer(stream.headers, stream.body, stream.trailers, REASON_KEY)
+
+    def _send(self, stream: _Stream, method: str, request: bytes, deadline: Deadline) -> None:
+        self._h2.send_headers(
+            stream.id,
+            [
+                (":method", "POST"),
+                (":scheme", "https"),
+                (":path", method),
+                (":authority", self._endpoint.tls_name or self._endpoint.address),
+                ("te", "trailers"),
+                ("content-type", "application/grpc"),
+                ("user-agent", "trimask-client"),
+                ("grpc-timeout", encode_timeout(deadline.left())),
+            ],
+        )
+        rest = memoryview(frame_message(request))
+        while rest and not stream.done:
+            room = min(self._h2.local_flow_control_window(stream.id), self._h2.max_outbound_frame_size)
+            if room <= 0:  # the peer has not taken in what it was sent; it may also answer without doing so
+                self._take(deadline.left(), deadline)
+                continue
+            part, rest = rest[:room], rest[room:]
+            self._h2.send_data(stream.id, bytes(part), end_stream=not rest)
+            self._flush(deadline)
+        if rest and stream.reset is None:
+            self._h2.reset_stream(stream.id, h2.errors.ErrorCodes.CANCEL)
+            self._flush(deadline)
+
+    def _flush(self, deadline: Deadline) -> None:
+        data = memoryview(self._h2.data_to_send())
+        try:
+            while data:
+                self._socket.settimeout(deadline.left())
+                data = data[self._socket.send(data) :]
+        except TimeoutError:
+            raise CallFailed("DEADLINE_EXCEEDED", _NO_ANSWER) from None
+        except OSError:
+            raise CallFailed("UNAVAILABLE", _DOWN) from None
+
+    def _take(self, timeout: float, deadline: Deadline) -> bool:
+        """Take in what the peer sent, waiting up to `timeout` for it; False if there was nothing and none was waited for."""
+        try:
+            self._socket.settimeout(timeout)
+            data = self._socket.recv(_READ_BYTES)
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return False
+        except TimeoutError:
+            raise CallFailed("DEADLINE_EXCEEDED", _NO_ANSWER) from None
+        except OSError:
+            raise CallFailed("UNAVAILABLE", _DOWN) from None
+        if not data:
+            raise CallFailed("UNAVAILABLE", "it closed the connection")
+        try:
+            for event in self._h2.receive_data(self._frames.feed(data)):
+                self._note(event)
+        except h2.exceptions.ProtocolError:
+            raise CallFailed("UNAVAILABLE", "it does not speak HTTP/2 properly") from None
+        self._flush(deadline)  # what h2 answers by itself: settings, pings, windows
+        stream, last = self._stream, self._frames.last_stream
+        if stream is not None and last is not None and stream.id > last and not stream.done:
+            raise CallFailed("UNAVAILABLE", "it is shutting down", unprocessed=True)
+        return True
+
+    def _note(self, event: h2.events.Event) -> None:
+        if isinstance(event, h2.events.PingAckReceived):
+            self._pongs += 1
+        elif isinstance(event, h2.events.DataReceived):
+            self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        stream = self._stream
+        if stream is None or getattr(event, "stream_id", None) != stream.id:
+            return
+        if isinstance(event, h2.events.ResponseReceived):
+            stream.headers = dict(event.headers)
+        elif isinstance(event, h2.events.TrailersReceived):
+            stream.trailers = dict(event.headers)
+        elif isinstance(event, h2.events.StreamEnded):
+            stream.ended = True
+        elif isinstance(event, h2.events.StreamReset):
+            stream.reset = int(event.error_code)
+        elif isinstance(event, h2.events.DataReceived):
+            stream.body += event.data
+            if max(message_length(stream.body) or 0, len(stream.body) - 5) > MAX_RESPONSE_BYTES:
+                raise CallFailed(
+                    "RESOURCE_EXHAUSTED", f"the answer is larger than {MAX_RESPONSE_BYTES} bytes"
+                )
+
+
+def _open(endpoint: Endpoint, context: ssl.SSLContext, deadline: Deadline) -> ssl.SSLSocket:
+    host, port = _split(endpoint.address)
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise CallFailed("UNAVAILABLE", "its name is not found; there may be no network") from None
+    for family, kind, protocol, _, place in places:
+        plain = socket.socket(family, kind, protocol)
+        try:
+            plain.settimeout(deadline.left())
+            plain.connect(place)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.settimeout(deadline.left())
+            secure = context.wrap_socket(plain, server_hostname=endpoint.tls_name or host)
+        except ssl.SSLCertVerificationError as error:
+            plain.close()
+            raise CallFailed(
+                "UNAVAILABLE", f"its TLS certificate was not accepted: {error.verify_message}"
+            ) from None
+        except TimeoutError:
+            plain.close()
+            raise CallFailed("DEADLINE_EXCEEDED", _NO_ANSWER) from None
+        except ssl.SSLError:
+            plain.close()
+            raise CallFailed("UNAVAILABLE", "the TLS handshake failed") from None
+        except OSError:
+            plain.close()
+            continue
+        except BaseException:
+            plain.close()
+            raise
+        if secure.selected_alpn_protocol() != "h2":
+            secure.close()
+            raise CallFailed("UNAVAILABLE", "it does not offer HTTP/2")
+        return secure
+    raise CallFailed("UNAVAILABLE", _DOWN)
+
+
+def _split(address: str) -> tuple[str, int]:
+    """host:port or [v6]:port."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise CallFailed("UNAVAILABLE", "its address is not host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,110 @@
+"""The transport where grpcio is not installed: real gRPC over `h2`, `ssl` and sockets."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+
+from trimask_client.grpc_wire import CallFailed
+from trimask_client.h2_connection import Connection, Deadline
+from trimask_client.transport import Endpoint, call_error
+from trimask_core.errors import ConfigError
+
+__all__ = ["H2Transport"]
+
+
+class _Slot:
+    """The connection to one endpoint, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.connection: Connection | None = None
+
+
+class H2Transport:
+    """One connection an endpoint, kept across calls; calls to the same endpoint take turns.
+
+    A connection on which a call failed for any reason but the node's own answer is dropped: on a phone that moved to
+    another network, the old one would swallow every further call until the operating system gives it up.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slots: dict[Endpoint, _Slot] = {}
+        self._guard = threading.Lock()
+
+    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        """See `Transport`."""
+        deadline = Deadline(timeout_seconds, self._clock)
+        with self._guard:
+            slot = self._slots.setdefault(endpoint, _Slot())
+        try:
+            if not slot.turn.acquire(timeout=max(0.0, timeout_seconds)):
+                raise CallFailed("DEADLINE_EXCEEDED", "other calls to it were still under way")  # noqa: TRY301
+            try:
+                return self._call(slot, endpoint, method, request, deadline)
+            finally:
+                slot.turn.release()
+        except CallFailed as failed:
+            raise call_error(endpoint, failed.status, failed.reason, failed.details) from None
+
+    def _call(
+        self, slot: _Slot, endpoint: Endpoint, method: str, request: bytes, deadline: Deadline
+    ) -> bytes:
+        while True:
+            connection = slot.connection
+            fresh = connection is None or not connection.usable(deadline)
+            if connection is None or fresh:
+                _drop(slot)
+                connection = slot.connection = Connection(
+                    endpoint, _context(endpoint.roots), deadline, self._clock
+                )
+            try:
+                answer = connection.call(method, request, deadline)
+            except CallFailed as failed:
+                if not failed.answered or connection.retired:
+                    _drop(slot)
+                # Only what the server has surely not begun is made again here; the rest is the caller's to decide.
+                if failed.unprocessed and not fresh:
+                    continue
+                raise
+            except BaseException:
+                _drop(slot)
+                raise
+            if connection.retired:
+                _drop(slot)
+            return answer
+
+    def close(self) -> None:
+        """See `Transport`."""
+        with self._guard:
+            slots = list(self._slots.values())
+            self._slots.clear()
+        for slot in slots:
+            _drop(slot)
+
+
+def _drop(slot: _Slot) -> None:
+    connection, slot.connection = slot.connection, None
+    if connection is not None:
+        connection.close()
+
+
+@cache
+def _context(roots: str) -> ssl.SSLContext:
+    """The certificate must be signed by `roots` (the system's if empty) and carry the name asked for as a DNS name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(["h2"])
+    try:
+        if roots:
+            context.load_verify_locations(cadata=roots)
+        else:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    except ssl.SSLError:
+        raise ConfigError("the study's TLS roots are not certificates in PEM form") from None
+    return context

@@ -1,0 +1,153 @@
+"""A dataset described in a standard vocabulary: DCAT 3 as JSON-LD, for catalogues that harvest such records.
+
+Everything is read from the verified manifest and the study that all parties signed. What no vocabulary has a
+word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. A study states
+no licence, so none is claimed: pass the one you know of, or the record says that none is stated.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from trimask_core.schema import ONES, Column, Schema
+
+if TYPE_CHECKING:
+    from trimask_core.guarantee import Guarantee
+
+    from trimask.manifest import Manifest
+
+__all__ = ["CONTEXT", "describe_dataset"]
+
+CONTEXT = {
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dct": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "schema": "https://schema.org/",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "trimask": "urn:trimask:terms#",
+}
+_PARQUET = "https://www.iana.org/assignments/media-types/application/vnd.apache.parquet"
+_USE = (
+    "Rows are not people: each mixes all rows of the release. Second moments, and models made of them, can be "
+    "computed once the noise is taken out of the moments; nothing nonlinear can."
+)
+
+
+def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str, Any]:
+    """The record, JSON-ready. `licence` is the address of a licence, if one has been agreed."""
+    study = manifest.study
+    counts = manifest.counts
+    record: dict[str, Any] = {
+        "@context": CONTEXT,
+        "@id": f"urn:trimask:dataset:{manifest.dataset_id}",
+        "@type": "dcat:Dataset",
+        "dct:identifier": manifest.dataset_id,
+        "dct:title": manifest.title,
+        "dct:description": f"{study.purpose.strip()} {_USE}".strip(),
+        "dct:created": _time(study.created_ms),
+        "dct:issued": _time(manifest.published_ms),
+        "dct:publisher": {"@type": "foaf:Organization", "foaf:name": study.collector.organisation},
+        "dcat:contactPoint": {"@type": "vcard:Kind", "vcard:fn": study.contact},
+        "dcat:version": str(manifest.release),
+        "schema:variableMeasured": [_variable(column, study.schema) for column in manifest.columns],
+        "dcat:distribution": [_file(entry.name, entry.bytes, entry.sha256) for entry in manifest.files],
+        "dct:provenance": {"@type": "dct:ProvenanceStatement", "dct:description": _provenance(manifest)},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "@id": f"urn:trimask:study:{manifest.study_id}",
+            "prov:wasAssociatedWith": [
+                {"@type": "prov:Organization", "trimask:role": role, "foaf:name": party.organisation}
+                for role, party in study.parties.items()
+            ],
+        },
+        "trimask:rows": manifest.rows,
+        "trimask:storedRows": manifest.stored_rows,
+        "trimask:blocks": counts.get("blocks"),
+        "trimask:failedAttempts": counts.get("failed_attempts"),
+        "trimask:refusals": counts.get("refusals"),
+        "trimask:noiseSigma": manifest.sigma,
+        "trimask:guarantee": {
+            towards: _guarantee(manifest.guarantee(towards)) for towards in ("public", "collector")
+        },
+        "trimask:collusion": dict(manifest.collusion),
+        "trimask:manifestSha256": manifest.sha256,
+    }
+    if licence is None:
+        record["dct:rights"] = "The study states no licence; ask its contact."
+    else:
+        record["dct:license"] = {"@id": licence}
+    if manifest.previous is not None:
+        record["trimask:previousManifestSha256"] = manifest.previous
+    return record
+
+
+def _time(milliseconds: int) -> dict[str, str]:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return {"@type": "xsd:dateTime", "@value": moment.isoformat(timespec="milliseconds")}
+
+
+def _variable(column: Column, schema: Schema) -> dict[str, Any]:
+    """Name, meaning, unit and bounds in original units, and how the stored value leads back to them."""
+    asked = next((item for item in schema.attributes if item.name == column.source), None)
+    derived = next((item for item in schema.derived if item.name == column.name), None)
+    low, high = column.center - column.half_range, column.center + column.half_range
+    if column.name == ONES or column.level is not None:
+        low, high = (1.0 if column.name == ONES else 0.0), 1.0
+    found: dict[str, Any] = {
+        "@type": "schema:PropertyValue",
+        "schema:name": column.name,
+        "schema:minValue": low,
+        "schema:maxValue": high,
+        "trimask:center": column.center,
+        "trimask:halfRange": column.half_range,
+    }
+    if asked is not None:
+        found["trimask:kind"] = asked.kind
+        if asked.unit:
+            found["schema:unitText"] = asked.unit
+        if asked.label:
+            found["schema:description"] = asked.label
+        if column.level is not None:
+            found["trimask:indicates"] = {"trimask:attribute": asked.name, "trimask:level": column.level}
+    elif derived is not None:
+        found["trimask:kind"] = derived.kind
+        found["prov:wasDerivedFrom"] = list(derived.of)
+    else:
+        found["trimask:kind"] = "constant"
+        found["schema:description"] = "one on every row; means and intercepts come from it"
+    return found
+
+
+def _file(name: str, size: int, sha256: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "@type": "dcat:Distribution",
+        "dct:title": name,
+        "dcat:byteSize": size,
+        "spdx:checksum": {
+            "@type": "spdx:Checksum",
+            "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+            "spdx:checksumValue": sha256,
+        },
+    }
+    if name.endswith(".parquet"):
+        found["dcat:mediaType"] = {"@id": _PARQUET}
+    return found
+
+
+def _provenance(manifest: Manifest) -> str:
+    study = manifest.study
+    noise = f"Gaussian noise of sigma {manifest.sigma:.6g}" if manifest.sigma else "no noise (exact mode)"
+    return (
+        f"{manifest.rows:,} rows, each with {noise} added on the device in scaled units, were masked by "
+        f"{len(study.right)} right and {len(study.left)} left providers in blocks of {study.block_rows:,}, "
+        "pooled by the collector and published once. The manifest is signed by the collector, the study by every "
+        "party."
+    )
+
+
+def _guarantee(found: Guarantee | None) -> dict[str, Any] | None:
+    return None if found is None else {"trimask:statement": str(found), **found.to_dict()}

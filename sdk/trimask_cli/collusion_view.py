@@ -1,0 +1,42 @@
+"""The collusion report as a table: who would have to collude, what they would get, and how."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from trimask_core.collusion import Coalition, CollusionReport, outcome
+
+__all__ = ["render"]
+
+# What a reader needs of a chain; that known things are then multiplied and added goes without saying.
+_DECISIVE = {"unmask", "solve", "align", "correlate", "compose", "remainder"}
+
+
+def render(report: CollusionReport) -> RenderableType:
+    """For a console of any width."""
+    style = (
+        "bold red" if report.single_breakers else "bold yellow" if report.largest_safe == 1 else "bold green"
+    )
+    nodes = ", ".join(f"{node} for component {k}" for k, node in enumerate(report.topology.unmasking, 1))
+    table = Table(title="Who would have to collude", title_style="bold", title_justify="left")
+    table.add_column("together", no_wrap=True)
+    table.add_column("would get")
+    table.add_column("how")
+    size = 0
+    for coalition in report.coalitions:
+        if size not in (0, len(coalition.parties)):
+            table.add_section()
+        size = len(coalition.parties)
+        table.add_row(Text(" + ".join(coalition.parties)), Text(outcome(coalition)), Text(_how(coalition)))
+    parts: list[RenderableType] = [Text(report.summary, style=style), Text(f"Unmasking: {nodes}."), table]
+    if report.through_noise:
+        groups = ", ".join(" + ".join(parties) for parties in report.through_noise)
+        parts.append(Text(f"Only through the noise columns, so not counted as a break: {groups}."))
+    return Group(*parts, Text(report.right_providers_alone))
+
+
+def _how(coalition: Coalition) -> str:
+    pairs = zip(coalition.steps, coalition.chain, strict=True)
+    told = [words for step, words in pairs if step.rule in _DECISIVE]
+    return "; ".join(told or coalition.chain[-2:-1])

@@ -1,0 +1,41 @@
+"""The table of `trimask study collusion`."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+from trimask_cli.collusion_view import render
+from trimask_core.collusion import Topology, report
+
+
+def shown(topology: Topology, width: int = 200) -> str:
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render(report(topology)))
+    return capture.get()
+
+
+def test_every_coalition_has_its_line() -> None:
+    topology = Topology(5, 2, ("R2", "R3", "R4", "R1", "L2"))
+    text = shown(topology)
+    assert "Who would have to collude" in text
+    for coalition in report(topology).coalitions:
+        assert f" {' + '.join(coalition.parties)} " in text
+    assert "L2 for component 5" in text
+    assert text.startswith("No 2 parties together")
+
+
+def test_a_coalition_says_how() -> None:
+    text = shown(Topology(3, 2, ("R2", "R3", "R1")))
+    assert "A from X^1 and A X^1 by a linear solve" in text
+    assert "X B0 from A X B0, X^1 and A X^3, which are correlated, by aligning them" in text
+    assert "A from A1 and A2" in text
+    assert "X B0 from X^1 and X^2 by addition" in shown(Topology(2, 2, ("R1", "R2")))
+    assert "X B0 from A X B0 and A " in shown(Topology(2, 1, ("R1", "R2")))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_it_fits_a_narrow_console(width: int) -> None:
+    text = shown(Topology(4, 2, ("R2", "R3", "R4", "R1")), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "R1 + collector" in text

@@ -1,0 +1,348 @@
+"""Servers for a device to talk to: a stock grpcio server, a peer that follows a script, and a real cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+
+from trimask_cli import owner
+from trimask_cli.keys import (
+    Authority,
+    Certificate,
+    issue_certificate,
+    make_authority,
+    make_keys,
+    node_places,
+    read_secret,
+)
+from trimask_client import Endpoint, Transport
+from trimask_client.grpcio_transport import GrpcioTransport
+from trimask_client.h2_transport import H2Transport
+from trimask_core.identity import SigningKey
+from trimask_core.randomness import SystemRandom
+from trimask_core.study import SignedStudy, approve
+from trimask_server.local_cluster import ThreadCluster, free_base_port
+from trimask_theory.study_plan import create_study, load_definition
+
+NAME = "r1.trimask.local"
+DEFINITION = """
+title = "Sleep"
+purpose = "Whether exercise goes with sleep"
+contact = "owner@example.org"
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+[collection]
+block_rows = 24
+release_rows = 48
+[[attributes]]
+name = "hours"
+kind = "continuous"
+minimum = 0
+maximum = 14
+unit = "h"
+[[attributes]]
+name = "active"
+kind = "binary"
+"""
+
+
+@pytest.fixture(params=["grpcio", "h2"])
+def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
+    """Each transport in turn."""
+    made: Transport = GrpcioTransport() if request.param == "grpcio" else H2Transport()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def h2_transport() -> Iterator[H2Transport]:
+    made = H2Transport()
+    yield made
+    made.close()
+
+
+@dataclass(frozen=True)
+class Tls:
+    """An authority and certificates from it."""
+
+    authority: Authority
+    good: Certificate
+    expired: Certificate
+    other_name: Certificate
+
+    @property
+    def roots(self) -> str:
+        return self.authority.certificate.decode()
+
+
+@pytest.fixture(scope="session")
+def tls() -> Tls:
+    authority = make_authority()
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    return Tls(
+        authority,
+        issue_certificate(authority, NAME),
+        issue_certificate(authority, NAME, now - 2 * day, now - day),
+        issue_certificate(authority, "r2.trimask.local"),
+    )
+
+
+@dataclass
+class Stock:
+    """A stock grpcio server with the methods /t.T/*."""
+
+    certificate: Certificate
+    roots: str
+    port: int = 0
+    peers: list[str] = field(default_factory=list)
+    entered: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        handlers = {
+            "Echo": self._echo,
+            "Refuse": self._refuse,
+            "Plain": self._plain,
+            "Busy": self._busy,
+            "Big": lambda request, _: bytes(int(request)),
+            "Hang": self._hang,
+        }
+        options = [("grpc.max_receive_message_length", 16 << 20), ("grpc.so_reuseport", 0)]
+        self._pool = ThreadPoolExecutor(4)
+        self.server = grpc.server(self._pool, options=options)
+        self.server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    "t.T", {name: grpc.unary_unary_rpc_method_handler(call) for name, call in handlers.items()}
+                ),
+            )
+        )
+        pair = (self.certificate.private_key, self.certificate.certificate)
+        self.port = self.server.add_secure_port(f"127.0.0.1:{self.port}", grpc.ssl_server_credentials([pair]))
+        self.server.start()
+
+    def stop(self) -> None:
+        self.release.set()
+        self.server.stop(None).wait()
+        self._pool.shutdown()
+        self.release.clear()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(f"127.0.0.1:{self.port}", NAME, self.roots)
+
+    def _echo(self, request: bytes, context: Any) -> bytes:
+        self.peers.append(context.peer())
+        return request
+
+    def _refuse(self, request: bytes, context: Any) -> bytes:
+        context.set_trailing_metadata((("trimask-reason", "study_closed"),))
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "100 % closed: très désolé\n")
+        raise AssertionError
+
+    def _plain(self, request: bytes, context: Any) -> bytes:
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not you")
+        raise AssertionError
+
+    def _busy(self, request: bytes, context: Any) -> bytes:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "later")
+        raise AssertionError
+
+    def _hang(self, request: bytes, context: Any) -> bytes:
+        self.entered.set()
+        self.release.wait(30)
+        return b""
+
+
+@pytest.fixture
+def serve(tls: Tls) -> Iterator[Callable[..., Stock]]:
+    """Starts stock servers."""
+    started: list[Stock] = []
+
+    def start(certificate: Certificate | None = None) -> Stock:
+        stock = Stock(certificate or tls.good, tls.roots)
+        stock.start()
+        started.append(stock)
+        return stock
+
+    yield start
+    for stock in started:
+        stock.stop()
+
+
+@pytest.fixture
+def stock(serve: Callable[..., Stock]) -> Stock:
+    return serve()
+
+
+class PeerConnection:
+    """The server's end of one connection, for a script to play."""
+
+    def __init__(self, sock: ssl.SSLSocket, window: int | None) -> None:
+        self.sock = sock
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+        if window is not None:
+            self.h2.local_settings.initial_window_size = window
+        self.h2.initiate_connection()
+        self.flush()
+        self._waiting: list[h2.events.Event] = []
+        self.bodies: dict[int, bytearray] = {}
+
+    def flush(self) -> None:
+        self.sock.sendall(self.h2.data_to_send())
+
+    def wait(self, kind: type[Any], *, acknowledge: bool = True) -> Any:
+        """The next event of a kind; ConnectionError when the client has gone."""
+        while True:
+            while self._waiting:
+                event = self._waiting.pop(0)
+                if isinstance(event, h2.events.DataReceived):
+                    self.bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
+                    if acknowledge:
+                        self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                        self.flush()
+                if isinstance(event, kind):
+                    return event
+            data = self.sock.recv(65536)
+            if not data:
+                raise ConnectionError
+            self._waiting += self.h2.receive_data(data)
+            self.flush()
+
+    def request(self) -> int:
+        """The stream of the next whole request."""
+        return int(self.wait(h2.events.StreamEnded).stream_id)
+
+    def answer(self, stream: int, message: bytes) -> None:
+        """A proper answer, in frames of at most 4,096 bytes and within the client's window."""
+        self.h2.send_headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
+        body = memoryview(b"\0" + len(message).to_bytes(4, "big") + message)
+        while body:
+            room = min(4096, self.h2.local_flow_control_window(stream))
+            if room == 0:
+                self.flush()
+                self.wait(h2.events.WindowUpdated)
+                continue
+            self.h2.send_data(stream, bytes(body[:room]))
+            body = body[room:]
+        self.h2.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+        self.flush()
+
+    def raw(self, kind: int, payload: bytes) -> None:
+        """A frame on stream 0, past h2's own ideas."""
+        self.sock.sendall(len(payload).to_bytes(3, "big") + bytes([kind, 0]) + bytes(4) + payload)
+
+
+Script = Callable[[PeerConnection], None]
+
+
+@dataclass
+class Peer:
+    endpoint: Endpoint
+    failures: list[BaseException] = field(default_factory=list)
+    connections: int = 0
+
+
+@pytest.fixture
+def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
+    """Starts a TLS peer that plays the given scripts, one a connection; after the last, connections are refused."""
+    threads: list[tuple[threading.Thread, socket.socket]] = []
+    found: list[Peer] = []
+
+    def start(*scripts: Script, alpn: bool = True, window: int | None = None) -> Peer:
+        (tmp_path / "cert.pem").write_bytes(tls.good.certificate + tls.good.private_key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "cert.pem")
+        if alpn:
+            context.set_alpn_protocols(["h2"])
+        listener = socket.create_server(("127.0.0.1", 0))
+        peer = Peer(Endpoint(f"127.0.0.1:{listener.getsockname()[1]}", NAME, tls.roots))
+        found.append(peer)
+
+        def run() -> None:
+            with listener:
+                for script in scripts:
+                    try:
+                        plain, _ = listener.accept()
+                    except OSError:
+                        return
+                    try:
+                        with context.wrap_socket(plain, server_side=True) as sock:
+                            peer.connections += 1
+                            script(PeerConnection(sock, window))
+                    except OSError:
+                        continue
+                    except BaseException as error:  # noqa: BLE001 - shown by the fixture
+                        peer.failures.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        threads.append((thread, listener))
+        return peer
+
+    yield start
+    for thread, listener in threads:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+        assert not thread.is_alive()
+    assert [failure for peer in found for failure in peer.failures] == []
+
+
+@dataclass(frozen=True)
+class DeviceLab:
+    """A running cluster and an open study on it."""
+
+    folder: Path
+    cluster: ThreadCluster
+    parties: dict[str, Any]
+
+    def open_study(self, title: str = "Sleep") -> SignedStudy:
+        study = create_study(
+            load_definition(DEFINITION.replace("Sleep", title)),
+            self.parties["collector"],
+            [self.parties[f"R{k}"] for k in (1, 2, 3)],
+            [self.parties[f"L{j}"] for j in (1, 2)],
+            (self.folder / "authority" / "ca.pem").read_text(),
+            int(time.time() * 1000),
+            SystemRandom(),
+        )
+        signed = SignedStudy(study)
+        for name in self.parties:
+            key = SigningKey(read_secret(self.folder / name / "identity.key"))
+            signed = signed.with_approval(approve(study, key, 1))
+        owner.open_study(signed, self.folder / "owner")
+        return signed
+
+    def rows(self, role: str, study_id: bytes) -> list[bytes]:
+        """The ids a right provider holds."""
+        import sqlite3
+
+        path = self.folder / role / "data" / "right.sqlite3"
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            found = database.execute("SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
+            return [row[0] for row in found]
+
+
+@pytest.fixture(scope="session")
+def device_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceLab]:
+    folder = tmp_path_factory.mktemp("devices")
+    parties = make_keys(folder, node_places(3, 2, "127.0.0.1", free_base_port(12)))
+    with ThreadCluster(folder) as cluster:
+        yield DeviceLab(folder, cluster, parties)

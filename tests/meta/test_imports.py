@@ -1,0 +1,140 @@
+"""Imports run one way, and a device's packages need nothing a device does not have."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Who may import whom: proto, core <- client <- mobile; core <- theory <- server, sdk; the command line on top.
+ALLOWED: dict[str, set[str]] = {
+    "client/trimask_proto": set(),
+    "client/trimask_core": set(),
+    "client/trimask_client": {"trimask_proto", "trimask_core"},
+    "mobile/trimask_mobile": {"trimask_proto", "trimask_core", "trimask_client"},
+    "sdk/trimask_theory": {"trimask_core"},
+    "server/trimask_server": {"trimask_proto", "trimask_core", "trimask_theory"},
+    "sdk/trimask": {"trimask_proto", "trimask_core", "trimask_theory"},
+    "sdk/trimask_cli": {
+        "trimask_proto", "trimask_core", "trimask_client", "trimask_theory", "trimask_server", "trimask",
+    },
+}  # fmt: skip
+# What each may take from outside the standard library. Programs take what pyproject.toml names.
+OUTSIDE: dict[str, set[str]] = {
+    "client/trimask_proto": {"google", "grpc"},
+    "client/trimask_core": {"numpy", "cryptography"},
+    "client/trimask_client": {"google", "grpc", "h2"},
+    "sdk/trimask_theory": {"numpy", "scipy"},
+}
+ONLY_IN = {"grpc": {"grpcio_transport.py"}, "h2": {"h2_connection.py", "h2_transport.py", "grpc_wire.py"}}
+
+
+def files(package: str) -> list[Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found, f"{package} has no modules"
+    return found
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module is not None
+            yield node.module
+
+
+def top_levels(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imported(path)}
+
+
+def test_every_package_is_in_the_rule() -> None:
+    there = {
+        str(path.parent.relative_to(ROOT))
+        for folder in ("client", "server", "sdk", "mobile")
+        for path in (ROOT / folder).glob("*/__init__.py")
+    }
+    assert there == set(ALLOWED)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_imports_run_one_way(package: str) -> None:
+    ours = {Path(name).name for name in ALLOWED}
+    for path in files(package):
+        wrong = (top_levels(path) & ours) - ALLOWED[package] - {Path(package).name}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+@pytest.mark.parametrize("package", OUTSIDE)
+def test_what_comes_from_outside(package: str) -> None:
+    for path in files(package):
+        outside = {
+            name for name in top_levels(path)
+            if name not in sys.stdlib_module_names and not name.startswith("trimask")
+        }  # fmt: skip
+        assert outside <= OUTSIDE[package], f"{path.relative_to(ROOT)} imports {outside - OUTSIDE[package]}"
+
+
+def test_transports_keep_their_library_to_themselves() -> None:
+    for path in files("client/trimask_client"):
+        for library, where in ONLY_IN.items():
+            assert library not in top_levels(path) or path.name in where, f"{path.name} imports {library}"
+
+
+@pytest.mark.parametrize("package", ["client/trimask_core", "client/trimask_client", "server/trimask_server"])
+def test_no_generator_but_the_cryptographic_one(package: str) -> None:
+    """numpy.random and random can be rewound from their output, and take seeds of 32 bits."""
+    for path in files(package):
+        names = set(imported(path))
+        assert not {name for name in names if name in ("random", "numpy.random")}, path.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                assert ast.unparse(node) not in ("np.random", "numpy.random"), path.name
+
+
+def test_no_generator_in_the_mobile_app_either() -> None:
+    for path in files("mobile/trimask_mobile"):
+        text = path.read_text(encoding="utf-8")
+        assert "numpy.random" not in text
+        assert "np.random" not in text
+        assert "random" not in top_levels(path)
+
+
+BLOCK = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(name + " is blocked", name=name)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize("blocked", [("grpc", "scipy", "pandas", "h2"), ("grpc", "scipy", "pandas")])
+def test_a_device_imports_everything_without_them(blocked: tuple[str, ...]) -> None:
+    """Every module of core, the messages, and the client but for its transports; then a submission is sealed."""
+    core = [f"trimask_core.{p.stem}" for p in files("client/trimask_core") if p.stem != "__init__"]
+    protos = [f"trimask_proto.v1.{p.stem}" for p in files("client/trimask_proto") if p.stem.endswith("_pb2")]
+    modules = [*core, *protos, "trimask_client", "trimask_client.client", "trimask_client.transport"]
+    program = (
+        BLOCK.format(blocked=blocked)
+        + "\n".join(f"import {name}" for name in modules)
+        + (
+            f"\nassert not [name for name in sys.modules if name.partition('.')[0] in {blocked!r}]\nprint('imported')\n"
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "imported\n", done.stderr
+
+
+def test_the_block_works() -> None:
+    program = BLOCK.format(blocked=("grpc",)) + "import trimask_client.grpcio_transport"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "grpc is blocked" in done.stderr

@@ -1,0 +1,65 @@
+"""Every public module says what is public, and the list people rely on changes only on purpose."""
+
+from __future__ import annotations
+
+import ast
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+API: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("update_public_api.py")))
+FOLDERS = ("client", "server", "sdk", "mobile")
+MODULES = [
+    path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).glob("*/**/*.py"))
+    if API["is_public"](path) and "trimask_proto" not in path.parts
+]
+
+
+def body_without_docstring(path: Path) -> list[ast.stmt]:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        return body[1:]
+    return body
+
+
+def bound_names(body: list[ast.stmt]) -> set[str]:
+    """What a module's top level defines or imports, also below a condition."""
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {
+                name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+            }
+        elif isinstance(node, (ast.If, ast.Try)):
+            names |= bound_names([*node.body, *node.orelse])
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: API["module_name"](path))
+def test_a_public_module_lists_its_names(path: Path) -> None:
+    body = body_without_docstring(path)
+    names = API["declared_names"](path)
+    if names is None:
+        # A package that holds modules and nothing of its own needs no list.
+        assert path.name == "__init__.py"
+        assert all(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+        return
+    assert len(set(names)) == len(names)
+    assert set(names) <= bound_names(body)
+    assert not [name for name in names if name.startswith("_") and not name.startswith("__")]
+
+
+def test_the_committed_list_is_current() -> None:
+    committed = json.loads(API["LIST"].read_text(encoding="utf-8"))
+    assert API["public_api"]() == committed, "if that is meant, run python tests/meta/update_public_api.py"
