@@ -12,6 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+
+from bench.device import request_bytes
+from bench.echo import ECHO_METHOD
+from bench.example import answers, definition, sign
+from bench.load import Target, drive
 from trimask.channel import open_channel
 from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import close_study, open_study
@@ -24,11 +29,6 @@ from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local_cluster import ProcessCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
-
-from bench.device import request_bytes
-from bench.echo import ECHO_METHOD
-from bench.example import answers, definition, sign
-from bench.load import Target, drive
 
 __all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+
+from bench.example import ATTRIBUTES, answers, offline_study
+from bench.measure import best_seconds
+from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
 from trimask_core.randomness import SEED_BYTES
 from trimask_core.study import SignedStudy, Study
 from trimask_core.submission import SealedSubmission
 from trimask_proto.v1.submission_pb2 import SubmitRequest
-
-from bench.example import ATTRIBUTES, answers, offline_study
-from bench.measure import best_seconds
-from bench.results import Result, Settings, share_of_budget
 
 __all__ = ["NoTransport", "device", "request_bytes"]
 

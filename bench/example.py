@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 import numpy as np
+
 from trimask_core.clock import SystemClock
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom

@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from trimask_client import Client
-from trimask_core.randomness import SystemRandom
-from trimask_core.rotation import haar_rotate
-from trimask_core.study import SignedStudy
-from trimask_server.right_mask import apply_right_mask, remove_right_mask
 
 from bench.blocks import timed_block
 from bench.cluster import Live, live_cluster
@@ -21,6 +16,11 @@ from bench.device import NoTransport
 from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
 from bench.results import Result, Settings
+from trimask_client import Client
+from trimask_core.randomness import SystemRandom
+from trimask_core.rotation import haar_rotate
+from trimask_core.study import SignedStudy
+from trimask_server.right_mask import apply_right_mask, remove_right_mask
 
 __all__ = ["Axis", "Curve", "growth"]
 

@@ -23,8 +23,8 @@ _COLOURS = {
 }
 _MARKERS = {"right masking": "o", "left masking": "s", "unmasking": "D", "a device": "^", "whole study": "o"}
 _PANELS: dict[Axis, tuple[str, str]] = {
-    "n": ("A block's rows, p = 4n + 20", "block rows n"),
-    "p": ("Columns, 256 rows (a device: any)", "columns p"),
+    "n": ("Rows of a block, p = 4n + 20", "block rows n"),
+    "p": ("Columns, n = 256", "columns p"),
     "participants": ("Participants, blocks of 64", "participants"),
 }
 _GUIDE = "#B8B8B8"
@@ -47,7 +47,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     figure.text(
         0.005, 0.005,
         "Processor seconds of one core (first two panels), wall seconds of six processes on this machine (third). "
-        "Best of several. x^a: fitted over the larger half. Grey: the exponent of the leading term.",
+        "Best of several. Exponents are fitted over the larger half of each curve; grey: the leading term's.",
         fontsize=8, color="#555555",
     )  # fmt: skip
     figure.tight_layout(rect=(0, 0.035, 1, 1), w_pad=2.0)
@@ -78,19 +78,16 @@ def _label_ends(axis: Any, curves: list[Curve]) -> None:
 
 
 def _guide(axis: Any, curves: list[Curve]) -> None:
-    """A line of each expected exponent, through the last point of the dearest curve that has it."""
-    for exponent in sorted({curve.expected for curve in curves}):
-        top = max(
-            (curve for curve in curves if curve.expected == exponent), key=lambda curve: curve.seconds[-1]
-        )
-        x = np.array(top.sizes, dtype=float)
-        y = 1.8 * top.seconds[-1] * (x / x[-1]) ** exponent
-        axis.plot(x, y, color=_GUIDE, linewidth=1.0, linestyle=(0, (5, 3)), zorder=0)
-        middle = len(x) // 2
-        axis.annotate(
-            f"$x^{exponent:g}$", (x[middle], y[middle]), xytext=(-4, 7), textcoords="offset points",
-            fontsize=9, color="#8A8A8A", ha="right",
-        )  # fmt: skip
+    """A line of the expected exponent above the dearest curve."""
+    top = max(curves, key=lambda curve: curve.seconds[-1])
+    x = np.array(top.sizes, dtype=float)
+    y = 1.8 * top.seconds[-1] * (x / x[-1]) ** top.expected
+    axis.plot(x, y, color=_GUIDE, linewidth=1.0, linestyle=(0, (5, 3)), zorder=0)
+    middle = len(x) // 2
+    axis.annotate(
+        f"$x^{top.expected:g}$", (x[middle], y[middle]), xytext=(-4, 7), textcoords="offset points",
+        fontsize=9, color="#8A8A8A", ha="right",
+    )  # fmt: skip
 
 
 def _dress(axis: Any, title: str, label: str, curves: list[Curve]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import grpc
 import numpy as np
 import uvloop
+
 from trimask_client import Endpoint
 
 __all__ = ["Target", "Timing", "drive"]

@@ -97,6 +97,7 @@ def write_json(path: Path, results: list[Result], settings: Settings, seconds: f
         "seconds": round(seconds, 1),
         "machine": {
             "cores": os.cpu_count(),
+            "load_average": os.getloadavg()[0],  # of other programs too: how quiet the machine was
             "architecture": platform.machine(),
             "python": platform.python_version(),
             "numpy": np.__version__,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from bench.measure import best_seconds, race
+from bench.results import Result, Settings, share_of_limit
 from trimask_core.noise import DiscreteGaussian
 from trimask_core.normal import NormalStream
 from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
 from trimask_server.unmasking.blinding import blind
-
-from bench.measure import best_seconds, race
-from bench.results import Result, Settings, share_of_limit
 
 __all__ = ["blinding", "gaussian", "normals"]
 

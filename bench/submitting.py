@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from bench.cluster import Live, echo_server, live_cluster, process_seconds
+from bench.example import answers
+from bench.load import Target, Timing, drive
+from bench.results import Result, Settings, share_of_limit
 from trimask_client import Client
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import SignedStudy
@@ -20,16 +25,11 @@ from trimask_server.right.rows import RowStore
 from trimask_server.store.database import Database
 from trimask_server.store.schema import PROVIDER
 
-from bench.cluster import Live, echo_server, live_cluster, process_seconds
-from bench.example import answers
-from bench.load import Target, Timing, drive
-from bench.results import Result, Settings, share_of_limit
-
 __all__ = ["bare_sqlite", "store", "submit"]
 
 _ROWS = 256
-_UNDER_WAY = 64
 _GROUP = 128  # as many rows a commit as the store gathers
+_UNDER_WAY = _GROUP  # enough callers for a commit to be full
 _LAST = 3  # R3 of K1 = 3 gets the vector, the others seeds
 
 
@@ -73,7 +73,7 @@ def _turn(target: Target, messages: Sequence[bytes], single: int, marker: str) -
 
 def submit(settings: Settings) -> Iterator[Result]:
     """Submissions over TLS gRPC to R3, answered after the commit, by turns with an echo of the same bytes."""
-    rounds, calls, single = (2, 300, 50) if settings.quick else (6, 1000, 200)
+    rounds, calls, single = (2, 384, 50) if settings.quick else (6, 1280, 200)
     with live_cluster() as live:
         signed = live.open(_ROWS, _ROWS)
         messages = _components(signed, rounds * (calls + single))

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import settings
+
 from trimask_cli.keys import load_party, read_secret
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
-from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
@@ -133,7 +134,7 @@ def _make_study(
     promise = Guarantee(
         Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6
     )
-    noise_columns = changes.get("noise_columns", least_noise_columns(block_rows, FAILURE))
+    noise_columns = changes.get("noise_columns", default_noise_columns(block_rows, FAILURE))
     values: dict[str, Any] = {
         "title": "Blood pressure",
         "purpose": "a test",
@@ -152,7 +153,7 @@ def _make_study(
         "collector": cards["collector"],
         "right": tuple(cards[role] for role in roles[:right]),
         "left": tuple(cards[role] for role in roles[right:-1]),
-        "unmasking": collusion.default_unmasking(right),
+        "unmasking": collusion.default_unmasking(right, left),
         "tls_roots": held.tls_roots,
         "mask_seed": source.seed(),
     }

@@ -66,8 +66,10 @@ def _explain(code: grpc.StatusCode, details: str) -> str:
         return "no answer in time; it may be busy, or the network slow"
     if code != grpc.StatusCode.UNAVAILABLE:
         return details
-    if "certificate" in lowered or "ssl" in lowered or "handshake" in lowered or "hostname" in lowered:
-        expired = "expired" in lowered or "CERTIFICATE_VERIFY_FAILED" in details
-        why = "is expired, or not from an authority the study names" if expired else "was not accepted"
-        return f"its TLS certificate {why}"
+    if "certificate has expired" in lowered:
+        return "its TLS certificate is expired"
+    if "certificate_verify_failed" in lowered:
+        return "its TLS certificate is not from an authority the study names"
+    if "hostname verification" in lowered:
+        return "its TLS certificate carries another name"
     return "no answer; it may be down, or the network"

@@ -272,9 +272,7 @@ def _open(endpoint: Endpoint, context: ssl.SSLContext, deadline: Deadline) -> ss
             secure = context.wrap_socket(plain, server_hostname=endpoint.tls_name or host)
         except ssl.SSLCertVerificationError as error:
             plain.close()
-            raise CallFailed(
-                "UNAVAILABLE", f"its TLS certificate was not accepted: {error.verify_message}"
-            ) from None
+            raise CallFailed("UNAVAILABLE", _certificate_words(error.verify_code)) from None
         except TimeoutError:
             plain.close()
             raise CallFailed("DEADLINE_EXCEEDED", _NO_ANSWER) from None
@@ -292,6 +290,12 @@ def _open(endpoint: Endpoint, context: ssl.SSLContext, deadline: Deadline) -> ss
             raise CallFailed("UNAVAILABLE", "it does not offer HTTP/2")
         return secure
     raise CallFailed("UNAVAILABLE", _DOWN)
+
+
+def _certificate_words(code: int) -> str:
+    """OpenSSL's verification codes 10 (expired) and 62 (host name mismatch), and everything else."""
+    why = {10: "is expired", 62: "carries another name"}.get(code, "is not from an authority the study names")
+    return f"its TLS certificate {why}"
 
 
 def _split(address: str) -> tuple[str, int]:

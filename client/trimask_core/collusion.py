@@ -47,18 +47,19 @@ Party = str
 COLLECTOR: Party = "collector"
 
 
-def default_unmasking(right: int, left: int | None = None) -> tuple[Party, ...]:
-    """U_k is the next right provider round a ring; of two, each unmasks its own (a ring breaks at once).
+def default_unmasking(right: int, left: int) -> tuple[Party, ...]:
+    """The next right provider round a ring of all but the last; the last left provider for the last component.
 
-    With `left` given, two or more, and four right providers or more: the ring leaves out the last component, which
-    the last left provider unmasks. Every right provider then has independent components only, and no two
-    parties break it; a whole ring falls to the collector with R_1 or R_K1.
+    The last component is the row minus all the others, so it is correlated with each of them, and a right provider
+    that had it at one end of the chain and another at the other end could estimate A (rule `correlate`): a whole ring
+    falls to the collector with R_1 or R_K1. This one withstands every pair from four right providers on, if there
+    are two left providers. Of three or two, rings of the rest are too short; each then unmasks its own.
     """
     if right < 3:
         return tuple(f"R{k}" for k in range(1, right + 1))
-    if right > 3 and left is not None and left > 1:
-        return (*default_unmasking(right - 1), f"L{left}")
-    return tuple(f"R{k % right + 1}" for k in range(1, right + 1))
+    if right == 3:
+        return ("R1", "R2", f"L{left}")
+    return (*(f"R{k % (right - 1) + 1}" for k in range(1, right)), f"L{left}")
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def refuse_single_breaker(topology: Topology) -> None:
         if close(topology.right, topology.left, topology.unmasking_index, 1 << i)[0]
     ]
     if alone:
-        better = ", ".join(default_unmasking(topology.right))
+        better = ", ".join(default_unmasking(topology.right, topology.left))
         advice = f"name other unmasking nodes, for instance {better}" if topology.right > 1 else "add others"
         raise ImpossibleStudy(
             "single_breaker",
@@ -239,8 +240,11 @@ def suggest(right: int, left: int, candidates: Sequence[Party] | None = None) ->
     `candidates` are the parties that may unmask (all of them unless said); the default assignment is
     kept if nothing is strictly better.
     """
-    start = Topology(right, left, default_unmasking(right))
-    allowed = None if candidates is None else [start.parties.index(name) for name in candidates]
+    start = Topology(right, left, default_unmasking(right, left))
+    allowed = None
+    if candidates is not None:
+        start = Topology(right, left, tuple(candidates[k % len(candidates)] for k in range(right)))
+        allowed = [start.parties.index(name) for name in candidates]
     found = best_unmasking(right, left, start.unmasking_index, allowed)
     return Topology(right, left, tuple(start.parties[node] for node in found))
 

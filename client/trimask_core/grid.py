@@ -9,12 +9,15 @@ sum of K1 - 1 Gaussians, hence the square root.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from trimask_core.errors import ParameterError, VerificationError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["COARSEST_EXPONENT", "EXACT_INTEGERS", "Grid", "grid_exponent"]
 
@@ -45,15 +48,34 @@ class Grid:
 
     def round(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The nearest grid points, as integers. Non-finite or too large values raise; nothing wraps."""
+        import numpy as np  # not at the top, here and below: a device may have to do without
+
         return _whole(np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
 
     def round_inward(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The next grid points towards zero: no norm grows."""
+        import numpy as np
+
         return _whole(np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
 
     def round_one(self, value: float) -> int:
         """The nearest grid point to one value."""
-        return int(self.round(np.array([value]))[0])
+        return self._one(value, round)
+
+    def truncate_one(self, value: float) -> int:
+        """The next grid point from one value towards zero."""
+        return self._one(value, math.trunc)
+
+    def _one(self, value: float, whole: Callable[[float], int]) -> int:
+        try:
+            scaled = math.ldexp(value, -self.exponent)
+        except OverflowError:
+            scaled = math.inf
+        if (
+            not abs(scaled) < EXACT_INTEGERS
+        ):  # also false for NaN; above 2^52 a float is whole, so rounding stays below
+            raise VerificationError("a value does not fit the integer grid")
+        return whole(scaled)
 
     def steps_up(self, value: float) -> int:
         """The least whole number of steps >= value."""
@@ -63,10 +85,14 @@ class Grid:
 
     def to_float(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
         """The values the integers stand for; exact, since every |integer| < 2^53."""
+        import numpy as np
+
         return np.ldexp(steps.astype(np.float64), self.exponent)
 
 
 def _whole(steps: NDArray[np.float64]) -> NDArray[np.int64]:
+    import numpy as np
+
     if not np.all(np.abs(steps) < EXACT_INTEGERS):  # also false for NaN
         raise VerificationError("a value does not fit the integer grid")
     return steps.astype(np.int64)

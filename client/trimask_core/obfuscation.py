@@ -16,38 +16,48 @@ import math
 
 from trimask_core.errors import ImpossibleStudy
 
-__all__ = ["least_noise_columns", "least_tau"]
+__all__ = ["default_noise_columns", "least_tau", "refuse_too_few_columns", "tail"]
 
 
-def _tail(failure: float) -> float:
+def tail(failure: float) -> float:
+    """t with exp(-t^2/2) = failure."""
     return math.sqrt(2 * math.log(1 / failure))
 
 
-def least_noise_columns(rows: int, failure: float) -> int:
-    """The default p2 for blocks of `rows`, whose last may have up to 2 rows - 1: at least four a row."""
-    wanted = math.sqrt(2 * rows - 1) + _tail(failure) + math.sqrt(rows) / 4
+def default_noise_columns(rows: int, failure: float) -> int:
+    """p2 for blocks of `rows`, whose last may have up to 2 rows - 1: at least four a row, and room to spare."""
+    wanted = math.sqrt(2 * rows - 1) + tail(failure / 2) + math.sqrt(rows) / 4
     return max(4 * rows, math.ceil(wanted * wanted))
+
+
+def refuse_too_few_columns(rows: int, attributes: int, noise_columns: int) -> None:
+    """p < n is refused: the attack of Appendix A of the TM2 paper works there."""
+    if attributes + noise_columns < rows:
+        raise ImpossibleStudy(
+            "too_few_columns",
+            f"p = {attributes} + {noise_columns} columns are fewer than the {rows} rows a block may have: rows of X B "
+            "would satisfy the linear relations of rows of X, which reveals answers (Appendix A of the TM2 paper). "
+            f"Give noise_columns of at least {rows - attributes}, or smaller blocks.",
+        )
 
 
 def least_tau(
     rows: int, attributes: int, noise_columns: int, row_norm: float, sigma: float, failure: float
 ) -> float:
-    """The least tau for a block of `rows`, or `ImpossibleStudy` if there are too few noise columns."""
-    tail = _tail(failure)
-    if attributes + noise_columns < rows:
-        raise ImpossibleStudy(
-            "too_narrow",
-            f"p = {attributes} + {noise_columns} columns are fewer than the {rows} rows a block may have: rows of X B "
-            "would satisfy the linear relations of rows of X, which reveals answers (Appendix A of the TM2 paper). "
-            f"Give noise_columns of at least {rows - attributes}, or smaller blocks.",
-        )
-    spread = math.sqrt(noise_columns) - math.sqrt(rows) - tail
+    """The least tau for a block of `rows`, rounded up; `ImpossibleStudy` if there are too few noise columns.
+
+    With noise on the answers two events can go wrong, so each gets half of `failure`.
+    """
+    refuse_too_few_columns(rows, attributes, noise_columns)
+    t = tail(failure / 2 if sigma else failure)
+    spread = math.sqrt(noise_columns) - math.sqrt(rows) - t
     if spread <= 0:
         raise ImpossibleStudy(
             "too_few_noise_columns",
             f"{noise_columns} noise columns cannot hide {rows} rows with failure probability {failure:g}: "
-            f"give at least {math.floor((math.sqrt(rows) + tail) ** 2) + 1} noise columns, or smaller blocks.",
+            f"give at least {math.floor((math.sqrt(rows) + t) ** 2) + 1} noise columns, or smaller blocks.",
         )
-    answers = row_norm * math.sqrt(rows) + sigma * (math.sqrt(rows) + math.sqrt(attributes) + tail)
-    # (3.5) asks for more than equality.
-    return math.nextafter(answers / spread * (1 + 1e-9), math.inf)
+    answers = row_norm * math.sqrt(rows)
+    if sigma:
+        answers += sigma * (math.sqrt(rows) + math.sqrt(attributes) + t)
+    return math.nextafter(answers / spread * (1 + 1e-15), math.inf)

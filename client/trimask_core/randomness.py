@@ -11,15 +11,17 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from numpy.typing import NDArray
 
 from trimask_core.errors import ParameterError, UnsafeRandomness
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["SEED_BYTES", "DeterministicRandom", "RandomSource", "Stream", "SystemRandom", "derive_key"]
 
@@ -90,4 +92,6 @@ class Stream:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` little-endian 64-bit words."""
+        import numpy as np  # not at the top: a device may have to do without (trimask_core.pure)
+
         return np.frombuffer(self.read(8 * count), dtype="<u8").astype(np.uint64, copy=False)

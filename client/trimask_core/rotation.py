@@ -21,6 +21,7 @@ __all__ = ["HaarFrame", "Matrix", "haar_rotate"]
 
 Matrix = NDArray[np.float64]
 _PANEL = 64
+_CHUNK = 1024
 _LABEL = b"haar frame"
 
 
@@ -69,6 +70,7 @@ class HaarFrame:
 
     def apply(self, M: Matrix) -> Matrix:
         """M F, for M with `rows` columns."""
+        self._check(M, self.rows)
         out = np.zeros((M.shape[0], self.columns))
         np.multiply(M, self._signs, out=out[:, : self.rows])
         for panel in reversed(self._panels):
@@ -78,6 +80,7 @@ class HaarFrame:
 
     def unapply(self, M: Matrix) -> Matrix:
         """M F^T, for M with `columns` columns."""
+        self._check(M, self.columns)
         work = np.array(M, dtype=np.float64)
         for panel in self._panels:
             part = work[:, panel.start :]
@@ -94,11 +97,28 @@ class HaarFrame:
             part -= panel.V @ (panel.T @ (panel.V.T @ part))
         return M
 
+    @staticmethod
+    def _check(M: Matrix, width: int) -> None:
+        # NumPy would broadcast a single column without a word.
+        if M.ndim != 2 or M.shape[1] != width:
+            raise ParameterError("M", f"a matrix of {width} columns", M.shape)
+
     def matrix(self) -> Matrix:
         """F as an explicit matrix, for small frames and tests."""
         return self.apply(np.eye(self.rows))
 
 
 def haar_rotate(seed: bytes, M: Matrix) -> Matrix:
-    """A M for the Haar matrix A on O(n) that `seed` stands for; M is overwritten."""
-    return HaarFrame(seed, M.shape[0], M.shape[0]).rotate(M)
+    """A M for the Haar matrix A on O(n) that `seed` stands for; M is overwritten.
+
+    A matrix much wider than A is cheaper to multiply by A itself, formed once, than to pass through every reflection:
+    the same flops, but one sweep over memory instead of one for each panel.
+    """
+    rows, columns = M.shape
+    frame = HaarFrame(seed, rows, rows)
+    if columns <= 2 * rows:
+        return frame.rotate(M)
+    A = frame.rotate(np.eye(rows))
+    for start in range(0, columns, _CHUNK):
+        M[:, start : start + _CHUNK] = A @ M[:, start : start + _CHUNK]
+    return M

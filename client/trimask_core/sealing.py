@@ -1,22 +1,38 @@
 """HPKE (RFC 9180): a component sealed to one right provider, for one study and one submission.
 
 DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305, base mode. The study id, the provider's number and the
-submission id are HPKE's `info`, so a sealed component opens nowhere else.
+submission id are HPKE's `info`, so a sealed component opens nowhere else. Where the library has no HPKE of its own
+(Android's packages are older), `trimask_core.hpke` does the same from its primitives.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from trimask_core.errors import ParameterError, VerificationError
+from trimask_core.hpke import hpke_open, hpke_seal
 from trimask_core.randomness import RandomSource, SystemRandom
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.hpke import Suite
 
 __all__ = ["SEAL_OVERHEAD_BYTES", "SealingKey", "component_info", "seal"]
 
 SEAL_OVERHEAD_BYTES = 32 + 16  # the encapsulated key and the tag
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+
+def _native_suite() -> Suite | None:
+    try:
+        from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+    except ImportError:
+        return None
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+
+_SUITE = _native_suite()
 
 
 def component_info(study_id: bytes, provider: int, submission_id: bytes) -> bytes:
@@ -27,6 +43,8 @@ def component_info(study_id: bytes, provider: int, submission_id: bytes) -> byte
 def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
     """`plaintext` for the holder of the private half of `public` alone."""
     try:
+        if _SUITE is None:
+            return hpke_seal(public, plaintext, info)
         return _SUITE.encrypt(plaintext, X25519PublicKey.from_public_bytes(public), info)
     except ValueError:
         raise VerificationError("a sealing key is not a usable X25519 public key") from None
@@ -58,6 +76,8 @@ class SealingKey:
     def open(self, sealed: bytes, info: bytes) -> bytes:
         """The plaintext, or `VerificationError` if it was altered or sealed for something else."""
         try:
+            if _SUITE is None:
+                return hpke_open(self._key, sealed, info)
             return _SUITE.decrypt(sealed, self._key, info)
         except (InvalidTag, ValueError):
             raise VerificationError(

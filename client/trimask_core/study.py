@@ -12,9 +12,9 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
@@ -22,10 +22,13 @@ from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
 from trimask_core.obfuscation import least_tau
-from trimask_core.rotation import HaarFrame
+from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
 
-__all__ = ["Approval", "Party", "Protection", "SignedStudy", "Study", "approve"]
+if TYPE_CHECKING:
+    from trimask_core.rotation import HaarFrame
+
+__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve"]
 
 FORMAT = "trimask-study/1"
 _APPROVAL = "study-approval"
@@ -37,6 +40,10 @@ def _encode(value: bytes) -> str:
 
 def _decode(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
+
+
+def _commitment(mask_seed: bytes) -> bytes:
+    return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
 
 
 @dataclass(frozen=True)
@@ -70,24 +77,56 @@ class Party:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """All that private answers about an exact study may ever cost, towards anybody: two purses, never refilled.
+
+    `epsilon` and `delta` are spent by adding up, `mu` by adding up squares (Gaussian differential privacy). A study
+    has one purse or both; who asks says from which an answer is paid.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.epsilon, self.delta, self.mu) if value is not None]
+        if (self.epsilon is None) != (self.delta is None) or not given:
+            raise ImpossibleStudy("budget", "a budget is epsilon and delta, or mu, or all three")
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in given):
+            raise StudyError("a budget's epsilon, delta and mu must be numbers")
+        if not all(math.isfinite(value) and value > 0 for value in given) or (self.delta or 0) >= 1:
+            raise ImpossibleStudy("budget", "a budget's epsilon and mu must be above 0, its delta in (0, 1)")
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}
+
+
+@dataclass(frozen=True)
 class Protection:
-    """What the noise buys. `sigma` = 0 is exact mode: masked, but without differential privacy."""
+    """What the noise buys. `sigma` = 0 is exact mode: masked, but without differential privacy.
+
+    With a `budget`, an exact study publishes no rows: its pooled factor stays at the collector, and only private
+    answers leave it until the budget is spent.
+    """
 
     row_norm: float
     sigma: float
     method: str
     public: Guarantee | None = None
     collector: Guarantee | None = None
+    budget: Budget | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        return {
+        """A JSON-ready form. Without a budget it is what it was before there were any: ids do not change."""
+        data: dict[str, Any] = {
             "row_norm": self.row_norm,
             "sigma": self.sigma,
             "method": self.method,
             "public": None if self.public is None else self.public.to_dict(),
             "collector": None if self.collector is None else self.collector.to_dict(),
         }
+        return data if self.budget is None else data | {"budget": self.budget.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Protection:
@@ -96,7 +135,8 @@ class Protection:
             name: None if data[name] is None else Guarantee.from_dict(data[name])
             for name in ("public", "collector")
         }
-        return cls(data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"])
+        budget = None if data.get("budget") is None else Budget(**data["budget"])
+        return cls(data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"], budget)
 
 
 @dataclass(frozen=True)
@@ -121,9 +161,14 @@ class Study:
     left: tuple[Party, ...]
     unmasking: tuple[str, ...]
     tls_roots: str
-    mask_seed: bytes = field(repr=False)
+    # The seed of B_0 is for devices and the collector: the study names it by its hash alone, so that providers, who
+    # sign and hold the study too, are not handed the mask that hides rows from all right providers together.
+    mask_seed: bytes = field(repr=False, compare=False)
+    mask_commitment: bytes = b""
 
     def __post_init__(self) -> None:
+        if self.mask_seed and not self.mask_commitment:
+            object.__setattr__(self, "mask_commitment", _commitment(self.mask_seed))
         _check(self)
 
     # Sizes, in the paper's letters: n block rows, p1 attributes, p2 noise columns, p = p1 + p2.
@@ -160,8 +205,23 @@ class Study:
 
     @cached_property
     def frame(self) -> HaarFrame:
-        """F, the first p1 rows of the device mask B_0."""
-        return HaarFrame(self.mask_seed, self.attributes, self.columns)
+        """F, the first p1 rows of the device mask B_0; for devices and the collector, who have its seed."""
+        from trimask_core.rotation import HaarFrame  # numpy comes with a mask, not with a study
+
+        return HaarFrame(self._device_seed, self.attributes, self.columns)
+
+    @cached_property
+    def row_frame(self) -> RowFrame:
+        """F again, for one row at a time and without numpy."""
+        return RowFrame(self._device_seed, self.attributes, self.columns)
+
+    @property
+    def _device_seed(self) -> bytes:
+        if not self.mask_seed:
+            raise StudyError(
+                "this copy of the study is without the seed of B_0, which devices and the collector have"
+            )
+        return self.mask_seed
 
     @cached_property
     def parties(self) -> dict[str, Party]:
@@ -200,6 +260,8 @@ class Study:
         """A JSON-ready form."""
         data: dict[str, Any] = {"format": FORMAT}
         for item in fields(self):
+            if item.name == "mask_seed":
+                continue
             value = getattr(self, item.name)
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
@@ -227,7 +289,7 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Read what `to_dict` wrote, and nothing else: what is not in the canonical form nobody has signed."""
-        known = {item.name for item in fields(cls)} | {"format"}
+        known = {item.name for item in fields(cls)} - {"mask_seed"} | {"format"}
         if data.get("format") != FORMAT:
             raise StudyError(f"this is not a study of format {FORMAT}")
         odd = sorted(known.symmetric_difference(data))
@@ -242,7 +304,8 @@ class Study:
                 right=tuple(Party.from_dict(item) for item in data["right"]),
                 left=tuple(Party.from_dict(item) for item in data["left"]),
                 unmasking=tuple(data["unmasking"]),
-                mask_seed=_decode(data["mask_seed"]),
+                mask_seed=b"",
+                mask_commitment=_decode(data["mask_commitment"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -251,7 +314,7 @@ class Study:
         return study
 
 
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_seed"}
+_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
 
@@ -285,6 +348,11 @@ def _check(study: Study) -> None:
         )
     if not (math.isfinite(sigma) and sigma >= 0) or not math.isfinite(study.tau):
         raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
+    if study.protection.budget is not None and sigma:
+        raise ImpossibleStudy(
+            "budget",
+            "a budget is for a study without device noise: with noise the rows are published, and answers cost nothing",
+        )
     tau = least_tau(study.max_block_rows, p1, study.noise_columns, row_norm, sigma, study.obfuscation_failure)
     if study.tau < tau * (1 - 1e-12):
         raise ImpossibleStudy(
@@ -330,8 +398,14 @@ def _check_parties(study: Study) -> None:
             raise ImpossibleStudy(
                 "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
             )
-    if len(study.mask_seed) != 32:
-        raise ImpossibleStudy("bad_key", "mask_seed must be 32 bytes")
+    if len(study.mask_commitment) != 32:
+        raise ImpossibleStudy("bad_key", "mask_commitment must be 32 bytes")
+    if study.mask_seed and (
+        len(study.mask_seed) != 32 or _commitment(study.mask_seed) != study.mask_commitment
+    ):
+        raise ImpossibleStudy(
+            "bad_key", "mask_seed must be the 32 bytes the study's mask_commitment is the hash of"
+        )
     if len(study.unmasking) != len(study.right) or not set(study.unmasking) <= set(study.parties):
         raise ImpossibleStudy("bad_unmasking", "name one unmasking node, by role, for each right provider")
     collusion.refuse_single_breaker(study.topology)
@@ -396,12 +470,23 @@ class SignedStudy:
         kept = tuple(old for old in self.approvals if old.role != approval.role)
         return SignedStudy(self.study, (*kept, approval))
 
+    def with_seed(self, mask_seed: bytes) -> SignedStudy:
+        """For a device or the collector: with the seed of B_0, which must be the one the study commits to."""
+        return SignedStudy(replace(self.study, mask_seed=mask_seed), self.approvals)
+
+    def without_seed(self) -> SignedStudy:
+        """For providers and the public."""
+        return SignedStudy(replace(self.study, mask_seed=b""), self.approvals)
+
     def to_json(self) -> str:
-        """The form kept in files and sent to devices."""
-        approvals = [approval.to_dict() for approval in self.approvals]
-        return json.dumps(
-            {"study": self.study.to_dict(), "approvals": approvals}, indent=1, ensure_ascii=False
-        )
+        """The form kept in files and sent to devices; with the seed of B_0 if this copy has it."""
+        data: dict[str, Any] = {
+            "study": self.study.to_dict(),
+            "approvals": [approval.to_dict() for approval in self.approvals],
+        }
+        if self.study.mask_seed:
+            data["mask_seed"] = _encode(self.study.mask_seed)
+        return json.dumps(data, indent=1, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SignedStudy:
@@ -410,6 +495,8 @@ class SignedStudy:
             data = json.loads(text)
             approvals = tuple(Approval.from_dict(item) for item in data["approvals"])
             study = data["study"]
-        except (ValueError, KeyError, TypeError) as error:
+            mask_seed = _decode(data.get("mask_seed", ""))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StudyError(f"this is not a signed study: {error}") from None
-        return cls(Study.from_dict(study), approvals)
+        signed = cls(Study.from_dict(study), approvals)
+        return signed.with_seed(mask_seed) if mask_seed else signed

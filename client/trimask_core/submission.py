@@ -3,6 +3,9 @@
 Order matters (architecture, "The way of a row", step 2): encode, clip to R if the study asks for it, round to the
 grid, add discrete Gaussian noise; then the noise columns under B_0; then round, split and seal. What follows the noise
 is post-processing of integers, so floating point after that step cannot weaken the guarantee.
+
+The arithmetic is numpy's where it is installed and `trimask_core.pure` where it is not; both turn the same randomness
+into the same submission, but for single grid steps of the masked row.
 """
 
 from __future__ import annotations
@@ -10,20 +13,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from importlib.util import find_spec
+from struct import pack
+from typing import TYPE_CHECKING, Literal
 
 from trimask_core.errors import VerificationError
 from trimask_core.noise import DiscreteGaussian
-from trimask_core.normal import SecureNormals
+from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
 from trimask_core.sealing import component_info, seal
-from trimask_core.shares import check_headroom, expand_component, split_row
 from trimask_core.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "SUBMISSION_ID_BYTES",
+    "Arithmetic",
     "SealedSubmission",
     "build_submission",
     "mask_row",
@@ -31,6 +38,7 @@ __all__ = [
     "read_component",
 ]
 
+Arithmetic = Literal["numpy", "pure"]
 SUBMISSION_ID_BYTES = 16
 _SEED, _VECTOR = b"\x01", b"\x02"
 
@@ -46,6 +54,8 @@ class SealedSubmission:
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> NDArray[np.int64]:
     """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
+    import numpy as np  # not at the top, here and below: a device may have to do without
+
     row = study.schema.encode(answers)
     norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
@@ -62,19 +72,25 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
 
 def mask_row(study: Study, x1: NDArray[np.int64], source: RandomSource) -> NDArray[np.int64]:
     """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
+    from trimask_core.normal import SecureNormals
+
     g = study.tau * SecureNormals(source).standard_normal((1, study.columns))
     answers = study.grid.to_float(x1)[None, :]
     masked = g + study.frame.apply(answers - study.frame.unapply(g))
     return study.grid.round(masked[0])
 
 
-def build_submission(study: Study, answers: Mapping[str, object], source: RandomSource) -> SealedSubmission:
-    """Everything a device sends, from what a person answered."""
-    row = mask_row(study, noisy_answers(study, answers, source), source)
-    components = split_row(row, len(study.right), study.share_steps, source)
+def build_submission(
+    study: Study,
+    answers: Mapping[str, object],
+    source: RandomSource,
+    arithmetic: Arithmetic | None = None,
+) -> SealedSubmission:
+    """Everything a device sends, from what a person answered. `arithmetic` is chosen by what is installed, unless given."""
+    split = _split_by_numpy if (arithmetic or _installed()) == "numpy" else _split_in_python
+    seeds, vector = split(study, answers, source)
     submission_id = source.read(SUBMISSION_ID_BYTES)
-    payloads = [_SEED + seed for seed in components.seeds]
-    payloads.append(_VECTOR + components.vector.astype("<i8").tobytes())
+    payloads = [*(_SEED + seed for seed in seeds), _VECTOR + vector]
     sealed = tuple(
         seal(provider.sealing, payload, component_info(study.id, k, submission_id))
         for k, (provider, payload) in enumerate(zip(study.right, payloads, strict=True), 1)
@@ -82,8 +98,35 @@ def build_submission(study: Study, answers: Mapping[str, object], source: Random
     return SealedSubmission(study.id, submission_id, sealed)
 
 
+def _installed() -> Arithmetic:
+    return "pure" if find_spec("numpy") is None else "numpy"
+
+
+def _split_by_numpy(
+    study: Study, answers: Mapping[str, object], source: RandomSource
+) -> tuple[tuple[bytes, ...], bytes]:
+    """Seeds for the first right providers, and for the last the bytes of its vector."""
+    from trimask_core.shares import split_row
+
+    row = mask_row(study, noisy_answers(study, answers, source), source)
+    components = split_row(row, len(study.right), study.share_steps, source)
+    return components.seeds, components.vector.astype("<i8").tobytes()
+
+
+def _split_in_python(
+    study: Study, answers: Mapping[str, object], source: RandomSource
+) -> tuple[tuple[bytes, ...], bytes]:
+    row = pure.mask_row(study, pure.noisy_answers(study, answers, source), source)
+    seeds, vector = pure.split_row(row, len(study.right), study.share_steps, source)
+    return seeds, pack(f"<{len(vector)}q", *vector)
+
+
 def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
     """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
+    import numpy as np
+
+    from trimask_core.shares import check_headroom, expand_component
+
     kind, body = payload[:1], payload[1:]
     last = provider == len(study.right)
     if kind == _SEED and len(body) == SEED_BYTES and not last:

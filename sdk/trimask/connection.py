@@ -6,11 +6,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trimask_core.study import SignedStudy, Study
-from trimask_proto.v1 import dataset_pb2, study_pb2
-from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
-from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
-
 from trimask.cache import cache_folder
 from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus, study_key
 from trimask.channel import Pem, open_channel
@@ -19,6 +14,10 @@ from trimask.errors import ParameterError, VerificationError
 from trimask.manifest import Manifest, dataset_key
 from trimask.pull import Progress, pull_file
 from trimask.status import plain_errors
+from trimask_core.study import SignedStudy, Study
+from trimask_proto.v1 import dataset_pb2, study_pb2
+from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
+from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
 
 __all__ = ["Connection", "connect"]
 

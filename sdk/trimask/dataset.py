@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl  # type: ignore[import-not-found, unused-ignore]  # an extra, checked only where installed
     import pyarrow as pa
+
     from trimask_core.guarantee import Guarantee
     from trimask_core.schema import Column
     from trimask_core.study import Study

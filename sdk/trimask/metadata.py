@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from trimask_core.schema import ONES, Column, Schema
 
 if TYPE_CHECKING:
-    from trimask_core.guarantee import Guarantee
-
     from trimask.manifest import Manifest
+    from trimask_core.guarantee import Guarantee
 
 __all__ = ["CONTEXT", "describe_dataset"]
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core.errors import ParameterError
 from trimask_core.schema import ONES, Column, Schema
 
 if TYPE_CHECKING:
     from trimask_core.study import Protection
 
-__all__ = ["Matrix", "Moments", "Units", "check_units", "original_map", "row_moments"]
+__all__ = ["Matrix", "Moments", "Units", "check_units", "original_map", "pool", "row_moments"]
 
 Matrix: TypeAlias = NDArray[np.float64]
 Units = Literal["original", "scaled"]
@@ -64,10 +65,39 @@ class Moments:
         """The columns, in the order of `gram`."""
         return self.schema.columns
 
+    @property
+    def noise_falls_with_rows(self) -> bool:
+        """Whether more rows in a release mean less noise: sharp calibration, not Theorem 3.4's."""
+        return self.protection is None or "theorem" not in self.protection.method.lower()
+
     def ignoring_noise(self) -> Moments:
         """The moments as somebody sees them who takes Y for X: the noise left in, and forgotten."""
         noise = self.rows * self.sigma**2 * np.eye(len(self.gram))
         return Moments(self.schema, self.gram + noise, self.rows, 0.0, self.protection, self.label)
+
+
+def pool(parts: Sequence[Moments]) -> Moments:
+    """The moments of several releases of one study: Gram matrices and rows add up.
+
+    The noise stays sigma on every row, so every formula for one release holds for the pool with `rows` the sum.
+    A release given twice would count its people twice, and releases of other studies are other questions: both
+    are refused.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    for part in others:
+        if part.schema != first.schema or part.sigma != first.sigma or part.protection != first.protection:
+            raise ParameterError(
+                "dataset", f"releases of one study; {part.label or 'one'} is of another than {first.label}"
+            )
+    labels = [part.label for part in parts if part.label]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ParameterError("dataset", f"different releases; {twice[0]} is given twice")
+    gram = np.sum([part.gram for part in parts], axis=0)
+    rows = sum(part.rows for part in parts)
+    return Moments(first.schema, gram, rows, first.sigma, first.protection, " + ".join(labels))
 
 
 def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
 from trimask_core.collusion import Coalition, CollusionReport, outcome
 
 __all__ = ["render"]

@@ -12,7 +12,16 @@ from trimask_cli.keys import load_party, role_of_name
 from trimask_core.errors import ConfigError
 from trimask_core.study import Party, SignedStudy
 
-__all__ = ["Parties", "bundled_definition", "gather_parties", "read_signed", "write_signed"]
+__all__ = [
+    "Parties",
+    "bundled_definition",
+    "device_file",
+    "gather_parties",
+    "read_signed",
+    "seed_file",
+    "write_seed",
+    "write_signed",
+]
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,23 @@ def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:
 def read_signed(path: Path) -> SignedStudy:
     """A study with the approvals it has so far."""
     return SignedStudy.from_json(path.read_text(encoding="utf-8"))
+
+
+def seed_file(study: Path) -> Path:
+    """Where the owner keeps the seed of B_0, beside the study that goes to the providers."""
+    return study.with_name(f"{study.stem}.seed")
+
+
+def device_file(study: Path) -> Path:
+    """The copy for devices: the study with the seed of B_0."""
+    return study.with_name(f"{study.stem}.device.json")
+
+
+def write_seed(path: Path, mask_seed: bytes) -> None:
+    """Write a seed for its owner's eyes, once."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(mask_seed.hex() + "\n")
 
 
 def write_signed(path: Path, signed: SignedStudy, *, replace: bool) -> None:

@@ -224,8 +224,8 @@ def _edges_of(u: Array, rho: Array, mass: Array, margin: Array) -> list[float]:
     marks = [float(u[last])]
     if any(abs(margin[turn + 1] - margin[turn]) > _STEEP * (rho[turn + 1] - rho[turn]) for turn in turns):
         for level in _LEVELS:
-            for cell in np.nonzero(np.diff(np.sign(margin - level)))[0]:
-                marks.append(float(u[cell] + (level - margin[cell]) / steps[cell]))
+            cells = np.nonzero(np.diff(np.sign(margin - level)))[0]
+            marks.extend((u[cells] + (level - margin[cells]) / steps[cells]).tolist())
     edges = [float(u[first])]
     for mark in sorted(mark for mark in marks if u[first] < mark <= u[last]):
         length = float(np.interp(mark, u, rho) - np.interp(edges[-1], u, rho))

@@ -136,8 +136,8 @@ def worst(epsilon: float, sigma: float, m: int, among: Family, near: Found | Non
         return best
     inside = [curve(place) for curve in among.curves for place in _INTERIOR]
     coarse = np.reshape(values(inside, COARSE), (len(among.curves), len(_INTERIOR)))
-    # A coarse value is right to 1%; a curve that falls further short of the best everywhere is left alone.
-    close = [number for number, row in enumerate(coarse) if row.max() > best.log_delta - 0.01]
+    # A coarse value is right to 2%; a curve that falls further short of the best everywhere is left alone.
+    close = [number for number, row in enumerate(coarse) if row.max() > best.log_delta - 0.02]
     rest = (0.0, *_INTERIOR, 1.0)
     spans = []
     for number in close:

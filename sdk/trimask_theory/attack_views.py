@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core._collusion_closure import Step
 from trimask_core.collusion import Topology
 from trimask_core.errors import ParameterError

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core._collusion_closure import Fact, Step, Trace, close
 from trimask_core.collusion import Coalition
 from trimask_core.errors import ParameterError
-
 from trimask_theory.attack_views import LeftView, Matrix, RightMask, RightView, UnmaskingView, Views
 
 __all__ = [

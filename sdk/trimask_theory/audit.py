@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory import _checks
 from trimask_theory._hypergeometric import log_0f1
 

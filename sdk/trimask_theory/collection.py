@@ -19,15 +19,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from trimask_core import grid
 from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
+from trimask_core.obfuscation import least_tau, refuse_too_few_columns, tail
 from trimask_theory import _checks
 
 __all__ = [
     "Condition",
     "check_condition",
-    "default_noise_columns",
     "grid_exponent",
     "least_noise_columns",
     "root_lambda_max_bound",
@@ -38,41 +39,17 @@ __all__ = [
     "tau_davidson_szarek",
 ]
 
-HEADROOM = 12.0
-"""Standard deviations of a share that must fit the grid's integers."""
-
-MANTISSA_BITS = 52
-"""A grid of 12 s 2^-52 keeps 12 standard deviations well inside the integers float64 holds, up to 2^53."""
-
-
-def _deviation(failure: float) -> float:
-    """t with exp(-t^2/2) = failure."""
-    return math.sqrt(2 * math.log(1 / failure))
-
-
 def _check_shape(rows: int, attributes: int, noise_columns: int) -> tuple[int, int, int]:
     attributes = _checks.whole("attributes", attributes, 1)
     rows = _checks.whole("rows", rows, attributes + 1)
     noise_columns = _checks.whole("noise_columns", noise_columns, 0)
-    if rows > attributes + noise_columns:
-        raise ImpossibleStudy(
-            "too_few_columns",
-            f"{rows} rows share a right mask over {attributes + noise_columns} columns: with more rows than "
-            "columns, rows of XB satisfy the same linear relations as rows of X and give answers away "
-            f"(Appendix A); use at least {rows - attributes} noise columns, "
-            f"{default_noise_columns(rows)} by default",
-        )
+    refuse_too_few_columns(rows, attributes, noise_columns)
     return rows, attributes, noise_columns
-
-
-def default_noise_columns(rows: int) -> int:
-    """4 n: comfortable, with tau about 1.7 R at n = 256 and a failure probability of 1e-9."""
-    return 4 * _checks.whole("rows", rows, 1)
 
 
 def least_noise_columns(rows: int, failure: float = 1e-9) -> int:
     """The fewest noise columns for which the Davidson-Szarek denominator is positive."""
-    root = math.sqrt(_checks.whole("rows", rows, 1)) + _deviation(_checks.probability("failure", failure))
+    root = math.sqrt(_checks.whole("rows", rows, 1)) + tail(_checks.probability("failure", failure))
     least = math.ceil(root * root)
     while math.sqrt(least) <= root:
         least += 1
@@ -90,7 +67,7 @@ def root_lambda_max_bound(
     failure = _checks.probability("failure", failure)
     bound = row_norm * math.sqrt(rows)
     if sigma > 0:
-        bound += sigma * (math.sqrt(rows) + math.sqrt(attributes) + _deviation(failure))
+        bound += sigma * (math.sqrt(rows) + math.sqrt(attributes) + tail(failure))
     return bound
 
 
@@ -108,18 +85,13 @@ def tau_davidson_szarek(
     Raises ImpossibleStudy where no tau is large enough.
     """
     rows, attributes, noise_columns = _check_shape(rows, attributes, noise_columns)
-    failure = _checks.probability("failure", failure)
-    share = failure if _checks.non_negative("sigma", sigma) == 0 else failure / 2
-    room = math.sqrt(noise_columns) - math.sqrt(rows) - _deviation(share)
-    if room <= 0:
-        raise ImpossibleStudy(
-            "too_few_noise_columns",
-            f"{noise_columns} noise columns for {rows} rows leave sqrt(p2) - sqrt(n) - t = {room:.4g}, which "
-            f"must be positive: use at least {least_noise_columns(rows, share)}, "
-            f"{default_noise_columns(rows)} by default",
-        )
-    return math.nextafter(
-        root_lambda_max_bound(rows, attributes, row_norm, sigma, share) / room * (1 + 1e-15), math.inf
+    return least_tau(
+        rows,
+        attributes,
+        noise_columns,
+        _checks.positive("row_norm", row_norm),
+        _checks.non_negative("sigma", sigma),
+        _checks.probability("failure", failure),
     )
 
 
@@ -214,6 +186,4 @@ def share_guarantee(mu: float, row_norm: float) -> Guarantee:
 
 def grid_exponent(scale: float) -> int:
     """g, where 2^g is the finest grid on which 12 standard deviations of a share stay exact in float64."""
-    exact = HEADROOM * _checks.positive("scale", scale) * 2.0**-MANTISSA_BITS
-    mantissa, exponent = math.frexp(exact)  # exact = mantissa 2^exponent with 1/2 <= mantissa < 1
-    return exponent - 1 if mantissa == 0.5 else exponent
+    return grid.grid_exponent(_checks.positive("scale", scale), right_providers=2)

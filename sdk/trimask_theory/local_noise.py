@@ -17,9 +17,9 @@ from typing import Literal
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
 from trimask_theory import _checks
 from trimask_theory.calibration import Calibration
 

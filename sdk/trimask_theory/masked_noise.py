@@ -21,8 +21,8 @@ from functools import partial
 from typing import Literal
 
 from scipy.optimize import brentq
-from trimask_core.guarantee import Basis, Guarantee, Neighbours
 
+from trimask_core.guarantee import Basis, Guarantee, Neighbours
 from trimask_theory import _checks, masked_theorem
 from trimask_theory._wishart_pair import log_delta
 from trimask_theory._worst_pair import Family, Found, family, worst

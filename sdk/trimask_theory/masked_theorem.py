@@ -17,8 +17,8 @@ import math
 
 from scipy.optimize import brentq
 from scipy.special import ndtri_exp
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory import _checks
 from trimask_theory._noncentral_chi import log_sf
 

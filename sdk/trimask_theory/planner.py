@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimask_core.errors import ParameterError
-from trimask_core.obfuscation import least_noise_columns
+from trimask_core.obfuscation import default_noise_columns
 from trimask_core.randomness import SEED_BYTES
 from trimask_core.sealing import SEAL_OVERHEAD_BYTES
 from trimask_core.submission import SUBMISSION_ID_BYTES
@@ -190,7 +190,7 @@ def _release(target: Target, rows: int) -> ReleaseNoise:
 
 
 def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCost:
-    noise_columns = least_noise_columns(n, target.obfuscation_failure)
+    noise_columns = default_noise_columns(n, target.obfuscation_failure)
     p, providers = target.attributes + noise_columns, target.right
     vector = _FLOAT_BYTES * p + _KIND_BYTES + SEAL_OVERHEAD_BYTES
     seed = SEED_BYTES + _KIND_BYTES + SEAL_OVERHEAD_BYTES

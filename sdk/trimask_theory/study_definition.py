@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study import Budget
 
 __all__ = ["CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition", "load_definition"]
 
@@ -27,7 +28,8 @@ Protect = Literal["record", "unit"]
 class PrivacyTarget:
     """[privacy]: the guarantee towards whoever reads a release. `exact` publishes without noise, masked only.
 
-    A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias.
+    A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias. With
+    a `budget` ([privacy.budget]) an exact study publishes no rows and gives private answers until it is spent.
     """
 
     epsilon: float | None = None
@@ -36,6 +38,7 @@ class PrivacyTarget:
     method: Method = "sharp"
     exact: bool = False
     row_norm: float | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,18 @@ def _privacy(table: _Table) -> PrivacyTarget:
         method="sharp" if method == "sharp" else "theorem",
         exact=exact,
         row_norm=table.number("row_norm"),
+        budget=_budget(table, exact=exact),
     )
+
+
+def _budget(privacy: _Table, *, exact: bool) -> Budget | None:
+    if "budget" not in privacy.data:
+        return None
+    if not exact:
+        raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
+    table = privacy.table("budget")
+    table.refuse_unknown(_names(Budget))
+    return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
 
 
 def _collection(table: _Table) -> CollectionPlan:
@@ -241,8 +255,8 @@ class _Table:
     def table(self, key: str) -> _Table:
         value = self.data.get(key)
         if not isinstance(value, dict):
-            raise StudyError(f"the study definition needs a [{key}] section")
-        return _Table(value, key)
+            raise StudyError(f"the study definition needs a [{self._at(key)}] section")
+        return _Table(value, self._at(key))
 
     def tables(self, key: str) -> list[Mapping[str, Any]]:
         value = self.data.get(key, [])

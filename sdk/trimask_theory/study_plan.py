@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from trimask_core import collusion
 from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.grid import Grid, grid_exponent
+from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
-from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import RandomSource
 from trimask_core.study import Party, Protection, Study
 from trimask_theory import masked_noise
@@ -34,9 +34,6 @@ __all__ = [
     "verify_guarantees",
 ]
 
-COARSEST_EXPONENT = -12
-"""Answers are scaled to [-1, 1]; a grid coarser than 2^-12 would blur them more than a questionnaire does."""
-
 
 def create_study(
     definition: StudyDefinition,
@@ -49,13 +46,15 @@ def create_study(
 ) -> Study:
     """The study, with its noise calibrated; `ImpossibleStudy` or `ParameterError` if it cannot be."""
     privacy, plan = definition.privacy, definition.collection
+    if privacy.budget is not None and not privacy.exact:
+        raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
     _check_sizes(plan, len(right), len(left))
     row_norm = definition.schema.row_norm if privacy.row_norm is None else privacy.row_norm
     if not (math.isfinite(row_norm) and row_norm > 0):
         raise ImpossibleStudy("row_norm", f"row_norm must be in (0, {definition.schema.row_norm:.4g}]")
     noise_columns = plan.noise_columns
     if noise_columns is None:
-        noise_columns = least_noise_columns(plan.block_rows, plan.obfuscation_failure)
+        noise_columns = default_noise_columns(plan.block_rows, plan.obfuscation_failure)
     attributes = len(definition.schema.columns)
 
     def tau(sigma: float) -> float:
@@ -70,7 +69,7 @@ def create_study(
         contact=definition.contact,
         created_ms=now_ms,
         schema=definition.schema,
-        protection=Protection(row_norm, 0.0, "exact"),
+        protection=Protection(row_norm, 0.0, "exact", budget=privacy.budget),
         block_rows=plan.block_rows,
         release_rows=plan.release_rows,
         noise_columns=noise_columns,
@@ -81,7 +80,7 @@ def create_study(
         collector=collector,
         right=tuple(right),
         left=tuple(left),
-        unmasking=collusion.default_unmasking(len(right)) if plan.unmasking is None else plan.unmasking,
+        unmasking=collusion.default_unmasking(len(right), len(left)) if plan.unmasking is None else plan.unmasking,
         tls_roots=tls_roots,
         mask_seed=source.seed(),
     )

@@ -181,7 +181,8 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
         self, request: node_pb2.RegisterStudyRequest, context: Context
     ) -> node_pb2.RegisterStudyResponse:
         node = self._node
-        signed = SignedStudy.from_json(request.signed_study)
+        # A provider has no use for the seed of B_0; one that is sent it all the same forgets it here.
+        signed = SignedStudy.from_json(request.signed_study).without_seed()
         # All approvals verify, so this node's own operator has signed too.
         study = signed.verify()
         try:

@@ -10,6 +10,7 @@ import uvloop
 
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
@@ -30,9 +31,19 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
         await node.start(
-            public=[StudyServicer(node, ledger, drivers).add_to, DatasetServicer(node, ledger).add_to],
-            peer=[collection.add_to, StudyOwnerServicer(node, drivers).add_to],
+            public=[
+                StudyServicer(node, ledger, drivers).add_to,
+                DatasetServicer(node, ledger).add_to,
+                ReleaseServicer(node).add_to,
+            ],
+            peer=[
+                collection.add_to,
+                StudyOwnerServicer(node, drivers).add_to,
+                ReleaseOwnerServicer(node).add_to,
+            ],
         )
+        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+        await node.database.scrub()
         for study in node.studies.all():
             drivers.of(study)
         return node

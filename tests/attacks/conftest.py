@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from trimask_core.collusion import Topology
 from trimask_theory.attacks import LeftView, RightMask, RightView, UnmaskingView, Views
 

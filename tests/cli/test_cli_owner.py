@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from trimask_cli.keys import load_authority, make_authority, make_owner, read_secret
-from trimask_cli.study_file import read_signed, write_signed
+from trimask_cli.study_file import device_file, read_signed, seed_file, write_signed
 from trimask_core.identity import SigningKey
 from trimask_core.study import SignedStudy, Study, approve
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
@@ -101,6 +101,7 @@ def site(made: Path, tmp_path: Path) -> Iterator[Site]:
         )
     file = tmp_path / "study.json"
     write_signed(file, signed, replace=False)
+    shutil.copy(seed_file(made / "study.json"), seed_file(file))
     yield Site(collector, file, keys, study)
     server.stop(None).wait()
 
@@ -109,7 +110,10 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
     opened = trimask("study", "open", site.file, "--owner", site.keys / "owner")
     assert (opened.status, opened.err) == (0, "")
     assert site.study.id.hex() in opened.out
-    assert SignedStudy.from_json(site.collector.opened[0]).verify() == site.study
+    sent = SignedStudy.from_json(site.collector.opened[0]).verify()
+    assert sent == site.study
+    assert sent.mask_seed == read_secret(seed_file(site.file))  # the collector needs it, and so do devices
+    assert SignedStudy.from_json(device_file(site.file).read_text()).verify().mask_seed == sent.mask_seed
     assert trimask("study", "close", site.file, "--owner", site.keys / "owner").status == 0
     assert site.collector.closed == [site.study.id]
     assert site.collector.callers == ["owner.trimask.local"] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rich.console import Console
+
 from trimask_cli.collusion_view import render
 from trimask_core.collusion import Topology, report
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import open_study
 from trimask_server.local_cluster import ThreadCluster, free_base_port

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trimask_client import Client, Receipt, SealedSubmission, SignedStudy, Unreachable
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.errors import AnswerError, ApprovalError, Refused, StudyError

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+
 from trimask_cli.keys import issue_certificate, load_authority, make_authority, read_secret
 from trimask_client import Client, Unreachable
 from trimask_core.errors import Refused, VerificationError

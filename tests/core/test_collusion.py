@@ -10,6 +10,7 @@ from itertools import combinations, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from trimask_core._collusion_closure import close
 from trimask_core._collusion_search import breaking_counts, breaks
 from trimask_core.collusion import (
@@ -180,16 +181,21 @@ def test_suggestion_keeps_to_the_candidates() -> None:
 
 
 def test_default_assignment() -> None:
-    assert default_unmasking(2) == ("R1", "R2")
-    assert default_unmasking(4) == ("R2", "R3", "R4", "R1")
-    assert default_unmasking(3, 2) == ("R2", "R3", "R1")
+    assert default_unmasking(2, 2) == ("R1", "R2")
+    assert default_unmasking(3, 2) == ("R1", "R2", "L2")
+    assert default_unmasking(4, 2) == ("R2", "R3", "R1", "L2")
 
 
 @pytest.mark.parametrize(("right", "left"), [(4, 2), (4, 5), (5, 2), (5, 3), (8, 2)])
-def test_default_assignment_that_may_use_a_left_provider_withstands_pairs(right: int, left: int) -> None:
+def test_default_assignment_withstands_pairs_from_four_right_providers_on(right: int, left: int) -> None:
     topology = Topology(right, left, default_unmasking(right, left))
-    assert topology.unmasking == (*default_unmasking(right - 1), f"L{left}")
     assert breaking_counts(right, left, topology.unmasking_index)[:2] == (0, 0)
+
+
+def test_default_assignment_of_three_has_fewer_breaking_pairs_than_a_ring() -> None:
+    default = Topology(3, 2, default_unmasking(3, 2))
+    assert breaking_counts(3, 2, default.unmasking_index)[:2] == (0, 2)
+    assert breaking_counts(3, 2, ring(3).unmasking_index)[:2] == (0, 5)
 
 
 # Refusals

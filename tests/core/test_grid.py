@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.grid import EXACT_INTEGERS, Grid, grid_exponent
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
 

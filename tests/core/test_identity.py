@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.identity import SigningKey, verify
 from trimask_core.randomness import DeterministicRandom

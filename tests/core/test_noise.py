@@ -9,6 +9,7 @@ import opendp.prelude as dp
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+
 from trimask_core.errors import ParameterError
 from trimask_core.noise import DiscreteGaussian
 from trimask_core.randomness import DeterministicRandom

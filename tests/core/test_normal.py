@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+
 from trimask_core.normal import NormalStream, SecureNormals, normals_from_words
 from trimask_core.randomness import DeterministicRandom, Stream
 

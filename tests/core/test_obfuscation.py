@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+
 from trimask_core.errors import ImpossibleStudy
-from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.obfuscation import default_noise_columns, least_tau
 
 
 def test_the_architecture_s_example() -> None:
@@ -16,17 +17,19 @@ def test_the_architecture_s_example() -> None:
 
 
 def test_the_formula() -> None:
-    t = math.sqrt(2 * math.log(1e6))
+    t = math.sqrt(2 * math.log(2e6))  # two events, half the failure probability each
     expected = (2.0 * 8 + 0.5 * (8 + 3 + t)) / (20 - 8 - t)
-    assert least_tau(64, 9, 400, 2.0, 0.5, 1e-6) == pytest.approx(expected, rel=1e-8)
+    assert least_tau(64, 9, 400, 2.0, 0.5, 1e-6) == pytest.approx(expected, rel=1e-12)
     assert least_tau(64, 9, 400, 2.0, 0.5, 1e-6) > expected
+    quiet = math.sqrt(2 * math.log(1e6))
+    assert least_tau(64, 9, 400, 2.0, 0.0, 1e-6) == pytest.approx(16 / (12 - quiet), rel=1e-12)
 
 
 @pytest.mark.parametrize("failure", [1e-3, 0.05])
 def test_simulated_blocks_satisfy_the_condition(failure: float) -> None:
     """(3.5), lambda_min(X2 X2^T) > lambda_max(X1 X1^T), at the rule's tau, rows at their norm bound and DP noise.
 
-    Two events of probability `failure` each are allowed; the rule is conservative, so none should be seen in 200.
+    An event of probability `failure` is allowed; the rule is conservative, so none should be seen in 200.
     """
     rng = np.random.default_rng(7)
     n, p1, p2, norm, sigma = 40, 5, 200, 1.5, 0.4
@@ -62,17 +65,17 @@ def test_sigma_min_is_bounded_as_the_rule_says() -> None:
 @pytest.mark.parametrize("rows", [2, 16, 64, 256, 5000])
 @pytest.mark.parametrize("failure", [1e-3, 1e-9, 1e-15])
 def test_the_default_columns_suffice_for_the_largest_block(rows: int, failure: float) -> None:
-    columns = least_noise_columns(rows, failure)
+    columns = default_noise_columns(rows, failure)
     assert columns >= 4 * rows
     assert math.isfinite(least_tau(2 * rows - 1, 1, columns, 1.0, 0.0, failure))
     spread = math.sqrt(columns) - math.sqrt(2 * rows - 1) - math.sqrt(2 * math.log(1 / failure))
     assert spread >= math.sqrt(rows) / 4
 
 
-def test_too_narrow_is_named() -> None:
+def test_too_few_columns_is_named() -> None:
     with pytest.raises(ImpossibleStudy, match="Appendix A") as caught:
         least_tau(64, 9, 54, 1.0, 0.0, 1e-9)
-    assert caught.value.reason == "too_narrow"
+    assert caught.value.reason == "too_few_columns"
     assert "at least 55" in str(caught.value)
 
 

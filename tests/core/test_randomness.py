@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
 from trimask_core.errors import ParameterError
 from trimask_core.randomness import DeterministicRandom, Stream, SystemRandom, derive_key
 

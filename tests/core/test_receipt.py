@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from trimask_core.errors import VerificationError
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 

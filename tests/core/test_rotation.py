@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+
 from trimask_core.errors import ParameterError
 from trimask_core.normal import NormalStream
 from trimask_core.rotation import HaarFrame, haar_rotate
@@ -89,9 +90,9 @@ def test_shapes_that_cannot_be() -> None:
     with pytest.raises(ParameterError, match="rotation"):
         HaarFrame(seed(0), 2, 3).rotate(np.eye(2))
     frame = HaarFrame(seed(0), 2, 3)
-    with pytest.raises(ValueError, match=r"shape|broadcast"):
+    with pytest.raises(ValueError, match="2 columns"):
         frame.apply(np.ones((4, 3)))
-    with pytest.raises(ValueError, match=r"shape|mismatch|dimension"):
+    with pytest.raises(ValueError, match="3 columns"):
         frame.unapply(np.ones((4, 2)))
 
 

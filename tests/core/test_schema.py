@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trimask_core.errors import AnswerError, ImpossibleStudy
 from trimask_core.schema import Attribute, Derived, Schema
 

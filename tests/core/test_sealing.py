@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SEAL_OVERHEAD_BYTES, SealingKey, component_info, seal

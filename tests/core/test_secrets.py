@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from trimask_client import Client
 from trimask_core.identity import SigningKey
 from trimask_core.noise import DiscreteGaussian

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import special, stats
+
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.grid import EXACT_INTEGERS
 from trimask_core.normal import normals_from_words

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
@@ -42,12 +43,13 @@ def test_canonical_round_trip(make_study: Make) -> None:
 
 def test_the_id_covers_every_field(made_study: Any) -> None:
     study = made_study.study
+    relabelled = replace(study.schema.attributes[0], label="Years")
     changes: dict[str, Any] = {
         "title": "x", "purpose": "x", "contact": "x", "created_ms": 5, "release_rows": 99, "tls_roots": "x",
-        "noise_columns": study.noise_columns + 1, "tau": study.tau * 2, "mask_seed": bytes(32),
+        "noise_columns": study.noise_columns + 1, "tau": study.tau * 2, "mask_commitment": bytes(32),
         "obfuscation_failure": 1e-8, "grid_exponent": study.grid_exponent + 1, "share_leakage": 2.0**-19,
         "protection": replace(study.protection, method="theorem"),
-        "schema": replace(study.schema, ones=False),
+        "schema": replace(study.schema, attributes=(relabelled, *study.schema.attributes[1:])),
         "collector": replace(study.collector, address="elsewhere:1"),
         "right": (replace(study.right[0], organisation="x"), *study.right[1:]),
         "left": (replace(study.left[0], peer_address="x"), *study.left[1:]),
@@ -55,7 +57,7 @@ def test_the_id_covers_every_field(made_study: Any) -> None:
         "unmasking": ("R3", "R1", "R2"),
     }  # fmt: skip
     assert set(changes) == set(study.to_dict()) - {"format"}
-    ids = {replace(study, **{name: value}).id for name, value in changes.items()}
+    ids = {replace(study, **{name: value, "mask_seed": b""}).id for name, value in changes.items()}
     assert len(ids | {study.id}) == len(changes) + 1
 
 
@@ -67,7 +69,7 @@ def test_sizes(study: Study) -> None:
     assert study.share_steps == study.share_scale / study.grid.step
     assert (study.frame.rows, study.frame.columns) == (study.attributes, study.columns)
     assert list(study.parties) == ["R1", "R2", "R3", "L1", "L2", "collector"]
-    assert study.topology.unmasking == ("R2", "R3", "R1")
+    assert study.topology.unmasking == ("R1", "R2", "L2")
     assert study.role_of(study.left[1].identity) == "L2"
     assert study.party("L2") is study.left[1]
     with pytest.raises(StudyError, match="no party R9"):
@@ -120,7 +122,7 @@ def test_repro_settings_outside_the_canonical_form_are_refused(made_study: Any) 
     ("name", "value"),
     [
         ("block_rows", 16.0), ("block_rows", "16"), ("block_rows", True), ("title", 3), ("tau", "1"), ("created_ms", 1.5),
-        ("created_ms", math.nan), ("tau", None), ("right", 3), ("right", [1]), ("mask_seed", "*"), ("mask_seed", 5),
+        ("created_ms", math.nan), ("tau", None), ("right", 3), ("right", [1]), ("mask_commitment", "*"), ("mask_commitment", 5),
         ("schema", {}), ("schema", None), ("protection", {}), ("collector", {}), ("unmasking", 4),
         ("noise_columns", 10**400),
         ("block_rows", 10**400), ("grid_exponent", 0.5),
@@ -159,8 +161,8 @@ IMPOSSIBLE: list[tuple[str, Callable[[Study], dict[str, Any]]]] = [
     ("tau", lambda s: {"tau": s.tau * 0.999}),
     ("tau", lambda _: {"tau": 0.0}),
     ("tau", lambda s: {"tau": -s.tau}),
-    ("too_narrow", lambda s: {"noise_columns": s.max_block_rows - s.attributes - 1}),
-    ("too_narrow", lambda _: {"noise_columns": -1}),
+    ("too_few_columns", lambda s: {"noise_columns": s.max_block_rows - s.attributes - 1}),
+    ("too_few_columns", lambda _: {"noise_columns": -1}),
     ("too_few_noise_columns", lambda s: {"noise_columns": s.max_block_rows}),
     ("grid_overflow", lambda s: {"grid_exponent": s.grid_exponent - 1}),
     ("grid_overflow", lambda s: {"share_leakage": s.share_leakage / 4}),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+
 from trimask_core.errors import AnswerError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import component_info

@@ -18,6 +18,7 @@ import grpc
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
 import pytest
 
 from trimask_cli import owner
@@ -129,7 +130,8 @@ class Stock:
         self.server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(
-                    "t.T", {name: grpc.unary_unary_rpc_method_handler(call) for name, call in handlers.items()}
+                    "t.T",
+                    {name: grpc.unary_unary_rpc_method_handler(call) for name, call in handlers.items()},
                 ),
             )
         )
@@ -151,20 +153,20 @@ class Stock:
         self.peers.append(context.peer())
         return request
 
-    def _refuse(self, request: bytes, context: Any) -> bytes:
+    def _refuse(self, _: bytes, context: Any) -> bytes:
         context.set_trailing_metadata((("trimask-reason", "study_closed"),))
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, "100 % closed: très désolé\n")
         raise AssertionError
 
-    def _plain(self, request: bytes, context: Any) -> bytes:
+    def _plain(self, _: bytes, context: Any) -> bytes:
         context.abort(grpc.StatusCode.PERMISSION_DENIED, "not you")
         raise AssertionError
 
-    def _busy(self, request: bytes, context: Any) -> bytes:
+    def _busy(self, _: bytes, context: Any) -> bytes:
         context.abort(grpc.StatusCode.UNAVAILABLE, "later")
         raise AssertionError
 
-    def _hang(self, request: bytes, context: Any) -> bytes:
+    def _hang(self, _: bytes, __: Any) -> bytes:
         self.entered.set()
         self.release.wait(30)
         return b""
@@ -196,10 +198,12 @@ class PeerConnection:
 
     def __init__(self, sock: ssl.SSLSocket, window: int | None) -> None:
         self.sock = sock
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-        if window is not None:
-            self.h2.local_settings.initial_window_size = window
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding=None)
+        )
         self.h2.initiate_connection()
+        if window is not None:
+            self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: window})
         self.flush()
         self._waiting: list[h2.events.Event] = []
         self.bodies: dict[int, bytearray] = {}
@@ -262,7 +266,8 @@ class Peer:
 @pytest.fixture
 def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
     """Starts a TLS peer that plays the given scripts, one a connection; after the last, connections are refused."""
-    threads: list[tuple[threading.Thread, socket.socket]] = []
+    threads: list[threading.Thread] = []
+    sockets: list[socket.socket] = []
     found: list[Peer] = []
 
     def start(*scripts: Script, alpn: bool = True, window: int | None = None) -> Peer:
@@ -284,6 +289,7 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
                         return
                     try:
                         with context.wrap_socket(plain, server_side=True) as sock:
+                            sockets.append(sock)
                             peer.connections += 1
                             script(PeerConnection(sock, window))
                     except OSError:
@@ -293,14 +299,16 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        threads.append((thread, listener))
+        threads.append(thread)
+        sockets.append(listener)
         return peer
 
     yield start
-    for thread, listener in threads:
+    for sock in sockets:
         with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
+            sock.shutdown(socket.SHUT_RDWR)
+    for thread in threads:
+        thread.join(5)
         assert not thread.is_alive()
     assert [failure for peer in found for failure in peer.failures] == []
 

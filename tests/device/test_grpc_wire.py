@@ -29,7 +29,14 @@ def test_status_names_are_grpcs_own() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.00001, "1m"), (0.25, "250m"), (15.0, "15000m"), (99_999.999, "99999999m"), (1e5, "100000S"), (1e12, "99999999S")],
+    [
+        (0.00001, "1m"),
+        (0.25, "250m"),
+        (15.0, "15000m"),
+        (99_999.999, "99999999m"),
+        (1e5, "100000S"),
+        (1e12, "99999999S"),
+    ],
 )
 def test_timeouts(seconds: float, text: str) -> None:
     assert encode_timeout(seconds) == text
@@ -72,7 +79,12 @@ def test_frames(message: bytes) -> None:
     ("headers", "trailers", "status", "reason"),
     [
         (OK, {b"grpc-status": b"5"}, "NOT_FOUND", None),
-        ({**OK, b"grpc-status": b"9", b"trimask-reason": b"study_closed"}, {}, "FAILED_PRECONDITION", "study_closed"),
+        (
+            {**OK, b"grpc-status": b"9", b"trimask-reason": b"study_closed"},
+            {},
+            "FAILED_PRECONDITION",
+            "study_closed",
+        ),
         (OK, {b"grpc-status": b"99"}, "UNKNOWN", None),
         (OK, {b"grpc-status": b"-1"}, "UNKNOWN", None),
         (OK, {}, "UNKNOWN", None),

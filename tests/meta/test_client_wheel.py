@@ -33,11 +33,20 @@ print(trimask_client.Client.__name__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with the installed hatchling and no network; from a copy of nothing, so that the sources stay clean."""
+    """Built with the installed hatchling, without network; hatchling leaves nothing in the source folder."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed; `pip install hatchling`, or the dev extra")
     out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
     done = subprocess.run(
         [*command, "--wheel-dir", str(out), str(ROOT / "client")], capture_output=True, text=True, check=False
     )
@@ -64,7 +73,9 @@ def test_its_metadata(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (path,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
     lines = archive.read(path).decode().splitlines()
-    needed = sorted(line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: "))
+    needed = sorted(
+        line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")
+    )
     assert [line for line in needed if "extra ==" not in line] == [
         "cryptography>=50", "numpy>=2.2", "protobuf>=7.35.1",
     ]  # fmt: skip

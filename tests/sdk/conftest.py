@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+
 from trimask_core import collusion
 from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
-from trimask_core.obfuscation import least_noise_columns, least_tau
+from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve
@@ -61,7 +62,7 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         )
 
     block_rows, failure, leakage = 32, 1e-9, 2.0**-20
-    p2 = least_noise_columns(block_rows, failure)
+    p2 = default_noise_columns(block_rows, failure)
     p1, norm = len(schema.columns), schema.row_norm
     exponent = grid_exponent(2 * norm / leakage, 3)
     sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
@@ -72,7 +73,7 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         noise_columns=p2, tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure), obfuscation_failure=failure,
         share_leakage=leakage, grid_exponent=exponent, collector=party("collector"),
         right=tuple(party(f"R{k}") for k in (1, 2, 3)), left=tuple(party(f"L{j}") for j in (1, 2)),
-        unmasking=collusion.default_unmasking(3), tls_roots="", mask_seed=bytes(32),
+        unmasking=collusion.default_unmasking(3, 2), tls_roots="", mask_seed=bytes(32),
     )  # fmt: skip
     return Signed(
         SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values())), keys["collector"]

@@ -14,11 +14,12 @@ from typing import Any
 import grpc
 import pandas as pd
 import pytest
-import trimask
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+import trimask
 from trimask.cache import cache_folder
 from trimask.channel import open_channel
 from trimask.errors import ConnectionFailed, ParameterError, Refused, VerificationError

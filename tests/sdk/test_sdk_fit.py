@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+
 from trimask import Dataset, fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
 from trimask.fit.design import build
 from trimask.fit.formula import parse
-from trimask.fit.least_squares import CLEAR_SIGNAL, solve
+from trimask.fit.least_squares import solve
+from trimask.fit.signal import CLEAR_SIGNAL
 from trimask.moments import Moments, row_moments
 from trimask_core.schema import Attribute, Schema
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from trimask.errors import CollinearColumns, FormulaError
 from trimask.fit.design import build
 from trimask.fit.formula import Formula, Term, parse

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+
 from trimask import Dataset, fit, plot
 from trimask.errors import ParameterError
 

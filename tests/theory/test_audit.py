@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from trimask_core.errors import ParameterError
 from trimask_theory import audit, masked_noise
 from trimask_theory._wishart_pair import Pair, log_delta

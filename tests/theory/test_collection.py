@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_theory import collection
 
@@ -13,7 +14,7 @@ from trimask_theory import collection
 def test_the_default_of_note_2() -> None:
     # n = 256, p2 = 4 n, failure 1e-9: tau ~ 1.7 x_max sqrt(p1).
     p1 = 6
-    tau = collection.tau_davidson_szarek(256, p1, collection.default_noise_columns(256), math.sqrt(p1))
+    tau = collection.tau_davidson_szarek(256, p1, 4 * 256, math.sqrt(p1))
     assert tau / math.sqrt(p1) == pytest.approx(16 / (32 - 16 - math.sqrt(2 * math.log(1e9))), rel=1e-12)
     assert round(tau / math.sqrt(p1), 1) == 1.7
 

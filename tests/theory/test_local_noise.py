@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import pytest
+
 from trimask_core.errors import ParameterError
 from trimask_theory import local_noise
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from scipy.stats import ncx2
+
 from trimask_core.errors import ParameterError
 from trimask_theory import local_noise, masked_noise, masked_theorem
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from trimask_core.schema import ONES, Attribute, Column, Schema
 
 from trimask.errors import CollinearColumns, FormulaError
-from trimask.fit.formula import Formula, Term, nearest
+from trimask.fit.formula import Formula, Term, nearest, refuse_transform
 from trimask.moments import Matrix
+from trimask_core.schema import ONES, Attribute, Column, Schema
 
-__all__ = ["INTERCEPT", "Design", "build"]
+__all__ = ["INTERCEPT", "Design", "build", "find_column", "level_columns"]
 
 INTERCEPT = "Intercept"
 
@@ -108,6 +108,17 @@ def _unit_of(column: Column, schema: Schema) -> str:
     return next((item.unit for item in schema.attributes if item.name == column.source), "")
 
 
+def find_column(name: str, schema: Schema) -> int:
+    """The place of a column named outside a formula, or `FormulaError` saying what to write instead."""
+    refuse_transform(name)
+    return _find(name, schema, {column.name: j for j, column in enumerate(schema.columns)})
+
+
+def level_columns(schema: Schema) -> list[list[str]]:
+    """The indicator columns of every group."""
+    return [_levels(item) for item in schema.attributes if item.kind == "categorical"]
+
+
 def _find(name: str, schema: Schema, index: dict[str, int]) -> int:
     if name in index and name != ONES:
         return index[name]
@@ -174,8 +185,7 @@ def _group(term: Term, schema: Schema) -> tuple[Attribute, str]:
 def _complete_groups(chosen: list[Column], schema: Schema) -> list[list[str]]:
     """The groups all of whose levels are regressors; the indicators of each add up to one on every row."""
     names = {column.name for column in chosen}
-    groups = [_levels(item) for item in schema.attributes if item.kind == "categorical"]
-    return [levels for levels in groups if names.issuperset(levels)]
+    return [levels for levels in level_columns(schema) if names.issuperset(levels)]
 
 
 def _refuse_structural(formula: Formula, full: list[list[str]]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from trimask.errors import FormulaError
 
-__all__ = ["Formula", "Term", "nearest", "parse"]
+__all__ = ["Formula", "Term", "nearest", "parse", "refuse_transform"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_.]*)|(?P<number>\d+(?:\.\d+)?)"
@@ -47,9 +47,16 @@ class Formula:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """' Did you mean ...?' or the list of what there is."""
+    """'did you mean ...?', or the list of what there is."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+
+
+def refuse_transform(name: str) -> None:
+    """Refuse what is not a plain column name where one is wanted."""
+    tokens = list(_tokens(name))
+    if len(tokens) != 1 or tokens[0][0] != "name":
+        raise FormulaError(f"{name!r} is not one column; {_DECLARE}")
 
 
 def parse(text: str) -> Formula:

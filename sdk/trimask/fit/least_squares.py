@@ -35,25 +35,27 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
+from trimask.errors import ParameterError
 from trimask.fit.design import Design
+from trimask.fit.signal import check_signal
 from trimask.moments import Matrix, Moments
 
-__all__ = ["CLEAR_SIGNAL", "COLLINEAR", "Estimate", "solve"]
-
-# A smallest eigenvalue (columns of unit length) below this is zero: R^2 of one column on the others is 1 - 1e-9.
-COLLINEAR = 1e-9
-# Smallest eigenvalue this many noise standard errors above zero: intervals hold (measured).
-CLEAR_SIGNAL = 4.0
+__all__ = ["Estimate", "solve"]
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Coefficients and covariances in original units; `signal` is what `_check` returns."""
+    """Coefficients and covariances in original units; `signal` is what `check_signal` returns.
+
+    `cov_quartic` is the share of `cov_privacy` that goes with s^4 and not s^2. `noise_to_signal` is, for each
+    regressor, noise variance over variance in the part of it that the others do not explain.
+    """
 
     params: Matrix
     cov_sampling: Matrix
     cov_privacy: Matrix
+    cov_quartic: Matrix
+    noise_to_signal: Matrix
     residual_sum: float
     rsquared: float
     signal: float
@@ -68,15 +70,17 @@ def solve(moments: Moments, design: Design) -> Estimate:
     T, t, sigma = design.combine, design.response_combine, moments.sigma
     gram = _symmetric(T.T @ moments.gram @ T)
     B = T.T @ T
-    signal = _check(gram, B, moments, design)
+    signal = check_signal(gram, B, moments, design.names)
     inverse = _symmetric(linalg.inv(gram))
     beta = inverse @ (T.T @ moments.gram @ t)
     theta = t - T @ beta
     b, size = T.T @ theta, float(theta @ theta)
     fitted = float(theta @ moments.gram @ theta)
 
+    quartic = n * sigma**4 * (size * B + np.outer(b, b))
+
     def score_covariance(rss: float) -> Matrix:
-        V: Matrix = sigma**2 * (size * gram + rss * B) + n * sigma**4 * (size * B + np.outer(b, b))
+        V: Matrix = sigma**2 * (size * gram + rss * B) + quartic
         return V
 
     rss = fitted + float(np.trace(inverse @ score_covariance(max(fitted, 0.0))))
@@ -88,6 +92,8 @@ def solve(moments: Moments, design: Design) -> Estimate:
         params=design.offset + to_original @ beta,
         cov_sampling=_symmetric(to_original @ sampling @ to_original.T),
         cov_privacy=_symmetric(to_original @ privacy @ to_original.T),
+        cov_quartic=_symmetric(to_original @ inverse @ quartic @ inverse @ to_original.T),
+        noise_to_signal=n * sigma**2 * np.diag(inverse @ B @ inverse) / np.diag(inverse),
         residual_sum=rss * half**2,
         rsquared=_rsquared(rss, moments, design),
         signal=signal,
@@ -108,62 +114,3 @@ def _rsquared(rss: float, moments: Moments, design: Design) -> float:
     if moments.sigma == 0:
         return 1 - max(rss, 0.0) / total if total > 0 else math.nan
     return 1 - rss / total if 0 < rss <= total else math.nan
-
-
-def _check(gram: Matrix, B: Matrix, moments: Moments, design: Design) -> float:
-    """Standard errors by which the smallest eigenvalue clears zero, or an error naming the columns.
-
-    Eigenvalues are taken relative to B, so that the direction u = T v has |u| = 1 and its noise is
-    Var[u^T G u] = 4 s^2 lambda + 2 n s^4.
-    """
-    scale = np.sqrt(np.abs(np.diag(gram)))
-    dead = [name for name, size in zip(design.names, scale, strict=True) if size == 0]
-    if dead:
-        raise CollinearColumns(dead, f"{', '.join(dead)}: zero on every row")
-    equal = gram / np.outer(scale, scale)
-    values, vectors = linalg.eigh(equal)
-    if abs(values[0]) <= COLLINEAR * len(scale):
-        involved = _involved(vectors[:, 0], design.names)
-        raise CollinearColumns(
-            involved,
-            f"{', '.join(involved)} are collinear in this data: leave one of them out of the formula",
-        )
-    if moments.sigma == 0:
-        return math.inf
-    values, vectors = linalg.eigh(gram, B)
-    least = float(values[0])
-    noise = math.sqrt(2 * moments.rows * moments.sigma**4 + 4 * moments.sigma**2 * max(least, 0.0))
-    if least <= 0:
-        raise _too_noisy(least, noise, _involved(vectors[:, 0], design.names), moments)
-    return least / noise
-
-
-def _involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
-    """The columns with a real share in a direction."""
-    share = np.abs(direction) / np.max(np.abs(direction))
-    return [name for name, part in zip(names, share, strict=True) if part > 0.1]
-
-
-def _too_noisy(least: float, noise: float, columns: list[str], moments: Moments) -> NoiseExceedsSignal:
-    """What would help. The eigenvalue grows as n; its noise is sqrt(2n) s^2.
-
-    Sharp calibration has s^2 proportional to 1/(epsilon sqrt(n)), so the noise stays as n grows and the ratio
-    grows as n, and as epsilon. Theorem 3.4's sigma does not fall with n: the ratio then grows as sqrt(n). The
-    eigenvalue is taken at the upper end of what the release allows, so both numbers are the least that could
-    do.
-    """
-    factor = CLEAR_SIGNAL * noise / max(least + 2 * noise, noise / 2)
-    protection = moments.protection
-    sharp = protection is None or "theorem" not in protection.method.lower()
-    rows = math.ceil(moments.rows * (factor if sharp else factor**2))
-    public = None if protection is None else protection.public
-    epsilon = None if public is None or public.epsilon is None else public.epsilon * factor
-    advice = f"a pooled release of at least about {rows:,} rows at the same epsilon"
-    if epsilon is not None:
-        advice += f", or an epsilon of at least about {epsilon:.2g} at {moments.rows:,} rows"
-    return NoiseExceedsSignal(
-        columns, rows, epsilon,
-        f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
-        f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
-        f"It would take {advice}; fewer columns help too.",
-    )  # fmt: skip

@@ -1,32 +1,39 @@
-"""What a fit returns: frozen, named as statsmodels names things, every standard error in two parts."""
+"""What fits of coefficients return: frozen, named as statsmodels names things, every error in two parts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from trimask.errors import ParameterError
-from trimask.fit import _render
-from trimask.fit.least_squares import CLEAR_SIGNAL, Estimate
+from trimask.fit.hypothesis import FTest, Hypothesis, constraints, wald
+from trimask.fit.least_squares import Estimate
+from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.signal import CLEAR_SIGNAL
 from trimask.moments import Matrix
 
-__all__ = ["Basis", "OLSResults"]
+if TYPE_CHECKING:
+    from trimask.fit.diagnostics import Diagnostics
+
+__all__ = ["Basis", "LinearResults", "OLSResults"]
 
 Basis = Literal["release", "naive", "rows"]
+HOMOSCEDASTIC = "Errors are taken as homoscedastic: robust ones need fourth moments, which masking removes."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OLSResults:
-    """A least-squares fit, in original units.
+class LinearResults(Report):
+    """Coefficients of a linear model, in original units.
 
     `basis`: "release" (noise corrected), "naive" (noise ignored: biased, for comparison only) or "rows" (raw
-    data). `signal` is how many noise standard errors the weakest direction of the design clears zero by.
+    data).
     """
 
     formula: str
@@ -37,7 +44,9 @@ class OLSResults:
     nobs: int
     sigma: float
     names: tuple[str, ...]
-    estimate: Estimate
+    coefficients: Matrix
+    cov_sampling: Matrix
+    cov_privacy: Matrix
 
     def _series(self, values: Matrix, name: str) -> pd.Series[float]:
         return pd.Series(values, index=pd.Index(self.names), name=name, dtype=float)
@@ -48,7 +57,7 @@ class OLSResults:
     @cached_property
     def params(self) -> pd.Series[float]:
         """The coefficients."""
-        return self._series(self.estimate.params, "coef")
+        return self._series(self.coefficients, "coef")
 
     @property
     def df_resid(self) -> int:
@@ -57,29 +66,28 @@ class OLSResults:
 
     def cov_params(self) -> pd.DataFrame:
         """The covariance of the coefficients: sampling and privacy together."""
-        return self._frame(self.estimate.cov_sampling + self.estimate.cov_privacy)
+        return self._frame(self.cov_sampling + self.cov_privacy)
 
     @cached_property
     def bse(self) -> pd.Series[float]:
         """Standard errors. bse^2 = bse_sampling^2 + bse_privacy^2."""
-        total = np.diag(self.estimate.cov_sampling) + np.diag(self.estimate.cov_privacy)
-        return self._series(np.sqrt(total), "std err")
+        return self._series(np.sqrt(np.diag(self.cov_sampling) + np.diag(self.cov_privacy)), "std err")
 
     @cached_property
     def bse_sampling(self) -> pd.Series[float]:
         """The part that raw rows would have too: other people could have been asked."""
-        return self._series(np.sqrt(np.diag(self.estimate.cov_sampling)), "sampling")
+        return self._series(np.sqrt(np.diag(self.cov_sampling)), "sampling")
 
     @cached_property
     def bse_privacy(self) -> pd.Series[float]:
         """The part the privacy noise adds: how far this fit may be from that on the raw rows."""
-        return self._series(np.sqrt(np.diag(self.estimate.cov_privacy)), "privacy")
+        return self._series(np.sqrt(np.diag(self.cov_privacy)), "privacy")
 
     @cached_property
     def tvalues(self) -> pd.Series[float]:
         """params / bse."""
         with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has standard errors of zero
-            return self._series(self.estimate.params / self.bse.to_numpy(), "t")
+            return self._series(self.coefficients / self.bse.to_numpy(), "t")
 
     @cached_property
     def pvalues(self) -> pd.Series[float]:
@@ -91,8 +99,94 @@ class OLSResults:
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         reach = float(stats.t.isf(alpha / 2, self.df_resid)) * self.bse.to_numpy()
-        centre = self.estimate.params
-        return pd.DataFrame(np.column_stack([centre - reach, centre + reach]), index=pd.Index(self.names))
+        ends = np.column_stack([self.coefficients - reach, self.coefficients + reach])
+        return pd.DataFrame(ends, index=pd.Index(self.names))
+
+    def f_test(self, hypothesis: Hypothesis) -> FTest:
+        """A joint test of linear hypotheses, such as "age = 0, smoker = 6" or "bmi = age" (see `hypothesis`)."""
+        R, q, words = constraints(hypothesis, self.names)
+        return wald(R @ self.coefficients - q, R @ self.cov_params().to_numpy() @ R.T, self.df_resid, words)
+
+    def _tested(self) -> Sequence[pd.Series[float]]:
+        return [self.tvalues, self.pvalues]
+
+    def table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The coefficient table."""
+        interval = self.conf_int(alpha)
+        parts = [self.params, self.bse, self.bse_sampling, self.bse_privacy, *self._tested()]
+        table = {str(part.name): part for part in parts}
+        return pd.DataFrame({**table, f"[{alpha / 2:g}": interval[0], f"{1 - alpha / 2:g}]": interval[1]})
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """The coefficient table. Figures of one row share the decimals that suit its standard error."""
+        table = self.table(alpha)
+        rows = []
+        for name, (coef, error, sampling, privacy, *tests, low, high) in zip(
+            self.names, table.to_numpy(), strict=True
+        ):
+            places = places_for(error, coef)
+            shown = [f"{value:.{2 + j}f}" for j, value in enumerate(tests)]
+            fixed = figures([coef, error, sampling, privacy], places)
+            rows.append([name, *fixed, *shown, *figures([low, high], places)])
+        return [Block(["", *map(str, table.columns)], rows)]
+
+    @property
+    def facts(self) -> Facts:
+        """What the table is of."""
+        unit = f" ({self.unit})" if self.unit else ""
+        return [
+            ("model", self.formula),
+            ("response", self.response + unit),
+            ("data", self.label),
+            ("rows", f"{self.nobs:,}"),
+            ("noise sigma", f"{self.sigma:.4g}"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        interval = self.conf_int().to_numpy()
+        return {
+            "formula": self.formula,
+            "response": self.response,
+            "unit": self.unit,
+            "basis": self.basis,
+            "label": self.label,
+            "nobs": self.nobs,
+            "sigma": self.sigma,
+            "coefficients": [
+                {
+                    "name": name,
+                    "coef": float(self.params.iloc[j]),
+                    "bse": float(self.bse.iloc[j]),
+                    "bse_sampling": float(self.bse_sampling.iloc[j]),
+                    "bse_privacy": float(self.bse_privacy.iloc[j]),
+                    "low": float(interval[j, 0]),
+                    "high": float(interval[j, 1]),
+                }
+                for j, name in enumerate(self.names)
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.formula!r} on {self.label}, {self.nobs:,} rows>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OLSResults(LinearResults):
+    """A least-squares fit."""
+
+    estimate: Estimate
+    noise_falls_with_rows: bool = True
+
+    @property
+    def title(self) -> str:
+        """What was fitted, and whether the noise was corrected."""
+        return {
+            "release": "Least squares on a masked release, noise corrected",
+            "naive": "Least squares on a masked release, noise ignored",
+            "rows": "Least squares on raw rows",
+        }[self.basis]
 
     @property
     def rsquared(self) -> float:
@@ -114,6 +208,19 @@ class OLSResults:
         """Of the design, in scaled units."""
         return self.estimate.condition_number
 
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
+        from trimask.fit.diagnostics import diagnose
+
+        return diagnose(self)
+
+    @property
+    def facts(self) -> Facts:
+        """What the table is of."""
+        known = "not known" if math.isnan(self.rsquared) else f"{self.rsquared:.3f}"
+        return [*super().facts, ("R-squared", known)]
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the table should know."""
@@ -134,55 +241,13 @@ class OLSResults:
                     "Intervals hold but are wide; more rows or fewer columns would help."
                 )
         if self.basis != "rows":
-            notes.append(
-                "Errors are taken as homoscedastic: robust ones need fourth moments, which masking removes."
-            )
+            notes.append(HOMOSCEDASTIC)
         return tuple(notes)
-
-    def table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The coefficient table."""
-        interval = self.conf_int(alpha)
-        parts = [self.params, self.bse, self.bse_sampling, self.bse_privacy, self.tvalues, self.pvalues]
-        table = {str(part.name): part for part in parts}
-        return pd.DataFrame({**table, f"[{alpha / 2:g}": interval[0], f"{1 - alpha / 2:g}]": interval[1]})
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
-        interval = self.conf_int().to_numpy()
         return {
-            "formula": self.formula,
-            "response": self.response,
-            "unit": self.unit,
-            "basis": self.basis,
-            "label": self.label,
-            "nobs": self.nobs,
-            "sigma": self.sigma,
+            **super().to_dict(),
             "rsquared": None if math.isnan(self.rsquared) else self.rsquared,
             "signal": None if math.isinf(self.signal) else self.signal,
-            "coefficients": [
-                {
-                    "name": name,
-                    "coef": float(self.params.iloc[j]),
-                    "bse": float(self.bse.iloc[j]),
-                    "bse_sampling": float(self.bse_sampling.iloc[j]),
-                    "bse_privacy": float(self.bse_privacy.iloc[j]),
-                    "low": float(interval[j, 0]),
-                    "high": float(interval[j, 1]),
-                }
-                for j, name in enumerate(self.names)
-            ],
-            "notes": list(self.notes),
         }
-
-    def summary(self, alpha: float = 0.05) -> str:
-        """The fit as text."""
-        return _render.text(self, alpha)
-
-    def _repr_html_(self) -> str:
-        return _render.html(self, 0.05)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def __repr__(self) -> str:
-        return f"<OLSResults {self.formula!r} on {self.label}, {self.nobs:,} rows>"

@@ -126,12 +126,14 @@ def run_new(args: argparse.Namespace) -> int:
         SystemClock().now_ms(),
         SystemRandom(),
     )
-    signed = SignedStudy(study)
+    # The seed of B_0 stays with the owner: the file goes to the providers, who must not have it.
+    signed = SignedStudy(study).without_seed()
     study_file.write_signed(args.out, signed, replace=False)
+    study_file.write_seed(study_file.seed_file(args.out), study.mask_seed)
     console = make_console()
     console.print(render(signed))
     console.print(
-        f"\nWritten to {args.out}. Next: every party runs\n"
+        f"\nWritten to {args.out}, for every party; {study_file.seed_file(args.out)} stays with you. Every party runs\n"
         f"  trimask study approve {args.out} --keys ITS_OWN_FOLDER\n"
         f"and then the owner\n"
         f"  trimask study open {args.out} --owner {(args.keys or Path('KEYS')) / 'owner'}",
@@ -226,7 +228,7 @@ def _topology(args: argparse.Namespace) -> Topology:
     if args.study is None:
         if args.right is None or args.left is None:
             raise ConfigError("give a study, or --right K1 --left K2")
-        unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right))
+        unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right, args.left))
         return collusion.Topology(right=args.right, left=args.left, unmasking=unmasking)
     if (args.right, args.left, args.unmasking) != (None, None, None):
         raise ConfigError("a study says who its providers are; give either a study or numbers")
@@ -238,13 +240,16 @@ def _topology(args: argparse.Namespace) -> Topology:
 
 def run_open(args: argparse.Namespace) -> int:
     """Hand the study to the collector."""
-    from trimask_cli import owner
-    from trimask_cli.study_file import read_signed
+    from trimask_cli import owner, study_file
+    from trimask_cli.keys import read_secret
 
-    signed = read_signed(args.study)
+    signed = study_file.read_signed(args.study)
     signed.verify()
-    owner.open_study(signed, args.owner)
-    print(f"Open: devices may submit to study {signed.study.id.hex()}")
+    for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
+    owner.open_study(for_devices, args.owner)
+    device_file = study_file.device_file(args.study)
+    study_file.write_signed(device_file, for_devices, replace=True)
+    print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
     return 0
 
 

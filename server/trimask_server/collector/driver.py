@@ -22,6 +22,7 @@ from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_server.collector.deliveries import CollectionServicer, PendingDelivery, masked_answers
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
+from trimask_server.collector.releases.factors import Factors
 from trimask_server.node import Node
 from trimask_server.right.masking import plan_message
 from trimask_server.right.rows import split_ids
@@ -247,6 +248,8 @@ class StudyDriver:
         return counts | {"collector": self._node.refusals.as_dict()}
 
     async def _publish_full(self, keep_back: int) -> bool:
+        if self._study.protection.budget is not None:
+            return False  # its factors stay here, and answers leave one by one
         full = [release for release in await self._ledger.releases(self._study.id) if release.state == "full"]
         for release in full[: len(full) - keep_back] if keep_back else full:
             await self._publisher.publish(
@@ -259,15 +262,18 @@ class StudyDriver:
         return False
 
     async def _finish(self, remainder: int) -> None:
-        """No more blocks can be made: merge, publish what is large enough, erase the rest, close."""
+        """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, erase the rest."""
         study, node = self._study, self._node
-        await self._ledger.merge_short_release(study.id)
+        if study.protection.budget is not None:
+            await Factors(node.database).make_answerable(study.id, study.release_rows)
+        else:
+            await self._ledger.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
             pass
         releases = await self._ledger.releases(study.id)
         short = sum(release.rows for release in releases if release.state == "open")
         unused = short + remainder
-        published = any(release.state == "published" for release in releases)
+        published = any(release.state in ("published", "answerable", "spent") for release in releases)
         if unused and not published:
             await self._ledger.note(
                 study.id,

@@ -73,7 +73,7 @@ class Publisher:
                 "refusals": refusals,
             },
             "files": [{"name": _FILE, "bytes": size, "sha256": digest}],
-            "signed_study": json.loads(signed.to_json()),
+            "signed_study": json.loads(signed.without_seed().to_json()),
             "previous": hashlib.sha256(earlier[-1][2]).hexdigest() if earlier else None,
         }
         body = json.dumps(manifest, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()

@@ -100,7 +100,9 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             state=_STATES[self._node.studies.state(study.id)],
             pending_rows=driver.pending_rows,
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
-            pooled_rows=sum(release.rows for release in releases if release.state in ("open", "full")),
+            pooled_rows=sum(
+                release.rows for release in releases if release.state in ("open", "full", "answerable")
+            ),
             published_rows=sum(release.rows for release in releases if release.state == "published"),
             pooled_blocks=sum(block.state != "planned" for block in blocks),
             failed_attempts=await driver.failed_attempts(),
@@ -139,13 +141,16 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             raise Refused("not_your_role", str(error)) from None
         if role != "collector":
             raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+        if not study.mask_seed:
+            raise Refused("malformed", "the study came without the seed of B_0; open it where it was made")
+        for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():
             if name == "collector":
                 continue
             stub = NodeServiceStub(node.peers.channel(party))
             try:
                 await node.peers.call(
-                    stub.RegisterStudy, node_pb2.RegisterStudyRequest(signed_study=request.signed_study), 10.0
+                    stub.RegisterStudy, node_pb2.RegisterStudyRequest(signed_study=for_providers), 10.0
                 )
             except Refused as error:
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None

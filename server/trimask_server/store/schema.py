@@ -71,4 +71,28 @@ CREATE TABLE datasets (
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
 """,
+    # 2026-11-16. The budget ledger. What is in it counts for ever: the triggers hold even if the program does not.
+    """
+CREATE TABLE release_answers (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  study_id BLOB NOT NULL,
+  request_id BLOB NOT NULL,
+  fingerprint BLOB NOT NULL,
+  mechanism TEXT NOT NULL,
+  epsilon REAL,
+  delta REAL,
+  mu REAL,
+  reserve_time_ms INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  answer BLOB,
+  signature BLOB,
+  UNIQUE (study_id, request_id)
+);
+CREATE TRIGGER release_answers_stay BEFORE DELETE ON release_answers WHEN OLD.state <> 'reserved'
+BEGIN SELECT RAISE(ABORT, 'an answer stays in the ledger'); END;
+CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
+WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
+  OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
+BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
+""",
 )

@@ -14,6 +14,8 @@ from trimask_core.sealing import SealingKey
 
 __all__ = ["blind", "sum_deliveries"]
 
+_CHUNK = 1 << 16  # words at a time, so that the stream stays in cache
+
 
 def blind(
     values: NDArray[np.int64], component: int, own: SealingKey, publics: dict[int, bytes], context: bytes

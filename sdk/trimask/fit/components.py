@@ -1,0 +1,230 @@
+"""Principal components from noisy second moments, and where the noise floor lies.
+
+Statement. For C = S, or the correlation matrix R of S, with C v_a = l_a v_a,
+    dl_a = v_a^T dC v_a,   dv_a = sum_{b != a} v_b (v_b^T dC v_a) / (l_a - l_b),
+where for R, writing u_a for v_a over the standard deviations,
+    v_b^T dR v_a = u_b^T dS u_a - (l_a + l_b)/2 sum_i v_ai v_bi dS_ii/S_ii.
+Errors follow from these gradients by `trimask.fit.covariance`. They hold for an eigenvalue that is clear of its
+neighbours; close ones push each other apart and their loadings are not determined, so they get no error (NaN).
+
+Noise floor: noise alone, on q columns with the ones column and n rows, makes eigenvalues of at most about
+    s^2 |N_C| ((1 + sqrt(q/n))^2 - 1),
+N_C the noise's shape in the metric of C, |.| the spectral norm: the edge of a Wishart spectrum (Marchenko and
+Pastur) less its mean, which the correction takes off. A component below it cannot be told from noise.
+
+Asymptotic: all of it. Assumed: normal rows, for the sampling part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.noise import outer
+from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.source import moments_of
+from trimask.moments import Matrix
+
+if TYPE_CHECKING:
+    from trimask.fit.source import Source
+
+__all__ = ["CLEAR_GAP", "PCAResults", "pca"]
+
+CLEAR_GAP = 4.0
+"""Standard errors between eigenvalues from which errors hold (measured)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PCAResults(Report):
+    """Components in order of variance. There are no scores: rows are not people.
+
+    `eigenvalues` has estimate, std err, sampling and privacy a component; `loadings` are unit vectors, a column a
+    component, the largest entry positive; `loadings_bse`, `loadings_bse_sampling` and `loadings_bse_privacy` their
+    errors. All errors are NaN where a component is not clear of its neighbours.
+    """
+
+    label: str
+    nobs: int
+    sigma: float
+    standardize: bool
+    total_variance: float
+    noise_floor: float
+    eigenvalues: pd.DataFrame
+    loadings: pd.DataFrame
+    loadings_bse: pd.DataFrame
+    loadings_bse_sampling: pd.DataFrame
+    loadings_bse_privacy: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Principal components of a masked release, noise corrected"
+
+    @property
+    def explained_variance_ratio(self) -> pd.Series[float]:
+        """The share of the total variance."""
+        return (self.eigenvalues["estimate"] / self.total_variance).rename("share")
+
+    @property
+    def above_floor(self) -> int:
+        """How many components stand above the noise floor."""
+        return int((self.eigenvalues["estimate"] > self.noise_floor).sum())
+
+    @property
+    def facts(self) -> Facts:
+        """What the tables are of."""
+        of = "correlations" if self.standardize else "covariances (scaled units)"
+        return [
+            ("data", self.label),
+            ("rows", f"{self.nobs:,}"),
+            ("noise sigma", f"{self.sigma:.4g}"),
+            ("of", of),
+            ("noise floor", f"{self.noise_floor:.4g}"),
+        ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        notes = ["The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS]
+        below = len(self.eigenvalues) - self.above_floor
+        if below and self.sigma:
+            notes.append(
+                f"{below} of the components shown cannot be told from noise (below the noise floor)."
+            )
+        unclear = self.eigenvalues.index[self.eigenvalues["std err"].isna()]
+        if len(unclear):
+            notes.append(
+                f"{', '.join(unclear)}: too close to a neighbour for errors to hold, so none are given."
+            )
+        return tuple(notes)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals of the eigenvalues."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        reach = float(stats.norm.isf(alpha / 2)) * self.eigenvalues["std err"]
+        return pd.DataFrame(
+            {0: self.eigenvalues["estimate"] - reach, 1: self.eigenvalues["estimate"] + reach}
+        )
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """Eigenvalues, then loadings with their errors in brackets."""
+        values = np.column_stack(
+            [self.eigenvalues.to_numpy(), self.conf_int(alpha).to_numpy(), self.explained_variance_ratio]
+        )
+        rows = [
+            [str(name), *figures(list(row[:-1]), places_for(row[1], row[0])), f"{row[-1]:.1%}"]
+            for name, row in zip(self.eigenvalues.index, values, strict=True)
+        ]
+        ends = [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+        first = Block(["", "eigenvalue", "std err", "sampling", "privacy", *ends, "share"], rows, "variances")
+        shown = [
+            [str(name), *(_with_error(value, error) for value, error in zip(row, errors, strict=True))]
+            for name, row, errors in zip(
+                self.loadings.index, self.loadings.to_numpy(), self.loadings_bse.to_numpy(), strict=True
+            )
+        ]
+        return [first, Block(["", *map(str, self.loadings.columns)], shown, "loadings (standard errors)")]
+
+    def __repr__(self) -> str:
+        return f"<PCAResults, {len(self.eigenvalues)} components of {self.label}>"
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.3f} (-)" if math.isnan(error) else f"{value:.3f} ({error:.3f})"
+
+
+def pca(
+    dataset: Source,
+    columns: Sequence[str] | None = None,
+    *,
+    components: int | None = None,
+    standardize: bool = True,
+) -> PCAResults:
+    """Principal components, noise corrected, of the correlations (or the covariances in scaled units)."""
+    moments = moments_of(dataset)
+    names = select(moments.schema, columns)
+    k = len(names)
+    count = k if components is None else components
+    if not 1 <= count <= k:
+        raise ParameterError("components", f"between 1 and the {k} columns", count)
+    covariance = covariance_of(moments, names)
+    d = covariance.deviations() if standardize else np.ones(k)
+    C = covariance.S / np.outer(d, d)
+    values, vectors = np.linalg.eigh(C)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    vectors = vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(k)])
+
+    pull = np.array(
+        [[_pull(vectors, values, a, b, d, standardize) for b in range(k)] for a in range(count)]
+    )  # gradient of v_b^T C v_a
+    own = pull[np.arange(count), np.arange(count)]
+    labels = pd.Index([f"PC{a + 1}" for a in range(count)])
+    sampling, privacy = covariance.sampling_variance(own), covariance.privacy_variance(own)
+    errors = np.sqrt(sampling + privacy)
+    unclear = [a for a in range(count) if _gap(values, a) < CLEAR_GAP * errors[a]]
+    errors[unclear] = sampling[unclear] = privacy[unclear] = np.nan
+    eigenvalues = pd.DataFrame(
+        {"estimate": values[:count], "std err": errors, "sampling": np.sqrt(sampling), "privacy": np.sqrt(privacy)},
+        index=labels,
+    )  # fmt: skip
+    parts = _loading_errors(covariance, values, vectors, pull, errors)
+    frame = [
+        pd.DataFrame(part, index=pd.Index(names), columns=labels)
+        for part in (vectors[:, :count], np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
+    ]
+    shape = float(np.linalg.norm(covariance.N / np.outer(d, d), 2))
+    edge = (1 + math.sqrt((k + covariance.centred) / moments.rows)) ** 2 - 1
+    return PCAResults(
+        label=moments.label,
+        nobs=moments.rows,
+        sigma=moments.sigma,
+        standardize=standardize,
+        total_variance=float(np.trace(C)),
+        noise_floor=moments.sigma**2 * shape * edge,
+        eigenvalues=eigenvalues,
+        loadings=frame[0],
+        loadings_bse=frame[1],
+        loadings_bse_sampling=frame[2],
+        loadings_bse_privacy=frame[3],
+    )
+
+
+def _pull(vectors: Matrix, values: Matrix, a: int, b: int, d: Matrix, standardize: bool) -> Matrix:
+    """The gradient of v_b^T C v_a with respect to S, the vectors held."""
+    found = outer(vectors[:, a] / d, vectors[:, b] / d)
+    if standardize:
+        both = vectors[:, a] * vectors[:, b] / d**2
+        found = found - np.diag((values[a] + values[b]) / 2 * both)
+    return found
+
+
+def _gap(values: Matrix, a: int) -> float:
+    """The distance of an eigenvalue to its nearest neighbour."""
+    return float(np.min(np.abs(np.delete(values, a) - values[a]), initial=math.inf))
+
+
+def _loading_errors(
+    covariance: Covariance, values: Matrix, vectors: Matrix, pull: Matrix, errors: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Sampling and privacy variances of the loadings (columns x components); NaN where not determined."""
+    count, k = pull.shape[:2]
+    found = np.full((2, k, count), np.nan)
+    for a in range(count):
+        if math.isnan(errors[a]):
+            continue
+        gap = values[a] - values
+        others = [b for b in range(k) if b != a]
+        weights = np.array([vectors[:, b] / gap[b] for b in others]).reshape(len(others), k)
+        gradients = np.einsum("bi,bjl->ijl", weights, pull[a, others])
+        found[0, :, a] = covariance.sampling_variance(gradients)
+        found[1, :, a] = covariance.privacy_variance(gradients)
+    return found[0], found[1]

@@ -1,0 +1,142 @@
+"""Correlations and partial correlations from noisy second moments.
+
+Statement. With Om = S^-1 the correlation of columns i and j given all others is r = -Om_ij / sqrt(Om_ii Om_jj), and
+    dr = -dOm_ij / sqrt(Om_ii Om_jj) - (r/2) (dOm_ii/Om_ii + dOm_jj/Om_jj),   dOm = -Om dS Om.
+Given a set of columns alone, Om is the inverse of the covariance of i, j and that set. Errors follow by
+`trimask.fit.covariance`; intervals are made on Fisher's scale, arctanh r, where the error is se/(1 - r^2).
+The sampling part is (1 - r^2)^2/n, the textbook's, for normal rows. Asymptotic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, stats
+
+from trimask.errors import ParameterError
+from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.noise import outer
+from trimask.fit.report import Block, Facts, Report, figures
+from trimask.fit.source import moments_of
+from trimask.moments import Matrix
+
+if TYPE_CHECKING:
+    from trimask.fit.source import Source
+
+__all__ = ["PartialCorrelationResults", "partial_correlations"]
+
+_HEAD = ["estimate", "std err", "sampling", "privacy"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialCorrelationResults(Report):
+    """`pairs` has a row a pair of columns: estimate, std err, sampling, privacy. `given` None: all others."""
+
+    label: str
+    nobs: int
+    sigma: float
+    columns: tuple[str, ...]
+    given: tuple[str, ...] | None
+    pairs: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Partial correlations in a masked release, noise corrected"
+
+    @property
+    def facts(self) -> Facts:
+        """What the table is of."""
+        given = "all other columns of the table" if self.given is None else ", ".join(self.given) or "nothing"
+        return [
+            ("data", self.label),
+            ("rows", f"{self.nobs:,}"),
+            ("noise sigma", f"{self.sigma:.4g}"),
+            ("given", given),
+        ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return ("The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS)
+
+    def matrix(self) -> pd.DataFrame:
+        """The correlations as a symmetric matrix with ones on the diagonal."""
+        found = pd.DataFrame(np.eye(len(self.columns)), index=self.columns, columns=pd.Index(self.columns))
+        for a, b in self.pairs.index:
+            found.loc[a, b] = found.loc[b, a] = self.pairs.loc[(a, b), "estimate"]
+        return found
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals, by Fisher's transformation, so always within (-1, 1)."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        r = self.pairs["estimate"].to_numpy()
+        reach = stats.norm.isf(alpha / 2) * self.pairs["std err"].to_numpy() / (1 - r**2)
+        ends = np.tanh(np.column_stack([np.arctanh(r) - reach, np.arctanh(r) + reach]))
+        return pd.DataFrame(ends, index=self.pairs.index)
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row a pair."""
+        values = np.column_stack([self.pairs[_HEAD].to_numpy(), self.conf_int(alpha).to_numpy()])
+        rows = [
+            [f"{a} ~ {b}", *figures(list(row), 4)]
+            for (a, b), row in zip(self.pairs.index, values, strict=True)
+        ]
+        return [Block(["", *_HEAD, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"], rows)]
+
+    def __repr__(self) -> str:
+        return f"<PartialCorrelationResults, {len(self.pairs)} pairs of {self.label}>"
+
+
+def partial_correlations(
+    dataset: Source, columns: Sequence[str] | None = None, *, given: Sequence[str] | None = None
+) -> PartialCorrelationResults:
+    """Correlations between columns given others, noise corrected.
+
+    `given` None: each pair given all other `columns`; a list: given those columns; an empty list: plain
+    correlations.
+    """
+    moments = moments_of(dataset)
+    if columns is None and given is not None:
+        columns = [name for name in select(moments.schema, None) if name not in given]
+    chosen = select(moments.schema, columns)
+    held = [] if given is None else select(moments.schema, given, "given") if given else []
+    if len(chosen) < 2:
+        raise ParameterError("columns", "at least two columns")
+    whole = covariance_of(moments, select(moments.schema, [*chosen, *held]))
+    whole.check()
+    rows, index = [], []
+    for i, j in combinations(range(len(chosen)), 2):
+        others = range(len(chosen)) if given is None else [i, j, *range(len(chosen), len(whole.names))]
+        rows.append(_pair(whole, i, j, list(others)))
+        index.append((chosen[i], chosen[j]))
+    return PartialCorrelationResults(
+        label=moments.label,
+        nobs=moments.rows,
+        sigma=moments.sigma,
+        columns=tuple(chosen),
+        given=None if given is None else tuple(held),
+        pairs=pd.DataFrame(rows, columns=pd.Index(_HEAD), index=pd.MultiIndex.from_tuples(index)),
+    )
+
+
+def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> list[float]:
+    """Estimate, error and its parts of the correlation of i and j given the others of `among`."""
+    at = np.ix_(among, among)
+    inverse = linalg.inv(covariance.S[at])
+    a, b = among.index(i), among.index(j)
+    x, y = inverse[:, a], inverse[:, b]
+    size = float(np.sqrt(x[a] * y[b]))
+    r = -float(x[b]) / size
+    inner = outer(x, y) / size + r / 2 * (np.outer(x, x) / x[a] + np.outer(y, y) / y[b])
+    gradient: Matrix = np.zeros((1, *covariance.S.shape))
+    gradient[0][at] = inner
+    sampling = float(covariance.sampling_variance(gradient)[0])
+    privacy = float(covariance.privacy_variance(gradient)[0])
+    return [r, (sampling + privacy) ** 0.5, sampling**0.5, privacy**0.5]

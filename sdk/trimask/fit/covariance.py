@@ -1,0 +1,142 @@
+"""Covariances of columns from noisy second moments, and the error of anything computed from them.
+
+Setting. `one` is the ones column, m the vector of means G_1j / G_11, w_j = e_j - m_j e_1 the direction that
+centres column j, so that S = w^T G w / (n - 1) estimates the covariance matrix in scaled units, and
+N = w^T w = I + m m^T. Without a ones column nothing can be centred: S is about zero and N = I.
+
+Statement. A function f of S with symmetric gradient A (df = tr(A dS)) has, to first order,
+    privacy variance   (4 s^2/n) tr(A S A N) + (2 s^4/n) tr(A N A N)
+    sampling variance  (2/n) tr(A S A S), if the rows are normal.
+The first is the noise law of `trimask.fit.noise` carried through w (the means may be held fixed: S is stationary
+in them). The second is the Wishart law; masking removes fourth moments, so what other rows would give cannot be
+learnt from a release. The two add up to (2/n) tr(A O A O) with O = S + s^2 N: the law of what is observed.
+
+The centred sum falls short of the truth by s^2 (N + S) + s^4 (N + m m^T) on average, the noise in the means, as
+it does by S from sampling; both are added back.
+
+Proved: the noise law, the shortfall to leading order. Asymptotic: the delta method. Assumed: normal rows, for
+the sampling part alone; `binary` columns and heavy tails need care, and results say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trimask.errors import CollinearColumns, ParameterError
+from trimask.fit.design import find_column, level_columns
+from trimask.fit.signal import check_signal
+from trimask.moments import Matrix, Moments
+from trimask_core.schema import ONES, Schema
+
+__all__ = ["NORMAL_ROWS", "Covariance", "covariance_of", "numeric_columns", "select"]
+
+NORMAL_ROWS = (
+    "The sampling part takes rows as normal: masking removes the fourth moments that would tell. "
+    "The privacy part does not."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """S and N of the columns `names`, in scaled units, and the means they were centred at."""
+
+    names: tuple[str, ...]
+    S: Matrix
+    N: Matrix
+    means: Matrix
+    moments: Moments
+    centred: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows behind it."""
+        return self.moments.rows
+
+    @property
+    def degrees(self) -> int:
+        """Rows, less one if means were taken out."""
+        return self.rows - self.centred
+
+    @property
+    def sigma(self) -> float:
+        """The noise."""
+        return self.moments.sigma
+
+    def sampling_variance(self, gradients: Matrix) -> Matrix:
+        """The sampling variance of functions with these gradients (m x k x k, symmetric), rows normal."""
+        AS = gradients @ self.S
+        found: Matrix = np.maximum(2 / self.degrees * np.einsum("aij,aji->a", AS, AS), 0.0)
+        return found
+
+    def privacy_variance(self, gradients: Matrix) -> Matrix:
+        """The privacy variance of functions with these gradients."""
+        s, n = self.sigma, self.degrees
+        AS, AN = gradients @ self.S, gradients @ self.N
+        linear = np.einsum("aij,aji->a", AS, AN)
+        square = np.einsum("aij,aji->a", AN, AN)
+        found: Matrix = np.maximum(4 * s**2 / n * linear + 2 * s**4 / n * square, 0.0)
+        return found
+
+    def check(self) -> float:
+        """The signal, or an error: what inverts S needs all of it to stand out of the noise."""
+        return check_signal(self.degrees * self.S, self.N, self.moments, self.names)
+
+    def deviations(self) -> Matrix:
+        """Standard deviations in scaled units, or `NoiseExceedsSignal` naming a column the noise hides."""
+        for j, value in enumerate(np.diag(self.S)):
+            one = np.ix_([j], [j])
+            if self.sigma == 0 and value <= 1e-14 * self.N[j, j]:
+                raise CollinearColumns([self.names[j]], f"{self.names[j]} is the same on every row")
+            if value <= 0:  # which this refuses
+                check_signal(self.degrees * self.S[one], self.N[one], self.moments, (self.names[j],))
+        found: Matrix = np.sqrt(np.diag(self.S))
+        return found
+
+
+def numeric_columns(schema: Schema) -> list[str]:
+    """Every column but the ones column and the indicators of groups."""
+    return [column.name for column in schema.columns if column.name != ONES and column.level is None]
+
+
+def select(schema: Schema, columns: Sequence[str] | None, what: str = "columns") -> list[str]:
+    """The columns asked for, checked; all numeric ones by default. Whole groups are collinear when centred."""
+    if isinstance(columns, str):
+        raise ParameterError(what, "a list of columns", columns)
+    chosen = numeric_columns(schema) if columns is None else [str(name) for name in columns]
+    if not chosen:
+        raise ParameterError(what, "at least one column")
+    for name in chosen:
+        find_column(name, schema)
+    twice = sorted({name for name in chosen if chosen.count(name) > 1})
+    if twice:
+        raise ParameterError(what, f"different columns; {twice[0]} appears twice")
+    for levels in level_columns(schema):
+        if schema.ones and set(levels) <= set(chosen):
+            raise CollinearColumns(
+                levels, f"{', '.join(levels)} add up to one on every row: leave one level out"
+            )
+    return chosen
+
+
+def covariance_of(moments: Moments, names: Sequence[str]) -> Covariance:
+    """The covariance of checked columns."""
+    index = {column.name: j for j, column in enumerate(moments.columns)}
+    at = [index[name] for name in names]
+    k, n, s = len(at), moments.rows, moments.sigma
+    if n <= k + 1:
+        raise ParameterError("rows", f"more than the {k} columns and one", n)
+    block = moments.gram[np.ix_(at, at)]
+    if ONES not in index:
+        return Covariance(tuple(names), block / n, np.eye(k), np.zeros(k), moments, False)
+    one = index[ONES]
+    size = float(moments.gram[one, one])
+    if size <= 0:
+        check_signal(moments.gram[np.ix_([one], [one])], np.eye(1), moments, (ONES,))
+    means = moments.gram[at, one] / size
+    N = np.eye(k) + np.outer(means, means)
+    S = block - size * np.outer(means, means)
+    S = (S + s**2 * (N + S / n) + s**4 * (N + np.outer(means, means))) / (n - 1)
+    return Covariance(tuple(names), (S + S.T) / 2, N, means, moments, True)

@@ -1,0 +1,99 @@
+"""How a result is shown: a title, facts, one or more tables and notes, as text and as HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["Block", "Report", "figures", "places_for"]
+
+Facts = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table ready to print: its header, whose first cell is over the row names, and its rows."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+class Report:
+    """A result that prints itself. Subclasses say what; `alpha` is one minus the level of intervals."""
+
+    @property
+    def title(self) -> str:
+        """What was fitted, and whether the noise was corrected."""
+        raise NotImplementedError
+
+    @property
+    def facts(self) -> Facts:
+        """Name and value of what a reader should know first."""
+        raise NotImplementedError
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the table should know."""
+        raise NotImplementedError
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """The tables."""
+        raise NotImplementedError
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The result as text."""
+        facts = [f"{name + ':':<13}{value}" for name, value in self.facts]
+        body = [line for block in self.blocks(alpha) for line in _text(block)]
+        return "\n".join([self.title, *facts, *body, *self.notes])
+
+    def _repr_html_(self) -> str:
+        """For a notebook. Every name is escaped, since a study's owner chose it."""
+        facts = " &middot; ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in self.facts)
+        notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
+        tables = "".join(_html(block) for block in self.blocks(0.05))
+        return f"<div><b>{escape(self.title)}</b><div><small>{facts}</small></div>{tables}{notes}</div>"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def places_for(error: float, value: float = 1.0) -> int:
+    """Decimals that show a standard error to three figures (the value, if there is no error)."""
+    reach = error if error > 0 and math.isfinite(error) else abs(value)
+    if not reach or not math.isfinite(reach):
+        return 3
+    return min(max(0, 2 - math.floor(math.log10(reach))), 12)
+
+
+def figures(values: Sequence[float], places: int) -> list[str]:
+    """Numbers with so many decimals; a dash where there is none to give."""
+    return ["-" if math.isnan(value) else f"{value:.{places}f}" for value in values]
+
+
+def _text(block: Block) -> list[str]:
+    every = [block.header, *block.rows]
+    widths = [max(len(row[j]) for row in every) for j in range(len(block.header))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *rest = cells
+        sides = [cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True)]
+        return "  ".join([first.ljust(widths[0]), *sides])
+
+    rule = "-" * len(line(block.header))
+    lines = [rule, line(block.header), rule, *map(line, block.rows), rule]
+    return [block.caption, *lines] if block.caption else lines
+
+
+def _html(block: Block) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in block.header)
+    body = "".join(
+        f"<tr><th style='text-align:left'>{escape(first)}</th>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in block.rows
+    )
+    caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

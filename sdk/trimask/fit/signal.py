@@ -1,0 +1,76 @@
+"""Whether the columns of a fit stand out of the noise, and what it would take if they do not.
+
+Statement. Let M be the second moments of working columns Z T, B = T^T T, and G_T the estimate of M. In a
+direction u = T v with |u| = 1 the estimate has variance 4 s^2 lambda + 2 n s^4, lambda = v^T M v (proved; see
+`trimask.fit.noise`). So eigenvalues are taken relative to B, and a smallest one below zero means that the
+noise exceeds the signal: no number is returned. How many standard errors it clears zero by is the signal.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg
+
+from trimask.errors import CollinearColumns, NoiseExceedsSignal
+from trimask.moments import Matrix, Moments
+
+__all__ = ["CLEAR_SIGNAL", "COLLINEAR", "check_signal", "involved"]
+
+# A smallest eigenvalue (columns of unit length) below this is zero: R^2 of one column on the others is 1 - 1e-9.
+COLLINEAR = 1e-9
+# Smallest eigenvalue this many noise standard errors above zero: intervals hold (measured).
+CLEAR_SIGNAL = 4.0
+
+
+def check_signal(gram: Matrix, B: Matrix, moments: Moments, names: tuple[str, ...]) -> float:
+    """Standard errors by which the smallest eigenvalue clears zero, or an error naming the columns."""
+    scale = np.sqrt(np.abs(np.diag(gram)))
+    dead = [name for name, size in zip(names, scale, strict=True) if size == 0]
+    if dead:
+        raise CollinearColumns(dead, f"{', '.join(dead)}: zero on every row, or always the same")
+    equal = gram / np.outer(scale, scale)
+    values, vectors = linalg.eigh(equal)
+    if abs(values[0]) <= COLLINEAR * len(scale):
+        among = involved(vectors[:, 0], names)
+        raise CollinearColumns(
+            among, f"{', '.join(among)} are collinear in this data: leave one of them out of the model"
+        )
+    if moments.sigma == 0:
+        return math.inf
+    values, vectors = linalg.eigh(gram, B)
+    least = float(values[0])
+    noise = math.sqrt(2 * moments.rows * moments.sigma**4 + 4 * moments.sigma**2 * max(least, 0.0))
+    if least <= 0:
+        raise _too_noisy(least, noise, involved(vectors[:, 0], names), moments)
+    return least / noise
+
+
+def involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
+    """The columns with a real share in a direction."""
+    share = np.abs(direction) / np.max(np.abs(direction))
+    return [name for name, part in zip(names, share, strict=True) if part > 0.1]
+
+
+def _too_noisy(least: float, noise: float, columns: list[str], moments: Moments) -> NoiseExceedsSignal:
+    """What would help. The eigenvalue grows as n; its noise is sqrt(2n) s^2.
+
+    Sharp calibration has s^2 proportional to 1/(epsilon sqrt(n)), so the noise stays as n grows and the ratio
+    grows as n, and as epsilon. Theorem 3.4's sigma does not fall with n: the ratio then grows as sqrt(n). The
+    eigenvalue is taken at the upper end of what the release allows, so both numbers are the least that could
+    do.
+    """
+    factor = CLEAR_SIGNAL * noise / max(least + 2 * noise, noise / 2)
+    rows = math.ceil(moments.rows * (factor if moments.noise_falls_with_rows else factor**2))
+    public = None if moments.protection is None else moments.protection.public
+    epsilon = None if public is None or public.epsilon is None else public.epsilon * factor
+    advice = f"a pooled release of at least about {rows:,} rows at the same epsilon"
+    if epsilon is not None:
+        advice += f", or an epsilon of at least about {epsilon:.2g} at {moments.rows:,} rows"
+    return NoiseExceedsSignal(
+        columns, rows, epsilon,
+        f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
+        f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
+        f"It would take {advice}; fewer columns help too.",
+    )  # fmt: skip

@@ -1,0 +1,186 @@
+"""The mechanisms as estimators in the manner of scikit-learn, without needing it: parameters in, `fit`, results with `_`.
+
+Every `fit` is a private release of its own and costs its price anew.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask.errors import ParameterError, TrimaskError
+from trimask.release import local
+
+if TYPE_CHECKING:
+    from trimask_theory.normal_source import NormalSource
+
+__all__ = ["PrivateLinearRegression", "PrivateMean", "PrivatePCA"]
+
+Array = NDArray[np.float64]
+
+
+class _Estimator:
+    """`get_params` and `set_params` from the signature of `__init__`, as scikit-learn's clone expects."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+        """Every parameter by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Replace parameters by name."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ParameterError("parameter", "one of " + ", ".join(known), name)
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if k != "source")
+        return f"{type(self).__name__}({shown})"
+
+    def _fitted(self, name: str) -> Any:
+        if not hasattr(self, name):
+            raise TrimaskError(f"call fit before asking a {type(self).__name__} for anything")
+        return getattr(self, name)
+
+
+class PrivateMean(_Estimator):
+    """Column means by a private sum. `lower` and `upper` are public bounds."""
+
+    def __init__(
+        self,
+        lower: Any,
+        upper: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        method: str = "elliptical",
+        source: NormalSource | None = None,
+    ) -> None:
+        self.lower, self.upper = lower, upper
+        self.epsilon, self.delta, self.method, self.source = epsilon, delta, method, source
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+        """Release the sums; `mean_`, `noise_` (standard deviation of each mean's noise), `guarantee_`."""
+        found = local.sum(
+            X,
+            self.lower,
+            self.upper,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            source=self.source,
+        )
+        self.mean_: Array = np.asarray(found.mean, dtype=np.float64)
+        self.noise_: Array = np.asarray(found.noise / found.rows, dtype=np.float64)
+        self.guarantee_ = found.guarantee
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The rows with the private means taken off."""
+        return np.asarray(np.asarray(X, dtype=np.float64) - self._fitted("mean_"), dtype=np.float64)
+
+
+class PrivateLinearRegression(_Estimator):
+    """Least squares by M_LS, M_ALS or the noisy Gram matrix.
+
+    `row_norm` bounds a row of the features and the response together, without the intercept's 1, which is added to it.
+    """
+
+    def __init__(
+        self,
+        *,
+        row_norm: float,
+        epsilon: float,
+        delta: float,
+        method: str = "LS",
+        reduced_dim: int | None = None,
+        fit_intercept: bool = True,
+        neighbours: str = "record",
+        source: NormalSource | None = None,
+    ) -> None:
+        self.row_norm, self.epsilon, self.delta = row_norm, epsilon, delta
+        self.method, self.reduced_dim, self.fit_intercept = method, reduced_dim, fit_intercept
+        self.neighbours, self.source = neighbours, source
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Release a fit; `coef_`, `intercept_`, `sigma_`, `guarantee_`."""
+        features, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        if features.ndim != 2 or response.shape != features.shape[:1]:
+            raise ParameterError("X and y", "a matrix and one number for each of its rows")
+        ones = np.ones((len(features), int(self.fit_intercept)))
+        found = local.ols(
+            np.column_stack((ones, features, response)),
+            -1,
+            row_norm=float(np.hypot(self.row_norm, 1.0)) if self.fit_intercept else self.row_norm,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            reduced_dim=self.reduced_dim,
+            neighbours=self.neighbours,
+            source=self.source,
+        )
+        self.guarantee_, self.sigma_ = found.guarantee, found.sigma
+        if found.params is None:
+            raise TrimaskError(
+                "the noise is larger than what these columns carry: no coefficients. It is paid for"
+            )
+        values = np.asarray(found.params, dtype=np.float64)
+        self.intercept_ = float(values[0]) if self.fit_intercept else 0.0
+        self.coef_: Array = values[int(self.fit_intercept) :]
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Fitted values."""
+        return np.asarray(
+            np.asarray(X, dtype=np.float64) @ self._fitted("coef_") + self.intercept_, dtype=np.float64
+        )
+
+
+class PrivatePCA(_Estimator):
+    """Principal components about the origin by the exponential mechanism; "rank" works on ranks of any rows."""
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        mu: float,
+        row_norm: float | None = None,
+        method: str = "adaptive",
+        test_share: float = 0.2,
+        neighbours: str = "record",
+        source: NormalSource | None = None,
+    ) -> None:
+        self.n_components, self.mu, self.row_norm = n_components, mu, row_norm
+        self.method, self.test_share = method, test_share
+        self.neighbours, self.source = neighbours, source
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+        """Release the components; `components_` (k x p), `beta_`, `guarantee_`."""
+        found = local.pca(
+            X,
+            self.n_components,
+            mu=self.mu,
+            row_norm=self.row_norm,
+            method=self.method,
+            test_share=self.test_share,
+            neighbours=self.neighbours,
+            source=self.source,
+        )
+        self.guarantee_, self.beta_ = found.guarantee, found.beta
+        if found.components is None:
+            raise TrimaskError("these components are not achievable at this price. The test is paid for")
+        self.components_: Array = found.components.to_numpy().T
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Coordinates along the components. They are about single rows: this is not a private release."""
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self._fitted("components_").T, dtype=np.float64)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """`fit`, then `transform`."""
+        return self.fit(X, y).transform(X)

@@ -1,0 +1,57 @@
+"""The central baseline: D'D with Gaussian noise.
+
+Statement. For rows x, y of norm at most l, |x x^T - y y^T|_F^2 = |x|^4 + |y|^4 - 2 (x . y)^2 <= 2 l^4, so the
+Gram matrix has L2 sensitivity sqrt(2) l^2 for a replaced record, attained by orthogonal rows. In the
+coordinates that make the Frobenius norm Euclidean (off-diagonal entries times sqrt(2)) isotropic noise is
+sigma on the diagonal and sigma/sqrt(2) off it, symmetric: (epsilon, delta)-DP at sigma = sqrt(2) l^2 s with s the
+analytic Gaussian scale, and 1/s-GDP. (Dwork, Talwar, Thakurta, Zhang 2014 give every entry the larger noise.)
+
+Assumptions. Rows of norm at most l; neighbours replace one record. Proved.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimask_core.errors import ParameterError
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_theory import local_noise
+from trimask_theory._checks import non_negative, positive
+from trimask_theory.calibration import Calibration
+from trimask_theory.normal_source import NormalSource
+
+__all__ = ["calibrate", "calibrate_mu", "release"]
+
+_CITATION = "Dwork, Talwar, Thakurta, Zhang 2014; Balle and Wang 2018, Theorem 8"
+_BECAUSE = "Gaussian mechanism on the Gram matrix, whose sensitivity for a replaced record is sqrt(2) l^2"
+
+
+def calibrate(epsilon: float, delta: float, row_norm: float = 1.0) -> Calibration:
+    """sigma for (epsilon, delta) and rows of norm at most `row_norm`."""
+    scale = local_noise.calibrate(epsilon, delta).sigma
+    return _calibration(scale, positive("row_norm", row_norm), float(epsilon), float(delta))
+
+
+def calibrate_mu(mu: float, row_norm: float = 1.0) -> Calibration:
+    """sigma for mu-GDP and rows of norm at most `row_norm`."""
+    return _calibration(1 / positive("mu", mu), positive("row_norm", row_norm), None, None)
+
+
+def _calibration(scale: float, row_norm: float, epsilon: float | None, delta: float | None) -> Calibration:
+    guarantee = Guarantee(
+        Neighbours("record", row_norm=row_norm), "proved", _BECAUSE, _CITATION, epsilon, delta, 1 / scale
+    )
+    return Calibration(math.nextafter(math.sqrt(2) * row_norm**2 * scale, math.inf), guarantee, "analytic")
+
+
+def release(gram: ArrayLike, sigma: float, normals: NormalSource) -> NDArray[np.float64]:
+    """One draw: symmetric, noise of variance sigma^2 on the diagonal and sigma^2/2 off it."""
+    matrix = np.asarray(gram, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
+    half = non_negative("sigma", sigma) / 2 * normals.standard_normal(matrix.shape)
+    # (Z + Z')/2 has variance 1 on the diagonal and 1/2 off it.
+    return np.asarray((matrix + matrix.T) / 2 + half + half.T, dtype=np.float64)

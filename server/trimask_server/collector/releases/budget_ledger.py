@@ -1,0 +1,163 @@
+"""The budget ledger: reserve, then answer, once.
+
+An entry is written with its cost before anything is computed and stays for ever. reserved -> answered is one transaction
+with the answer in it, so that an answer anybody can have seen is always on disk and paid for; the same request later is
+given the very same bytes. A crash in between leaves the entry reserved: its cost stays counted, and the same request
+resumes it with fresh noise, which is safe because nobody has seen what the first try drew. An entry whose computation
+failed after it had touched the data is kept, paid, as failed: its failing may tell about the data. Only an entry that
+failed before that is taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trimask_core.errors import Refused
+from trimask_core.study import Budget
+from trimask_server.collector.releases.accounting import Price, left_after, require_affordable
+from trimask_server.collector.releases.factors import erase_factor
+from trimask_server.store.database import Database, Transaction
+
+__all__ = ["BudgetLedger", "Entry", "EntryState"]
+
+EntryState = Literal["reserved", "answered", "failed"]
+_FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, answer, signature"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One request's line in the ledger."""
+
+    request_id: bytes
+    fingerprint: bytes
+    mechanism: str
+    price: Price
+    reserve_time_ms: int
+    state: EntryState
+    answer: bytes | None = None
+    signature: bytes | None = None
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    request_id, fingerprint, mechanism, epsilon, delta, mu, time_ms, state, answer, signature = row
+    price = Price(epsilon, delta, mu)
+    return Entry(request_id, fingerprint, mechanism, price, time_ms, state, answer, signature)
+
+
+def _entries(tx: Transaction, study_id: bytes) -> list[Entry]:
+    rows = tx.rows(
+        f"SELECT {_FIELDS} FROM release_answers WHERE study_id = ? ORDER BY sequence",  # noqa: S608 - constant
+        (study_id,),
+    )
+    return [_entry(row) for row in rows]
+
+
+def _find(tx: Transaction, study_id: bytes, request_id: bytes, fingerprint: bytes) -> Entry | None:
+    row = tx.row(
+        f"SELECT {_FIELDS} FROM release_answers WHERE study_id = ? AND request_id = ?",  # noqa: S608 - constant
+        (study_id, request_id),
+    )
+    if row is None:
+        return None
+    entry = _entry(row)
+    if entry.fingerprint != fingerprint:
+        raise Refused(
+            "request_conflict",
+            "that request id was used for another question; a new question needs a new id, and costs again",
+        )
+    return entry
+
+
+@dataclass(frozen=True)
+class BudgetLedger:
+    """Every study's entries, in the collector's database."""
+
+    database: Database
+
+    async def entries(self, study_id: bytes) -> list[Entry]:
+        """All entries, oldest first."""
+        return await self.database.read(lambda tx: _entries(tx, study_id))
+
+    async def find(self, study_id: bytes, request_id: bytes, fingerprint: bytes) -> Entry | None:
+        """The entry of a request, or None; refused if the id was used for another question."""
+        return await self.database.read(lambda tx: _find(tx, study_id, request_id, fingerprint))
+
+    async def require_affordable(self, study_id: bytes, budget: Budget, price: Price) -> None:
+        """Refuse early what could not be reserved; `reserve` checks again, in its transaction."""
+        entries = await self.entries(study_id)
+        require_affordable(budget, [entry.price for entry in entries], price)
+
+    async def reserve(self, study_id: bytes, budget: Budget, wanted: Entry) -> Entry:
+        """Put the cost down, or find the entry that was: refused when the budget cannot pay."""
+
+        def write(tx: Transaction) -> Entry:
+            found = _find(tx, study_id, wanted.request_id, wanted.fingerprint)
+            if found is not None:
+                return found
+            require_affordable(budget, [entry.price for entry in _entries(tx, study_id)], wanted.price)
+            price = wanted.price
+            tx.run(
+                "INSERT INTO release_answers (study_id, request_id, fingerprint, mechanism, epsilon, delta, mu,"
+                " reserve_time_ms, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
+                (study_id, wanted.request_id, wanted.fingerprint, wanted.mechanism, price.epsilon, price.delta,
+                 price.mu, wanted.reserve_time_ms),
+            )  # fmt: skip
+            return wanted
+
+        return await self.database.write(write)
+
+    async def take_back(self, study_id: bytes, request_id: bytes) -> None:
+        """Undo a reservation for which nothing was computed."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "DELETE FROM release_answers WHERE study_id = ? AND request_id = ? AND state = 'reserved'",
+                (study_id, request_id),
+            )
+        )
+
+    async def answer(
+        self, study_id: bytes, budget: Budget, request_id: bytes, answer: bytes, signature: bytes
+    ) -> bool:
+        """Keep the answer; whether the budget is spent with it, in which case the factor is gone."""
+        return await self._settle(study_id, budget, request_id, "answered", answer, signature)
+
+    async def fail(self, study_id: bytes, budget: Budget, request_id: bytes) -> bool:
+        """Keep the entry as failed; whether the budget is spent with it."""
+        return await self._settle(study_id, budget, request_id, "failed", None, None)
+
+    async def _settle(
+        self,
+        study_id: bytes,
+        budget: Budget,
+        request_id: bytes,
+        state: EntryState,
+        answer: bytes | None,
+        signature: bytes | None,
+    ) -> bool:
+        def write(tx: Transaction) -> bool:
+            changed = tx.run(
+                "UPDATE release_answers SET state = ?, answer = ?, signature = ?"
+                " WHERE study_id = ? AND request_id = ? AND state = 'reserved'",
+                (state, answer, signature, study_id, request_id),
+            )
+            if changed != 1:
+                raise Refused("not_reserved", "an answer that was not reserved is not given")
+            entries = _entries(tx, study_id)
+            # An interrupted entry is paid for and can still be resumed, so the factor waits for it.
+            if any(entry.state == "reserved" for entry in entries):
+                return False
+            if not left_after(budget, [entry.price for entry in entries]).empty:
+                return False
+            return erase_factor(tx, study_id)
+
+        spent = await self.database.write(write)
+        if spent:
+            await self.database.scrub()
+        return spent
+
+    async def end(self, study_id: bytes) -> bool:
+        """Erase the factor before the budget is spent, at the owner's word."""
+        ended = await self.database.write(lambda tx: erase_factor(tx, study_id))
+        await self.database.scrub()
+        return ended

@@ -1,0 +1,90 @@
+"""The one factor a study with a budget answers from: all its rows pooled, kept at the collector, erased at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_core.errors import Refused
+from trimask_core.rotation import Matrix
+from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
+from trimask_server.store.database import Database, Transaction
+
+__all__ = ["Factors", "erase_factor"]
+
+
+def erase_factor(tx: Transaction, study_id: bytes) -> bool:
+    """Forget the factor, inside a transaction; whether there was one. `Database.scrub` finishes it on disk."""
+    return bool(
+        tx.run(
+            "UPDATE releases SET factor = NULL, state = 'spent' WHERE study_id = ? AND state = 'answerable'",
+            (study_id,),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Factors by study, in the collector's releases table under the states answerable and spent."""
+
+    database: Database
+
+    async def make_answerable(self, study_id: bytes, release_rows: int) -> int:
+        """At close: pool everything into one factor if it has enough rows; the rows behind it, or 0.
+
+        One transaction, and done again it changes nothing. Fewer rows than `release_rows` are left as they are, for
+        the driver to discard.
+        """
+
+        def write(tx: Transaction) -> int:
+            done = tx.row(
+                "SELECT row_count FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
+                (study_id,),
+            )
+            if done is not None:
+                return int(done[0])
+            parts = tx.rows(
+                "SELECT release_number, row_count, block_count, factor FROM releases WHERE study_id = ?"
+                " AND state IN ('open', 'full') ORDER BY release_number",
+                (study_id,),
+            )
+            rows = sum(part[1] for part in parts)
+            if not parts or rows < release_rows:
+                return 0
+            factor = None
+            for part in parts:
+                factor = fold(factor, factor_from_bytes(part[3]))
+            assert factor is not None  # noqa: S101 - for the type checker
+            first = parts[0][0]
+            tx.run(
+                "UPDATE releases SET row_count = ?, block_count = ?, factor = ?, state = 'answerable'"
+                " WHERE study_id = ? AND release_number = ?",
+                (rows, sum(part[2] for part in parts), factor_to_bytes(factor), study_id, first),
+            )
+            tx.run("DELETE FROM releases WHERE study_id = ? AND release_number <> ?", (study_id, first))
+            tx.run("UPDATE blocks SET release_number = ? WHERE study_id = ?", (first, study_id))
+            return int(rows)
+
+        rows = await self.database.write(write)
+        await self.database.scrub()
+        return rows
+
+    async def state(self, study_id: bytes) -> tuple[str, int]:
+        """(answerable, rows), (spent, rows), or (none, 0)."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT state, row_count FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
+                (study_id,),
+            )
+        )
+        return ("none", 0) if row is None else (str(row[0]), int(row[1]))
+
+    async def load(self, study_id: bytes) -> Matrix:
+        """The factor."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT factor FROM releases WHERE study_id = ? AND state = 'answerable'", (study_id,)
+            )
+        )
+        if row is None or row[0] is None:
+            raise Refused("not_answerable", "this study has no factor to answer from any more")
+        return factor_from_bytes(row[0])
