@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
 from trimask_theory import gdp, pca, vector_sum
 from trimask_theory.pca.example import genotypes
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_theory import gdp, pca, vector_sum
 from trimask_theory.pca.example import GROUPS, genotypes
 

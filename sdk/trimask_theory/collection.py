@@ -39,6 +39,7 @@ __all__ = [
     "tau_davidson_szarek",
 ]
 
+
 def _check_shape(rows: int, attributes: int, noise_columns: int) -> tuple[int, int, int]:
     attributes = _checks.whole("attributes", attributes, 1)
     rows = _checks.whole("rows", rows, attributes + 1)

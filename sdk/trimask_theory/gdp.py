@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory._checks import non_negative, probability, whole
 
 __all__ = ["compose", "delta", "dp_trade_off", "epsilon", "group", "log_delta", "mu", "trade_off"]

@@ -54,4 +54,4 @@ def release(gram: ArrayLike, sigma: float, normals: NormalSource) -> NDArray[np.
         raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
     half = non_negative("sigma", sigma) / 2 * normals.standard_normal(matrix.shape)
     # (Z + Z')/2 has variance 1 on the diagonal and 1/2 off it.
-    return np.asarray((matrix + matrix.T) / 2 + half + half.T, dtype=np.float64)
+    return np.asarray((matrix + matrix.T) / 2 + (half + half.T), dtype=np.float64)

@@ -80,7 +80,9 @@ def create_study(
         collector=collector,
         right=tuple(right),
         left=tuple(left),
-        unmasking=collusion.default_unmasking(len(right), len(left)) if plan.unmasking is None else plan.unmasking,
+        unmasking=collusion.default_unmasking(len(right), len(left))
+        if plan.unmasking is None
+        else plan.unmasking,
         tls_roots=tls_roots,
         mask_seed=source.seed(),
     )

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
 from trimask_theory import local_noise, weighted_chi2
 from trimask_theory._checks import probability, whole
 from trimask_theory.normal_source import NormalSource

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+
 from trimask_core.errors import (
     ApprovalError,
     ParameterError,
@@ -19,7 +20,6 @@ from trimask_core.errors import (
     TrimaskError,
     VerificationError,
 )
-
 from trimask_server.refusals import Refusals
 
 __all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "RefusalInterceptor", "status_of"]

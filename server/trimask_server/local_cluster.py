@@ -19,8 +19,8 @@ from types import TracebackType
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from trimask_core.errors import ConfigError, TrimaskError
 
+from trimask_core.errors import ConfigError, TrimaskError
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.node import Node
 from trimask_server.run import start_node

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core.errors import Refused
 from trimask_proto.v1 import common_pb2
 

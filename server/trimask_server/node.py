@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
 from trimask_core.randomness import RandomSource, SystemRandom
@@ -19,7 +20,6 @@ from trimask_core.study import SignedStudy
 from trimask_proto.v1 import common_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
-
 from trimask_server import logs
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import RefusalInterceptor

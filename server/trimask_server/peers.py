@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import grpc
+
 from trimask_core.errors import Refused
 from trimask_core.study import Party, Study
-
 from trimask_server.config import NodeKeys
 from trimask_server.errors import MAX_MESSAGE_BYTES, REASON_KEY
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from trimask_proto.v1 import common_pb2
-
 from trimask_server.store.database import Database, Transaction
 
 __all__ = ["Refusals"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from trimask_core.errors import Refused
 from trimask_core.normal import NormalStream
 from trimask_core.randomness import RandomSource

@@ -53,7 +53,9 @@ exact = true
 block_rows = {PEOPLE}
 release_rows = {PEOPLE}
 noise_columns = 640
-""" + "".join(f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = -1\nmaximum = 1\n' for i in range(5))
+""" + "".join(
+    f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = -1\nmaximum = 1\n' for i in range(5)
+)
 
 
 @dataclass
@@ -137,7 +139,13 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
     monkeypatch.setattr(driver, "masked_answers", total)
 
 
-def _run(folder: Path, right: int, seed: int, unmasking_nodes: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch) -> Record:
+def _run(
+    folder: Path,
+    right: int,
+    seed: int,
+    unmasking_nodes: tuple[str, ...] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Record:
     """One block of 64 people through a real cluster, recorded."""
     parties = make_keys(folder, node_places(right, 2, "127.0.0.1", free_base_port(2 * (right + 3))))
     study = create_study(
@@ -151,7 +159,9 @@ def _run(folder: Path, right: int, seed: int, unmasking_nodes: tuple[str, ...] |
     )
     signed = SignedStudy(study)
     for name in parties:
-        signed = signed.with_approval(approve(study, SigningKey(read_secret(folder / name / "identity.key")), 1))
+        signed = signed.with_approval(
+            approve(study, SigningKey(read_secret(folder / name / "identity.key")), 1)
+        )
     rng = np.random.default_rng(seed)
     people = [{f"v{i}": float(rng.uniform(-1, 1)) for i in range(5)} for _ in range(PEOPLE)]
     answers = {}

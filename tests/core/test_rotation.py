@@ -83,6 +83,13 @@ def test_rotate_is_the_matrix_in_place(size: int) -> None:
     assert np.abs(out.T @ out - M.T @ M).max() < 1e-11
 
 
+def test_wide_matrices_are_rotated_alike() -> None:
+    """A formed once, or reflections one after the other: the same A."""
+    work = np.random.default_rng(5).normal(size=(20, 2100))
+    expected = HaarFrame(seed(6), 20, 20).rotate(work.copy())
+    assert np.allclose(haar_rotate(seed(6), work), expected, atol=1e-12)
+
+
 def test_shapes_that_cannot_be() -> None:
     for rows, columns in ((0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ParameterError, match="rows"):

@@ -122,7 +122,8 @@ def test_repro_settings_outside_the_canonical_form_are_refused(made_study: Any) 
     ("name", "value"),
     [
         ("block_rows", 16.0), ("block_rows", "16"), ("block_rows", True), ("title", 3), ("tau", "1"), ("created_ms", 1.5),
-        ("created_ms", math.nan), ("tau", None), ("right", 3), ("right", [1]), ("mask_commitment", "*"), ("mask_commitment", 5),
+        ("created_ms", math.nan), ("tau", None), ("right", 3), ("right", [1]), ("mask_commitment", "*"),
+        ("mask_commitment", 5),
         ("schema", {}), ("schema", None), ("protection", {}), ("collector", {}), ("unmasking", 4),
         ("noise_columns", 10**400),
         ("block_rows", 10**400), ("grid_exponent", 0.5),

@@ -82,7 +82,9 @@ class Lab:
         owner.close_study(study, self.owner)
         return self.wait(study, lambda status: status.state == "closed")
 
-    def wait(self, study: Study, ready: Callable[[owner.Progress], bool], seconds: float = 120) -> owner.Progress:
+    def wait(
+        self, study: Study, ready: Callable[[owner.Progress], bool], seconds: float = 120
+    ) -> owner.Progress:
         deadline = time.monotonic() + seconds
         pause = __import__("threading").Event()
         while True:
@@ -106,7 +108,11 @@ class Lab:
         keys = self.folder / name
         party = self.parties[to]
         return open_channel(
-            party.peer_address, keys / "ca.pem", tls_name=party.tls_name, certificate=keys / "tls.pem", key=keys / "tls.key"
+            party.peer_address,
+            keys / "ca.pem",
+            tls_name=party.tls_name,
+            certificate=keys / "tls.pem",
+            key=keys / "tls.key",
         )
 
 
@@ -117,7 +123,10 @@ def exact_gram(study: Study, people: list[dict[str, Any]]) -> np.ndarray:
 
 def people(count: int, seed: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
-    return [{"x": float(x), "y": float(y)} for x, y in zip(rng.uniform(-10, 10, count), rng.uniform(0, 4, count), strict=True)]
+    return [
+        {"x": float(x), "y": float(y)}
+        for x, y in zip(rng.uniform(-10, 10, count), rng.uniform(0, 4, count), strict=True)
+    ]
 
 
 @pytest.fixture(scope="session")

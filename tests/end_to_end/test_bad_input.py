@@ -94,7 +94,10 @@ def test_answer_is_refused_on_the_device_by_name(
 
 def test_submit_to_unknown_study(lab: Any, client: Client) -> None:
     other = Client(lab.new_study(), attempts=1)  # approved, but never opened at the nodes
-    with counted(lab, "R1", "unknown_study"), pytest.raises(Refused, match="does not know that study") as caught:
+    with (
+        counted(lab, "R1", "unknown_study"),
+        pytest.raises(Refused, match="does not know that study") as caught,
+    ):
         other.submit({"x": 1.0, "y": 1.0})
     assert caught.value.reason == "unknown_study"
     assert other.refusals == {"unknown_study": 1}
@@ -116,7 +119,9 @@ def test_component_sealed_for_another_submission(lab: Any, client: Client) -> No
         client.send(swapped)
 
 
-@pytest.mark.parametrize("payload", [b"", b"\x01" + bytes(31), b"\x02" + bytes(8), b"\x03" + bytes(32), b"\x01" + bytes(33)])
+@pytest.mark.parametrize(
+    "payload", [b"", b"\x01" + bytes(31), b"\x02" + bytes(8), b"\x03" + bytes(32), b"\x01" + bytes(33)]
+)
 def test_component_of_wrong_shape(lab: Any, signed: SignedStudy, client: Client, payload: bytes) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     study = signed.study
@@ -166,7 +171,10 @@ def test_submission_replayed_after_publication_is_not_counted_again(lab: Any, to
 def test_oversized_component(lab: Any, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     bad = dataclasses.replace(good, sealed=(bytes(100_000), *good.sealed[1:]))
-    with counted(lab, "R1", "oversized_message"), pytest.raises(Refused, match="larger than this study's rows"):
+    with (
+        counted(lab, "R1", "oversized_message"),
+        pytest.raises(Refused, match="larger than this study's rows"),
+    ):
         client.send(bad)
 
 
@@ -191,13 +199,18 @@ def test_study_without_an_approval_is_refused_by_device_and_nodes(lab: Any) -> N
     partial = SignedStudy(signed.study, signed.approvals[:-1])
     with pytest.raises(ApprovalError, match="not approved yet by L2"):
         Client(partial)
-    with counted(lab, "collector", "not_approved"), pytest.raises(TrimaskError, match="not approved yet by L2"):
+    with (
+        counted(lab, "collector", "not_approved"),
+        pytest.raises(TrimaskError, match="not approved yet by L2"),
+    ):
         owner.open_study(partial, lab.owner)
 
 
 def test_forged_approval(lab: Any) -> None:
     signed = lab.new_study()
-    forged = signed.with_approval(Approval("R2", SigningKey.generate().sign("study-approval", signed.study.id), 1))
+    forged = signed.with_approval(
+        Approval("R2", SigningKey.generate().sign("study-approval", signed.study.id), 1)
+    )
     with pytest.raises(ApprovalError, match="approval of R2 does not verify"):
         Client(forged)
     with counted(lab, "collector", "not_approved"), pytest.raises(TrimaskError, match="R2"):
@@ -286,25 +299,36 @@ def test_plan_by_another_party(lab: Any, plan: Plan) -> None:
 
 
 def test_plan_that_is_not_sorted(lab: Any, plan: Plan) -> None:
-    with right(lab) as stub, counted(lab, "R1", "malformed"):
-        with refused(grpc.StatusCode.INVALID_ARGUMENT, "sorted"):
-            stub.AssignBlock(plan([bytes([i]) * 16 for i in reversed(range(24))]))
+    with (
+        right(lab) as stub,
+        counted(lab, "R1", "malformed"),
+        refused(grpc.StatusCode.INVALID_ARGUMENT, "sorted"),
+    ):
+        stub.AssignBlock(plan([bytes([i]) * 16 for i in reversed(range(24))]))
 
 
-def test_row_used_in_two_blocks(lab: Any, signed: SignedStudy, client: Client, plan: Plan, tools: Any) -> None:
+def test_row_used_in_two_blocks(
+    lab: Any, signed: SignedStudy, client: Client, plan: Plan, tools: Any
+) -> None:
     ids = sorted(client.submit(answers).submission_id for answers in tools.people(24, seed=8))
     with right(lab) as stub:
         stub.AssignBlock(plan(ids))
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
-        with counted(lab, "R1", "row_already_used"), refused(grpc.StatusCode.FAILED_PRECONDITION, "another block"):
+        with (
+            counted(lab, "R1", "row_already_used"),
+            refused(grpc.StatusCode.FAILED_PRECONDITION, "another block"),
+        ):
             stub.AssignBlock(plan(ids, block_id=b"c" * 16))
 
 
 def test_masking_of_a_block_without_a_plan(lab: Any, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"x" * 16, number=1)
-    with right(lab) as stub, counted(lab, "R1", "unknown_block"):
-        with refused(grpc.StatusCode.NOT_FOUND, "no plan"):
-            stub.StartMasking(right_masking_pb2.StartMaskingRequest(attempt=attempt))
+    with (
+        right(lab) as stub,
+        counted(lab, "R1", "unknown_block"),
+        refused(grpc.StatusCode.NOT_FOUND, "no plan"),
+    ):
+        stub.StartMasking(right_masking_pb2.StartMaskingRequest(attempt=attempt))
 
 
 # Matrices between nodes
@@ -328,11 +352,17 @@ def _push(study_id: bytes, values: bytes, rows: int, columns: int, first: int = 
         ("block_too_small", "24 to 47", {"rows": 48}),
     ],
 )
-def test_matrix_that_is_wrong(lab: Any, signed: SignedStudy, reason: str, words: str, change: dict[str, Any]) -> None:
+def test_matrix_that_is_wrong(
+    lab: Any, signed: SignedStudy, reason: str, words: str, change: dict[str, Any]
+) -> None:
     study = signed.study
     columns = study.columns + change.get("columns", 0)
     rows = change.get("rows", 24)
-    values = np.full((rows, columns), change.get("values", 1.0)).astype("<f8").tobytes()[: None if "cut" not in change else -3]
+    values = (
+        np.full((rows, columns), change.get("values", 1.0))
+        .astype("<f8")
+        .tobytes()[: None if "cut" not in change else -3]
+    )
     with lab.channel_as("R1", to="L1") as channel, counted(lab, "L1", reason):
         stub = left_masking_pb2_grpc.LeftMaskingServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
@@ -364,7 +394,10 @@ def test_blinding_key_of_an_impostor(lab: Any, signed: SignedStudy) -> None:
         stub = unmasking_pb2_grpc.UnmaskingServiceStub(channel)
         own = stub.PrepareAttempt(unmasking_pb2.PrepareAttemptRequest(attempt=attempt)).key
         false = right_masking_pb2.BlindingKey(role="R2", public_key=bytes(32), signature=own.signature)
-        with counted(lab, "R1", "bad_signature"), refused(grpc.StatusCode.PERMISSION_DENIED, "blinding key of R2"):
+        with (
+            counted(lab, "R1", "bad_signature"),
+            refused(grpc.StatusCode.PERMISSION_DENIED, "blinding key of R2"),
+        ):
             stub.ShareBlindingKeys(unmasking_pb2.ShareBlindingKeysRequest(attempt=attempt, keys=[own, false]))
 
 
@@ -375,11 +408,15 @@ def test_expired_certificate(lab: Any, tmp_path: Any) -> None:
     """A server whose certificate has run out: the device says so, and counts it."""
     now = dt.datetime.now(dt.UTC)
     day = dt.timedelta(days=1)
-    old = issue_certificate(load_authority(lab.folder / "authority"), "r1.trimask.local", now - 3 * day, now - day)
+    old = issue_certificate(
+        load_authority(lab.folder / "authority"), "r1.trimask.local", now - 3 * day, now - day
+    )
     from concurrent.futures import ThreadPoolExecutor
 
     server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(old.private_key, old.certificate)]))
+    port = server.add_secure_port(
+        "127.0.0.1:0", grpc.ssl_server_credentials([(old.private_key, old.certificate)])
+    )
     server.start()
     from trimask_client.grpcio_transport import GrpcioTransport
     from trimask_client.transport import Endpoint

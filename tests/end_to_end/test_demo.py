@@ -76,7 +76,9 @@ def test_demo_on_own_data_without_noise(tmp_path: Path) -> None:
     x = rng.uniform(-3, 3, 70)
     lines = [f"{2 + 3 * a + e:.4f},{a:.4f}" for a, e in zip(x, rng.normal(size=70), strict=True)]
     (tmp_path / "own.csv").write_text("y,x\n" + "\n".join(lines) + "\n")
-    done = _demo(tmp_path, "--study", "own.toml", "--rows", "own.csv", "--right", "2", "--left", "1", "--json")
+    done = _demo(
+        tmp_path, "--study", "own.toml", "--rows", "own.csv", "--right", "2", "--left", "1", "--json"
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["gram_relative_error"] < 1e-7

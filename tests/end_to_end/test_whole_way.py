@@ -28,7 +28,9 @@ release_rows = 2048
 )
 
 
-def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(process_lab: Any, tools: Any) -> None:
+def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(
+    process_lab: Any, tools: Any
+) -> None:
     lab = process_lab
     signed = lab.open_study(EIGHT)
     study = signed.study
@@ -50,7 +52,9 @@ def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(proce
     assert np.abs(found - exact).max() <= 1e-7 * np.abs(exact).max()
 
     traces = needles(study, people[:40] + people[-40:])
-    traces += [body[i : i + 24] for item in sealed[::40] for body in item.sealed for i in (0, 40, len(body) - 24)]
+    traces += [
+        body[i : i + 24] for item in sealed[::40] for body in item.sealed for i in (0, 40, len(body) - 24)
+    ]
     leaks = [path for path in lab.folder.rglob("*") if path.is_file() and contains(path, traces)]
     assert leaks == []
 
@@ -137,7 +141,9 @@ def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, too
     difference = dataset.gram(units="scaled").to_numpy() - exact
     assert np.abs(difference).max() > 1e-3  # there is noise
     diagonal = np.diag(exact)
-    variance = sigma**2 * (diagonal[:, None] + diagonal[None, :]) * (1 + np.eye(3)) + sigma**4 * n * (1 + np.eye(3))
+    variance = sigma**2 * (diagonal[:, None] + diagonal[None, :]) * (1 + np.eye(3)) + sigma**4 * n * (
+        1 + np.eye(3)
+    )
     assert (np.abs(difference) < 6 * np.sqrt(variance)).all()
 
 

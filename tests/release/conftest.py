@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trimask_server.local_cluster import ThreadCluster
 
 _END_TO_END = Path(__file__).parents[1] / "end_to_end" / "conftest.py"

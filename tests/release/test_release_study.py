@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.study import Budget, Protection, Study
 from trimask_theory.study_plan import load_definition, verify_guarantees

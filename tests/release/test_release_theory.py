@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_theory import gdp, local_noise, noisy_gram, projection, record

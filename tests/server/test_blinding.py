@@ -18,7 +18,10 @@ def test_masks_cancel_and_hide(owners: list[str]) -> None:
     publics = {k: keys[name].public for k, name in enumerate(owners, 1)}
     rng = np.random.default_rng(0)
     values = [rng.integers(-(1 << 52), 1 << 52, size=(40, 300)) for _ in owners]
-    deliveries = [blind(v, k, keys[name], publics, b"try 1") for k, (v, name) in enumerate(zip(values, owners, strict=True), 1)]
+    deliveries = [
+        blind(v, k, keys[name], publics, b"try 1")
+        for k, (v, name) in enumerate(zip(values, owners, strict=True), 1)
+    ]
     assert (sum_deliveries(deliveries) == sum(values)).all()
     for delivery, value in zip(deliveries, values, strict=True):
         assert not (delivery.view(np.int64) == value).any()
@@ -36,4 +39,7 @@ def test_another_try_has_other_masks() -> None:
 
 def test_sum_wraps_exactly_at_the_edge() -> None:
     edge = np.array([[np.iinfo(np.int64).max]])
-    assert sum_deliveries([edge.view(np.uint64), np.array([[1]]).view(np.uint64)])[0, 0] == np.iinfo(np.int64).min
+    assert (
+        sum_deliveries([edge.view(np.uint64), np.array([[1]]).view(np.uint64)])[0, 0]
+        == np.iinfo(np.int64).min
+    )

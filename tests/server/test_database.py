@@ -21,7 +21,10 @@ def test_writes_are_answered_after_commit_and_in_groups(tmp_path: Path) -> None:
 
     async def course() -> int:
         await asyncio.gather(
-            *(database.write(lambda tx, i=i: tx.run("INSERT INTO t VALUES (?, ?)", (i, "a"))) for i in range(500))
+            *(
+                database.write(lambda tx, i=i: tx.run("INSERT INTO t VALUES (?, ?)", (i, "a")))
+                for i in range(500)
+            )
         )
         rows = await database.read(lambda tx: tx.rows("SELECT count(*) FROM t"))
         return int(rows[0][0])
@@ -41,7 +44,9 @@ def test_one_failure_in_a_group_undoes_only_itself(tmp_path: Path) -> None:
         raise Refused("test", "no")
 
     async def course() -> list[tuple[object, ...]]:
-        good = [database.write(lambda tx, i=i: tx.run("INSERT INTO t VALUES (?, 'ok')", (i,))) for i in range(3)]
+        good = [
+            database.write(lambda tx, i=i: tx.run("INSERT INTO t VALUES (?, 'ok')", (i,))) for i in range(3)
+        ]
         results = await asyncio.gather(good[0], database.write(bad), *good[1:], return_exceptions=True)
         assert [isinstance(result, Refused) for result in results] == [False, True, False, False]
         return await database.read(lambda tx: tx.rows("SELECT x, y FROM t ORDER BY x"))

@@ -77,7 +77,11 @@ def test_releases_fill_and_the_short_one_joins_the_last(ledger: Ledger) -> None:
         for i in range(5):
             await ledger.plan(STUDY, bytes([i]) * 16, [bytes([i, j]) * 8 for j in range(20)])
             await ledger.pool(STUDY, bytes([i]) * 16, _block(i), release_rows=40)
-        assert [(r.rows, r.state) for r in await ledger.releases(STUDY)] == [(40, "full"), (40, "full"), (20, "open")]
+        assert [(r.rows, r.state) for r in await ledger.releases(STUDY)] == [
+            (40, "full"),
+            (40, "full"),
+            (20, "open"),
+        ]
         await ledger.merge_short_release(STUDY)
         await ledger.merge_short_release(STUDY)
         assert [(r.rows, r.blocks) for r in await ledger.releases(STUDY)] == [(40, 2), (60, 3)]

@@ -7,6 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+
 from trimask_core.errors import ParameterError
 from trimask_theory import gdp
 

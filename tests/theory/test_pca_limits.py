@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from trimask_core.errors import ParameterError
 from trimask_theory import pca
 from trimask_theory.pca.example import genotypes

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+
 from trimask_core.errors import ParameterError
 from trimask_theory import pca
 from trimask_theory.pca.example import genotypes

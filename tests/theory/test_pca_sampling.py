@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import integrate, stats
+
 from trimask_core.errors import ParameterError
 from trimask_theory import gdp, pca
 from trimask_theory.pca.example import genotypes

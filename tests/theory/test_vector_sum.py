@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import optimize, stats
+
 from trimask_core.errors import ParameterError
 from trimask_theory import gdp, local_noise, vector_sum
 

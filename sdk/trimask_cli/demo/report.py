@@ -117,7 +117,9 @@ def _save_plot(outcome: Outcome, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     fits = [result for result in (outcome.truth, outcome.release, outcome.naive) if result is not None]
-    plot.coefficients(*fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen")
+    plot.coefficients(
+        *fits, title=f"{outcome.study.title}: {outcome.dataset.rows:,} people, nobody's row seen"
+    )
     plt.savefig(path, dpi=150)
     plt.close()
 

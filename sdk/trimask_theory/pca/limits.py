@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory._checks import non_negative, positive
 from trimask_theory.pca.spectrum import Spectrum, hilbert, hilbert_prime
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import rankdata
+
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-
 from trimask_theory import gdp
 from trimask_theory._checks import one_of, positive, whole
 from trimask_theory.normal_source import NormalSource

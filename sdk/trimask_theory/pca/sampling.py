@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory._checks import non_negative, positive, whole
 from trimask_theory.normal_source import NormalSource
 from trimask_theory.pca.spectrum import Spectrum, hilbert

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from trimask_core.errors import ParameterError
 
+from trimask_core.errors import ParameterError
 from trimask_theory._checks import whole
 
 __all__ = ["Spectrum", "from_covariance", "from_rows", "hilbert", "hilbert_prime", "hilbert_second"]

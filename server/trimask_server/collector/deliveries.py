@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
-
 from trimask_server.matrices import Assembler
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role

@@ -18,7 +18,6 @@ from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-
 from trimask_server.collector.deliveries import CollectionServicer, PendingDelivery, masked_answers
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
@@ -162,8 +161,8 @@ class StudyDriver:
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
-                    f"block {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. Its rows "
-                    "are safe and it is tried again; the nodes' logs say more",
+                    f"block {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. "
+                    "Its rows are safe and it is tried again; the nodes' logs say more",
                 )
             raise
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:

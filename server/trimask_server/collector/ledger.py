@@ -7,7 +7,6 @@ from typing import Literal
 
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
-
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
 from trimask_server.store.database import Database, Transaction
 

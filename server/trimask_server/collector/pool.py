@@ -8,6 +8,7 @@ has the law of one Haar mask over all its rows, so sigma is calibrated with rows
 from __future__ import annotations
 
 import numpy as np
+
 from trimask_core.rotation import HaarFrame, Matrix
 
 __all__ = ["factor_from_bytes", "factor_to_bytes", "fold", "masked_release"]

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import grpc
+
 from trimask_core.errors import Refused, StudyError
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.driver import StudyDriver
 from trimask_server.collector.ledger import Ledger

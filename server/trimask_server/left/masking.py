@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import grpc
 import numpy as np
+
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix, haar_rotate
 from trimask_core.study import Study
@@ -14,7 +15,6 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-
 from trimask_server.attempts import AttemptTable
 from trimask_server.matrices import Assembler, slices
 from trimask_server.node import Node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grpc
 import numpy as np
+
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.rotation import Matrix
@@ -19,7 +20,6 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-
 from trimask_server.matrices import slices
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.submission import SUBMISSION_ID_BYTES
-
 from trimask_server.store.database import Database, Transaction
 
 __all__ = ["RowStore", "split_ids"]
@@ -26,10 +25,10 @@ class RowStore:
 
     database: Database
 
-    async def known(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
-        """When these very bytes were taken in, or None; other bytes under the same id are refused."""
+    async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
+        """Refuse bytes other than those that were taken in under this id."""
         digest = hashlib.sha256(payload).digest()
-        return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+        await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
     async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import grpc
+
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import component_info
 from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-
 from trimask_server.node import Node
 from trimask_server.peers import Context
 from trimask_server.right.rows import RowStore
@@ -38,18 +38,18 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         sealed = request.sealed_component
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
-        received = await self._rows.known(study.id, request.submission_id, sealed)
-        if received is None:
-            provider = int(study.role_of(node.keys.identity.public)[1:])
-            key = node.keys.sealing
-            if key is None:
-                raise Refused("not_your_role", "this node has no sealing key")
-            try:
-                payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
-                read_component(study, provider, payload)
-            except VerificationError as error:
-                raise Refused("tampered_component", str(error)) from None
-            received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
+        provider = int(study.role_of(node.keys.identity.public)[1:])
+        key = node.keys.sealing
+        if key is None:
+            raise Refused("not_your_role", "this node has no sealing key")
+        try:
+            payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
+            read_component(study, provider, payload)
+        except VerificationError as error:
+            await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
+            raise Refused("tampered_component", str(error)) from None
+        # A repeat is recognised where it is written, in the same transaction.
+        received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
         message = receipt_message(study.id, request.submission_id, sealed, received)
         return submission_pb2.SubmitResponse(
             receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)

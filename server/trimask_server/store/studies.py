@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
-
 from trimask_server.store.database import Database, Transaction
 
 __all__ = ["StudyRegistry"]

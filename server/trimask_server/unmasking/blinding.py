@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core.randomness import Stream, derive_key
 from trimask_core.sealing import SealingKey
 
@@ -30,13 +31,15 @@ def blind(
             continue
         low, high = sorted((component, other))
         label = b"blinding\0" + context + low.to_bytes(2, "big") + high.to_bytes(2, "big")
-        mask = (
-            Stream(derive_key(own.agree(public), label), b"blinding").words(values.size).reshape(values.shape)
-        )
-        if component == low:
-            blinded += mask
-        else:
-            blinded -= mask
+        stream = Stream(derive_key(own.agree(public), label), b"blinding")
+        flat = blinded.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            mask = stream.words(part.size)
+            if component == low:
+                part += mask
+            else:
+                part -= mask
     return blinded
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 from numpy.typing import NDArray
+
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.rotation import Matrix
@@ -16,7 +17,6 @@ from trimask_proto.v1 import common_pb2, unmasking_pb2, unmasking_pb2_grpc
 from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.right_masking_pb2 import BlindingKey
-
 from trimask_server.attempts import AttemptTable, attempt_bytes
 from trimask_server.matrices import Assembler, slices
 from trimask_server.node import Node
