@@ -122,6 +122,14 @@ def test_too_few_rows_publish_nothing_and_say_what_would_have_worked(lab: Any, t
     status = lab.close(signed.study)
     assert lab.datasets(signed.study) == []
     assert "release_rows of at most 30" in status.note
+    assert status.pending_rows == 0
+
+
+def test_fewer_rows_than_any_study_could_publish(lab: Any) -> None:
+    signed = lab.open_study()
+    with Client(signed) as client:
+        client.submit({"x": 1.0, "y": 2.0})
+    assert "can publish fewer than 4 rows" in lab.close(signed.study).note
 
 
 def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, tools: Any) -> None:
@@ -162,3 +170,18 @@ def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left
         (dataset,) = lab.datasets(signed.study)
     exact = tools.exact_gram(signed.study, people)
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
+
+
+def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
+    """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
+    signed = lab.open_study()
+    seed = signed.study.mask_seed
+    assert lab.cluster.nodes["collector"].studies.get(signed.study.id).mask_seed == seed
+    for name in ("R1", "R2", "R3", "L1", "L2"):
+        assert lab.cluster.nodes[name].studies.get(signed.study.id).mask_seed == b""
+        held = [path.read_bytes() for path in (lab.folder / name / "data").iterdir()]
+        assert not any(
+            seed in data or base64.b64encode(seed) in data or seed.hex().encode() in data for data in held
+        )
+    held = [path.read_bytes() for path in (lab.folder / "collector" / "data").glob("*.sqlite3*")]
+    assert any(base64.b64encode(seed) in data for data in held)  # the search would have found it

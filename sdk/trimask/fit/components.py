@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLEAR_GAP", "PCAResults", "pca"]
 
-CLEAR_GAP = 4.0
+CLEAR_GAP = 5.0
 """Standard errors between eigenvalues from which errors hold (measured)."""
 
 

@@ -274,12 +274,7 @@ class StudyDriver:
         unused = short + remainder
         published = any(release.state in ("published", "answerable", "spent") for release in releases)
         if unused and not published:
-            await self._ledger.note(
-                study.id,
-                f"nothing was published: {unused} complete submissions came, and the guarantee needs release_rows = "
-                f"{study.release_rows} in blocks of {study.block_rows}. With release_rows of at most {unused}, and more "
-                "noise, a study could have been published; the rows are erased",
-            )
+            await self._ledger.note(study.id, _too_few(study, unused))
         await self._ledger.discard(study.id)
         erase = right_masking_pb2.EraseStudyRequest(study_id=study.id)
         erased = await self._each(
@@ -291,5 +286,20 @@ class StudyDriver:
                 study.id,
                 f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
+        self.pending_rows = 0
         await node.studies.set_state(study.id, "closed")
         node.log.info("closed study=%s", study.id.hex()[:12])
+
+
+def _too_few(study: Study, rows: int) -> str:
+    """What the owner of a study with too few rows should know: what N would have had to be."""
+    least = study.attributes + 1
+    advice = (
+        f"With release_rows of at most {rows}, and the larger noise that takes, it could have been"
+        if rows >= least
+        else f"No study of {study.attributes} columns can publish fewer than {least} rows"
+    )
+    return (
+        f"nothing was published: {rows} complete submissions came, and the guarantee needs {study.release_rows} rows "
+        f"in blocks of {study.block_rows}. {advice}. The rows are erased"
+    )
