@@ -12,9 +12,11 @@ from types import TracebackType
 from google.protobuf.message import DecodeError
 
 from trimask_client.transport import Endpoint, Transport, Unreachable, default_transport
+from trimask_client.words import check_study_id, explain_study
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
+from trimask_core.identity import verify
 from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.study import SignedStudy, Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
@@ -29,13 +31,15 @@ class Client:
 
     The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
     frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
-    `refusals` counts what providers refused, by reason.
+    `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
+    however well signed, is taken for the one the person was invited to.
     """
 
     def __init__(
         self,
         study: SignedStudy | str | Path,
         *,
+        study_id: bytes | str | None = None,
         transport: Transport | None = None,
         source: RandomSource | None = None,
         attempts: int = 6,
@@ -46,6 +50,8 @@ class Client:
             raise ApprovalError("give the signed study, with its approvals: a device checks them")
         if isinstance(study, (str, Path)):
             study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
+        if study_id is not None:
+            check_study_id(study.study, study_id)
         self.study = study.verify()
         self.refusals: Counter[str] = Counter()
         self._transport = transport or default_transport()
@@ -66,6 +72,10 @@ class Client:
         """Drop the connections."""
         self._transport.close()
 
+    def explain(self) -> str:
+        """What this study asks, promises and rests on, in words, to be read before answering."""
+        return explain_study(self.study)
+
     def submit(self, answers: Mapping[str, object]) -> Receipt:
         """Mask, split, seal and upload; the receipt of every right provider."""
         return self.send(self.prepare(answers))
@@ -79,20 +89,40 @@ class Client:
         if submission.study_id != self.study.id:
             raise Refused("unknown_study", "this submission was sealed for another study")
         receipts = tuple(
-            self._upload(f"R{k}", sealed, submission) for k, sealed in enumerate(submission.sealed, 1)
+            self._upload(submission, k, self._call) for k in range(1, len(submission.sealed) + 1)
         )
         receipt = Receipt(submission.study_id, submission.submission_id, receipts)
         receipt.verify(self.study)
         return receipt
 
-    def _upload(self, role: str, sealed: bytes, submission: SealedSubmission) -> ProviderReceipt:
+    def upload(self, submission: SealedSubmission, provider: int) -> ProviderReceipt:
+        """One attempt at one right provider (1..K1): its receipt, verified. What a queue is built on."""
+        if submission.study_id != self.study.id:
+            raise Refused("unknown_study", "this submission was sealed for another study")
+        receipt = self._upload(submission, provider, self._call_once)
+        if not 0 <= receipt.receive_time_ms < 1 << 63:
+            raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
+        message = receipt_message(
+            submission.study_id,
+            submission.submission_id,
+            submission.sealed[provider - 1],
+            receipt.receive_time_ms,
+        )
+        identity = self.study.party(receipt.role).identity
+        verify(identity, "receipt", message, receipt.signature, f"the receipt of {receipt.role}")
+        return receipt
+
+    def _upload(
+        self, submission: SealedSubmission, provider: int, call: Callable[[Endpoint, bytes], bytes]
+    ) -> ProviderReceipt:
+        role, sealed = f"R{provider}", submission.sealed[provider - 1]
         party = self.study.party(role)
         endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
         request = SubmitRequest(
             study_id=submission.study_id, submission_id=submission.submission_id, sealed_component=sealed
         ).SerializeToString()
         try:
-            response = SubmitResponse.FromString(self._call(endpoint, request))
+            response = SubmitResponse.FromString(call(endpoint, request))
         except TrimaskError as error:
             self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
             raise
@@ -102,10 +132,13 @@ class Client:
             role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature
         )
 
+    def _call_once(self, endpoint: Endpoint, request: bytes) -> bytes:
+        return self._transport.call(endpoint, _SUBMIT, request, self._timeout)
+
     def _call(self, endpoint: Endpoint, request: bytes) -> bytes:
         for attempt in range(1, self._attempts + 1):
             try:
-                return self._transport.call(endpoint, _SUBMIT, request, self._timeout)
+                return self._call_once(endpoint, request)
             except Unreachable:
                 if attempt == self._attempts:
                     raise

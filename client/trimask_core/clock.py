@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Protocol
 
@@ -28,6 +27,8 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # 30 ms of a device's start, for something a device does not do
+
         await asyncio.sleep(seconds)
 
 
@@ -45,5 +46,7 @@ class ManualClock:
         self._now_ms += round(seconds * 1000)
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         self.advance(seconds)
         await asyncio.sleep(0)

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trimask.catalogue import StudyStatus
 from trimask.channel import open_channel
+from trimask.connection import connect
 from trimask.status import plain_errors
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import study_pb2, study_pb2_grpc
 
-__all__ = ["Progress", "close_study", "open_study", "render_status", "study_status"]
+__all__ = ["close_study", "open_study", "render_status", "study_status"]
 
 CALL_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far collection has come. `refusals` by node and reason; None: the node did not answer."""
-
-    study_id: str
-    state: str
-    pending_rows: int
-    masking_rows: int
-    pooled_rows: int
-    published_rows: int
-    pooled_blocks: int
-    failed_attempts: int
-    releases: int
-    note: str
-    refusals: Mapping[str, Mapping[str, int] | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        return asdict(self)
 
 
 def open_study(signed: SignedStudy, owner: Path) -> None:
@@ -54,39 +33,19 @@ def close_study(study: Study, owner: Path) -> None:
     _as_owner(study, owner, lambda stub: stub.CloseStudy(request, timeout=CALL_SECONDS))
 
 
-def study_status(study: Study) -> Progress:
+def study_status(study: Study) -> StudyStatus:
     """Ask the collector; anybody who has the study may."""
     party = study.collector
-    with (
-        plain_errors(party.address),
-        open_channel(party.address, study.tls_roots, party.tls_name) as channel,
-    ):
-        request = study_pb2.GetStudyStatusRequest(study_id=study.id)
-        got = study_pb2_grpc.StudyServiceStub(channel).GetStudyStatus(request, timeout=CALL_SECONDS)
-    return Progress(
-        study_id=study.id.hex(),
-        state=study_pb2.StudyState.Name(got.state).removeprefix("STUDY_STATE_").lower(),
-        pending_rows=got.pending_rows,
-        masking_rows=got.masking_rows,
-        pooled_rows=got.pooled_rows,
-        published_rows=got.published_rows,
-        pooled_blocks=got.pooled_blocks,
-        failed_attempts=got.failed_attempts,
-        releases=got.releases,
-        note=got.note,
-        refusals={
-            node.role: {item.reason: item.count for item in node.counts} if node.reachable else None
-            for node in got.refusals
-        },
-    )
+    with connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+        return connection.status(study.id)
 
 
-def render_status(progress: Progress) -> RenderableType:
+def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     """The status as a table."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    table.add_row("study", progress.study_id)
+    table.add_row("study", study.id.hex())
     table.add_row("state", progress.state)
     table.add_row("complete, waiting for a block", f"{progress.pending_rows:,} rows")
     table.add_row("being masked", f"{progress.masking_rows:,} rows")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import trimask
+from trimask.catalogue import StudyStatus
 from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_cli.keys import make_keys, node_places, read_secret
@@ -77,14 +78,12 @@ class Lab:
         owner.open_study(signed, self.owner)
         return signed
 
-    def close(self, study: Study) -> owner.Progress:
+    def close(self, study: Study) -> StudyStatus:
         """Close and wait until everything is published."""
         owner.close_study(study, self.owner)
         return self.wait(study, lambda status: status.state == "closed")
 
-    def wait(
-        self, study: Study, ready: Callable[[owner.Progress], bool], seconds: float = 120
-    ) -> owner.Progress:
+    def wait(self, study: Study, ready: Callable[[StudyStatus], bool], seconds: float = 120) -> StudyStatus:
         deadline = time.monotonic() + seconds
         pause = __import__("threading").Event()
         while True:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
+
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.schema import Attribute, Schema
 from trimask_core.study import Budget, Protection, Study

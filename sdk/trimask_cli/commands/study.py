@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -259,11 +260,12 @@ def run_status(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import read_signed
     from trimask_cli.study_view import make_console
 
-    status = owner.study_status(read_signed(args.study).study)
+    study = read_signed(args.study).study
+    status = owner.study_status(study)
     if args.json:
-        print_json(status.to_dict())
+        print_json({"study_id": study.id.hex(), **asdict(status)})
     else:
-        make_console().print(owner.render_status(status))
+        make_console().print(owner.render_status(study, status))
     return 0
 
 

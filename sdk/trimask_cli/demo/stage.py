@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -167,7 +167,7 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
         formula=asked.formula,
         out=args.out,
         seconds={"submit": submit_seconds, "total": time.monotonic() - started},
-        status=status.to_dict(),
+        status=asdict(status),
     )
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a fit. matplotlib is imported when the first one is drawn."""
+"""Coefficients with their intervals: a forest plot."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from scipy import stats
 
 from trimask.errors import ParameterError
 from trimask.fit.design import INTERCEPT
-from trimask.fit.results import Basis, OLSResults
+from trimask.fit.results import Basis, LinearResults
+from trimask.fit.ridge import RidgeResults
+from trimask.fit.two_stage import TSLSResults
 from trimask.moments import Matrix
+from trimask.plot._look import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["coefficients"]
 
-_LOOK: dict[Basis, tuple[str, str, str]] = {  # colour (safe for colour blindness), marker, name
-    "rows": ("#222222", "D", "raw rows (truth)"),
-    "release": ("#0072b2", "o", "masked release"),
-    "naive": ("#d55e00", "s", "naive: noise ignored"),
+_LOOK: dict[Basis, tuple[str, str, str]] = {  # colour, marker, name
+    "rows": (INK, "D", "raw rows (truth)"),
+    "release": (BLUE, "o", "masked release"),
+    "naive": (ORANGE, "s", "naive: noise ignored"),
 }
 _SPREAD = 0.25
 
 
 def coefficients(
-    *results: OLSResults,
+    *results: LinearResults,
     ax: Axes | None = None,
     alpha: float = 0.05,
     intercept: bool = False,
     title: str | None = None,
 ) -> Axes:
-    """A forest plot: a row a coefficient, a mark a fit.
+    """A forest plot: a row a coefficient, a mark a fit (of `fit.ols`, `naive_ols`, `ridge`, `tsls`, ...).
 
     The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is
     thin. Each coefficient is divided by the interval reach of the first release (or first) fit, so that all
@@ -59,7 +62,7 @@ def coefficients(
     for place in places[1::2]:
         ax.axhspan(place - 0.5, place + 0.5, color="#f4f6f8", zorder=0, linewidth=0)
     for result, offset in zip(results, offsets, strict=True):
-        colour, marker, label = _LOOK[result.basis]
+        colour, marker, label = _look(result)
         at = result.params[names].to_numpy() / unit
         reach = float(stats.t.isf(alpha / 2, result.df_resid))
         whole = reach * result.bse[names].to_numpy() / unit
@@ -73,14 +76,22 @@ def coefficients(
     return ax
 
 
-def _unit(shown: OLSResults, names: list[str], alpha: float) -> Matrix:
+def _look(result: LinearResults) -> tuple[str, str, str]:
+    if isinstance(result, RidgeResults):
+        return GREEN, "^", f"ridge, penalty {result.penalty:g}"
+    if isinstance(result, TSLSResults):
+        return PURPLE, "v", "two-stage least squares"
+    return _LOOK[result.basis]
+
+
+def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
     reach = float(stats.t.isf(alpha / 2, shown.df_resid)) * shown.bse[names].to_numpy()
     return np.where(reach > 0, reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300))
 
 
-def _values(ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha: float) -> None:
+def _values(ax: Axes, shown: LinearResults, names: list[str], places: Matrix, alpha: float) -> None:
     """The numbers in original units, in a column right of the picture."""
-    colour, _, label = _LOOK[shown.basis]
+    colour, _, label = _look(shown)
     beside = ax.get_yaxis_transform()
     head = f"{label}, {100 * (1 - alpha):g}%"
     ax.text(1.02, -0.62, head, transform=beside, fontsize=8.5, va="center", color=colour)
@@ -92,24 +103,19 @@ def _values(ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha
 
 
 def _dress(
-    ax: Axes, shown: OLSResults, names: list[str], places: Matrix, alpha: float, title: str | None
+    ax: Axes, shown: LinearResults, names: list[str], places: Matrix, alpha: float, title: str | None
 ) -> None:
     ax.set_yticks(places, names, fontsize=9.5)
     _values(ax, shown, names, places, alpha)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=8, colors="#555555")
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.spines["bottom"].set_color("#bbbbbb")
-    ax.grid(axis="x", color="#e3e6ea", linewidth=0.8, zorder=0)
-    ax.set_axisbelow(True)
+    quiet(ax, hide=("top", "right", "left"), grid="x")
+    ax.tick_params(axis="y", length=0, labelsize=9.5, labelcolor="black")
     word = "interval reach of the masked release" if shown.basis == "release" else "interval reach"
     ax.set_xlabel(
         f"coefficient, in units of the {100 * (1 - alpha):g}% {word}\n"
         "thick: sampling error alone, thin: with the privacy noise",
         fontsize=8.5,
-        color="#555555",
+        color=GREY,
     )
     unit = f" ({shown.unit})" if shown.unit else ""
     ax.set_title(

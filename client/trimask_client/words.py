@@ -1,0 +1,114 @@
+"""A study in words: who asks, what for, what is promised, and who would have to collude to break it."""
+
+from __future__ import annotations
+
+import math
+
+from trimask_core import collusion
+from trimask_core.collusion import Coalition
+from trimask_core.errors import StudyError
+from trimask_core.guarantee import Guarantee
+from trimask_core.schema import Attribute
+from trimask_core.study import Study
+
+__all__ = ["check_study_id", "explain_study"]
+
+
+def check_study_id(study: Study, wanted: bytes | str) -> None:
+    """Raise `StudyError` unless this is the study with the id `wanted` (bytes or hexadecimal digits)."""
+    text = wanted.hex() if isinstance(wanted, bytes) else wanted.strip().lower()
+    if study.id.hex() != text:
+        raise StudyError(
+            f"this is not the study of the invitation: its id begins {study.id.hex()[:12]}, the invitation's "
+            f"{text[:12]}. Take no part, and ask who invited you."
+        )
+
+
+def explain_study(study: Study) -> str:
+    """Plain text, a paragraph a subject."""
+    parts = [
+        f"{study.title}\n{study.purpose}",
+        f"Asked by {_who(study, 'collector')}. Contact: {study.contact}.",
+        "You are asked for: "
+        + "; ".join(_question(attribute) for attribute in study.schema.attributes)
+        + ".",
+        _way(study),
+        _promise(study),
+        _collusion(study),
+        f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _who(study: Study, role: str) -> str:
+    party = study.party(role)
+    return f"{party.organisation} ({role})" if party.organisation else role
+
+
+def _question(attribute: Attribute) -> str:
+    name = attribute.label or attribute.name
+    if attribute.kind == "categorical":
+        return f"{name} ({', '.join(attribute.levels)})"
+    if attribute.kind == "binary":
+        return f"{name} (yes or no)"
+    low, high = attribute.bounds
+    return f"{name} ({low:g} to {high:g}{' ' + attribute.unit if attribute.unit else ''})"
+
+
+def _way(study: Study) -> str:
+    receivers = ", ".join(_who(study, f"R{k}") for k in range(1, len(study.right) + 1))
+    noise = (
+        "Noise is added to your answers on this device, then they"
+        if study.protection.sigma
+        else "Your answers"
+    )
+    return (
+        f"{noise} are masked and split into {len(study.right)} parts, one for each of {receivers}. "
+        "A part alone is random numbers. Nobody ever holds your answers, and this device forgets them once they are sealed."
+    )
+
+
+def _promise(study: Study) -> str:
+    protection = study.protection
+    if not protection.sigma:
+        return (
+            "What is published is exact: it shows sums over everybody and no single row, but it carries no "
+            "differential-privacy guarantee. Somebody who knows everybody else's answers could work yours out."
+        )
+    lines = []
+    for who, promise, rows in (
+        ("everybody who sees what is published", protection.public, study.release_rows),
+        ("the collector, who sees single blocks for a moment", protection.collector, study.block_rows),
+    ):
+        if promise is not None:
+            lines.append(f"Towards {who} (at least {rows} people together): {_guarantee(promise)}")
+    return "\n".join(lines) or "This study states no guarantee."
+
+
+def _guarantee(promise: Guarantee) -> str:
+    words = f"{promise}."
+    if promise.epsilon is not None and promise.delta is not None:
+        times = math.exp(promise.epsilon) if promise.epsilon < 700 else math.inf
+        words += (
+            f" In words: whatever anybody concludes from it, they would have concluded with a probability at most "
+            f"{times:.3g} times smaller or larger had your answers been quite different, but for a chance of "
+            f"{promise.delta:.2g}."
+        )
+    return words
+
+
+def _collusion(study: Study) -> str:
+    report = collusion.report(study.topology)
+    smallest = min(len(coalition.parties) for coalition in report.coalitions)
+    shown = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
+    lines = [f"{report.summary} To see answers, these would have to break their word together:"]
+    lines += [f"- {_coalition(study, coalition)}" for coalition in shown]
+    more = len(report.coalitions) - len(shown)
+    if more:
+        lines.append(f"- or one of {more} larger groups.")
+    return "\n".join(lines)
+
+
+def _coalition(study: Study, coalition: Coalition) -> str:
+    who = " and ".join(_who(study, role) for role in coalition.parties)
+    return f"{who}, for {collusion.outcome(coalition)}"

@@ -1,0 +1,74 @@
+"""The scree plot: variances of components, their intervals, and the floor below which noise alone reaches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.components import PCAResults
+from trimask.plot._look import BLUE, GREY, INK, ORANGE, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["scree"]
+
+
+def scree(
+    result: PCAResults, *, ax: Axes | None = None, alpha: float = 0.05, title: str | None = None
+) -> Axes:
+    """Eigenvalues of a `fit.pca` with intervals over the noise floor.
+
+    Thin is the whole interval, thick its sampling part. A component without one is too close to its neighbour
+    for errors to hold; a hollow mark is a component in the shaded band, which cannot be told from noise.
+    """
+    import matplotlib.pyplot as plt
+
+    if not isinstance(result, PCAResults):
+        raise ParameterError("result", "what fit.pca returns", type(result).__name__)
+    if not 0 < alpha < 1:
+        raise ParameterError("alpha", "in (0, 1)", alpha)
+    values = result.eigenvalues["estimate"].to_numpy()
+    if ax is None:
+        _, ax = plt.subplots(figsize=(max(5.6, 1.6 + 0.55 * len(values)), 3.8), layout="constrained")
+    at = np.arange(1, len(values) + 1)
+    reach = float(stats.norm.isf(alpha / 2))
+    for column, width, strength in (("std err", 1.4, 0.8), ("sampling", 5.0, 0.45)):
+        half = reach * result.eigenvalues[column].to_numpy()
+        ax.vlines(at, values - half, values + half, color=BLUE, linewidth=width, alpha=strength, zorder=2)
+    ax.plot(at, values, "-", color=BLUE, linewidth=1.0, alpha=0.6, zorder=2)
+    clear = values > result.noise_floor
+    ax.plot(at[clear], values[clear], "o", color=BLUE, ms=7, mec="white", mew=0.9, zorder=3)
+    ax.plot(at[~clear], values[~clear], "o", color="white", ms=6.5, mec=BLUE, mew=1.4, zorder=3)
+    ax.axhline(0.0, color=INK, linewidth=0.8)
+    if result.noise_floor > 0:
+        ax.axhspan(-result.noise_floor, result.noise_floor, color=ORANGE, alpha=0.13, linewidth=0, zorder=0)
+        ax.axhline(result.noise_floor, color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
+        ax.annotate(
+            f"noise floor {result.noise_floor:.3g}", (1.0, result.noise_floor),
+            xycoords=("axes fraction", "data"), xytext=(-4, 3), textcoords="offset points",
+            ha="right", va="bottom", fontsize=8.5, color=ORANGE,
+        )  # fmt: skip
+    for x, value, share in zip(at, values, result.explained_variance_ratio, strict=True):
+        ax.annotate(
+            f"{share:.0%}", (x, value), xytext=(8, 4), textcoords="offset points", fontsize=8.5, color=GREY
+        )
+    ax.set_xticks(at, list(result.eigenvalues.index))
+    ax.set_xlim(0.5, len(values) + 0.7)
+    low = min(0.0, float(values.min()), -result.noise_floor)
+    ax.set_ylim(bottom=1.15 * low if low < 0 else -0.02 * float(values.max()))
+    of = "correlations" if result.standardize else "covariances, scaled units"
+    ax.set_ylabel(f"variance ({of})", fontsize=9, color=GREY)
+    ax.set_title(
+        title or f"Principal components, {result.nobs:,} rows", loc="left", fontsize=12, fontweight="bold"
+    )
+    ax.set_xlabel(
+        f"{100 * (1 - alpha):g}% intervals; thick: sampling error alone, thin: with the privacy noise",
+        fontsize=8.5,
+        color=GREY,
+    )
+    quiet(ax)
+    return ax

@@ -1,0 +1,244 @@
+"""Over real gRPC: rows collected without noise, answered privately, spent, erased; and never served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from trimask_client import Client
+from trimask_core.errors import Refused
+from trimask_core.study import Budget, SignedStudy
+from trimask_proto.v1 import release_pb2
+from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub
+from trimask_server.collector.pool import factor_to_bytes
+
+import trimask
+from trimask import release
+from trimask.errors import ParameterError
+from trimask.status import plain_errors
+
+
+def collect(lab: Any, module: Any, budget: Budget, rows: int = 96, seed: int = 5) -> tuple[SignedStudy, Any]:
+    signed = lab.open_study(budget=budget)
+    people = module.people(rows, seed)
+    with Client(signed) as client:
+        for answers in people:
+            client.submit(answers)
+    status = lab.close(signed.study)
+    assert (status.published_rows, status.releases) == (0, 0)
+    return signed, people
+
+
+def connect(lab: Any, signed: SignedStudy) -> trimask.Connection:
+    collector = signed.study.collector
+    return trimask.connect(
+        collector.address, roots=lab.owner / "ca.pem", tls_name=collector.tls_name, cache=lab.folder / "cache"
+    )
+
+
+@pytest.fixture(scope="module")
+def answering(release_lab: Any, lab_module: Any) -> Iterator[tuple[Any, SignedStudy, Any, trimask.Connection]]:
+    signed, people = collect(release_lab, lab_module, Budget(40.0, 1e-3, 40.0))
+    with connect(release_lab, signed) as connection:
+        yield release_lab, signed, people, connection
+
+
+def test_ask_ask_again_spend_and_be_refused(release_lab: Any, lab_module: Any) -> None:
+    signed, people = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+    study = signed.study
+    with connect(release_lab, signed) as connection:
+        before = release.budget(connection, study.id)
+        assert (before.state, before.rows, before.left.epsilon, before.entries) == ("answering", 96, 1.0, ())
+        first = release.sum(connection, study.id, ["y"], epsilon=0.75, delta=1e-7)
+        assert first.answer is not None
+        assert first.answer.replayed is False
+        # 6 standard deviations: 2e-9.
+        truth = sum(person["y"] for person in people)
+        assert abs(first.total["y"] - truth) <= 6 * first.noise["y"]
+        again = release.sum(
+            connection, study.id, ["y"], epsilon=0.75, delta=1e-7, request_id=first.answer.request_id
+        )
+        assert again.answer is not None
+        assert (again.answer.replayed, again.answer.raw) == (True, first.answer.raw)
+        with pytest.raises(Refused) as caught:
+            release.sum(connection, study.id, ["x"], epsilon=0.75, delta=1e-7, request_id=first.answer.request_id)
+        assert caught.value.reason == "request_conflict"
+        with pytest.raises(Refused, match=r"left: epsilon = 0\.25 with delta = 9e-07") as caught:
+            release.sum(connection, study.id, ["x"], epsilon=0.5, delta=1e-7)
+        assert caught.value.reason == "budget_spent"
+        release.pca(connection, study.id, 1, epsilon=0.25, method="exponential")
+        after = release.budget(connection, study.id)
+        assert (after.state, after.left.epsilon) == ("closed", 0.0)
+        assert [(entry.mechanism, entry.state) for entry in after.entries] == [
+            ("sum", "answered"), ("principal_components_exponential", "answered"),
+        ]  # fmt: skip
+        assert "closed" in str(after)
+        with pytest.raises(Refused) as caught:
+            release.pca(connection, study.id, 1, epsilon=0.1, method="exponential")
+        assert caught.value.reason == "budget_spent"
+        kept = release.sum(
+            connection, study.id, ["y"], epsilon=0.75, delta=1e-7, request_id=bytes.fromhex(first.answer.request_id)
+        )
+        assert kept.total["y"] == first.total["y"]
+
+
+def test_no_rows_are_ever_served_or_left_on_disk(release_lab: Any, lab_module: Any) -> None:
+    signed, people = collect(release_lab, lab_module, Budget(mu=0.5), seed=6)
+    study = signed.study
+    with connect(release_lab, signed) as connection:
+        assert connection.datasets(study.id) == []
+        with pytest.raises(Refused):
+            connection.dataset(f"{study.id.hex()[:12]}-1")
+        factor = np.linalg.cholesky(lab_module.exact_gram(study, people)).T
+        release.sum(connection, study.id, mu=0.5)
+        assert release.budget(connection, study.id).state == "closed"
+    data = release_lab.folder / "collector" / "data"
+    stored = release_lab.cluster.nodes["collector"].database
+    assert stored is not None
+    # The first entry of the factor, |1| = sqrt(96) to rounding, in any of its signs, with the next one behind it.
+    near = [path for path in data.rglob("*") if path.is_file() and _holds(path.read_bytes(), factor)]
+    assert near == []
+
+
+def _holds(content: bytes, factor: np.ndarray) -> bool:
+    """Whether the file has, at some byte, doubles that are the factor's first row up to sign and rounding."""
+    for offset in range(8):
+        values = np.frombuffer(content[offset : offset + (len(content) - offset) // 8 * 8], dtype="<f8")
+        windows = np.lib.stride_tricks.sliding_window_view(np.abs(values), 3) if values.size >= 3 else values[:0]
+        with np.errstate(invalid="ignore", over="ignore"):
+            if windows.size and (np.abs(windows - np.abs(factor[0])) < 1e-5).all(axis=1).any():
+                return True
+    return False
+
+
+def test_the_search_for_the_factor_finds_it(lab_module: Any) -> None:
+    factor = np.linalg.qr(np.random.default_rng(0).uniform(-1, 1, (9, 3)), mode="r")
+    assert _holds(b"abc" + factor_to_bytes(factor) + b"defg", factor)
+    assert not _holds(b"abc" + factor_to_bytes(2 * factor) + b"defg", factor)
+
+
+def test_fits_come_back_in_original_units(answering: Any) -> None:
+    """At epsilon 10 the noisy Gram matrix of 96 rows gives the slope within 6 of its errors, here taken as 0.5."""
+    _, signed, people, connection = answering
+    fit = release.ols(connection, signed.study.id, "y", ["one", "x"], mu=30.0, method="noisy_gram")
+    exact = np.polyfit([p["x"] for p in people], [p["y"] for p in people], 1)
+    assert fit.params is not None
+    assert fit.units == "original"
+    assert fit.params["x"] == pytest.approx(exact[0], abs=0.05)
+    assert fit.params["one"] == pytest.approx(exact[1], abs=0.5)
+    assert fit.gram is not None
+    assert list(fit.gram.columns) == ["one", "x", "y"]
+    assert "proved" in str(fit)
+
+
+@pytest.mark.parametrize("method", ["LS", "ALS"])
+def test_private_fits(answering: Any, method: str) -> None:
+    _, signed, _, connection = answering
+    fit = release.ols(
+        connection, signed.study.id, "y", ["one", "x"], epsilon=4.0, delta=1e-5, method=method, floor_share=0.1
+    )
+    assert fit.params is not None
+    assert list(fit.params.index) == ["one", "x"]
+    assert fit.guarantee.neighbours.relation == "record"
+    assert (fit.guarantee.epsilon, fit.guarantee.delta) == (4.0, 1e-5)
+
+
+def test_a_gram_matrix_under_its_noise_gives_no_numbers(answering: Any) -> None:
+    _, signed, _, connection = answering
+    for _ in range(20):  # each is not positive definite with probability above 0.9: 20 in a row are below 1e-20
+        fit = release.ols(connection, signed.study.id, "y", ["one", "x"], mu=0.001, method="noisy_gram")
+        if fit.params is None:
+            break
+    assert fit.params is None
+    assert "no coefficients" in str(fit)
+
+
+def test_projection_and_components(answering: Any) -> None:
+    _, signed, _, connection = answering
+    sketch = release.projection(connection, signed.study.id, epsilon=1.0, delta=1e-5, reduced_dim=4)
+    assert sketch.values.shape == (3, 4)
+    assert list(sketch.values.index) == ["one", "x", "y"]
+    found = release.pca(connection, signed.study.id, 1, mu=20.0)
+    assert found.achievable
+    assert found.components is not None
+    assert np.linalg.norm(found.components) == pytest.approx(1.0)
+    assert "Private components" in str(found)
+    assert "noise sd" in str(sketch)
+
+
+def test_bad_questions_cost_nothing(answering: Any) -> None:
+    _, signed, _, connection = answering
+    study_id = signed.study.id
+    before = release.budget(connection, study_id)
+    refusals = {
+        "unknown_column": lambda: release.sum(connection, study_id, ["z"], mu=0.1),
+        "collinear_columns": lambda: release.ols(connection, study_id, "y", ["x", "x"], mu=0.1, method="noisy_gram"),
+        "not_declared": lambda: release.sum(connection, study_id, mu=0.1, method="clipped"),
+        "pay_with_epsilon": lambda: release.ols(connection, study_id, "y", ["x"], mu=0.1),
+        "malformed": lambda: release.pca(connection, study_id, 3, mu=0.1),
+        "budget_spent": lambda: release.sum(connection, study_id, mu=1000.0),
+        "unknown_study": lambda: release.budget(connection, bytes(32)),
+    }
+    for reason, ask in refusals.items():
+        with pytest.raises(Refused) as caught:
+            ask()
+        assert caught.value.reason == reason
+    for bad in ({}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6, "mu": 1.0}):
+        with pytest.raises(ParameterError, match="price"):
+            release.sum(connection, study_id, **bad)
+    with pytest.raises(ParameterError, match="method"):
+        release.sum(connection, study_id, mu=0.1, method="cauchy")
+    for bad_id in ("xyz", b"short"):
+        with pytest.raises(ParameterError, match="request_id"):
+            release.sum(connection, study_id, mu=0.1, request_id=bad_id)
+    assert release.budget(connection, study_id) == before
+
+
+def test_too_few_rows_are_erased_and_nothing_is_answered(release_lab: Any, lab_module: Any) -> None:
+    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6), rows=30)
+    with connect(release_lab, signed) as connection:
+        assert release.budget(connection, signed.study.id).state == "closed"
+        with pytest.raises(Refused) as caught:
+            release.sum(connection, signed.study.id, epsilon=0.5, delta=1e-7)
+        assert caught.value.reason == "too_few_rows"
+        assert release.budget(connection, signed.study.id).entries == ()
+
+
+def test_a_restarted_collector_remembers(release_lab: Any, lab_module: Any) -> None:
+    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+    with connect(release_lab, signed) as connection:
+        first = release.sum(connection, signed.study.id, epsilon=0.5, delta=1e-7)
+        release_lab.cluster.stop("collector")
+        release_lab.cluster.start("collector")
+    with connect(release_lab, signed) as connection:
+        shown = release.budget(connection, signed.study.id)
+        assert (shown.state, shown.left.epsilon) == ("answering", 0.5)
+        assert first.answer is not None
+        again = release.sum(
+            connection, signed.study.id, epsilon=0.5, delta=1e-7, request_id=first.answer.request_id
+        )
+        assert list(again.total) == list(first.total)
+        release.sum(connection, signed.study.id, epsilon=0.5, delta=1e-7)
+        assert release.budget(connection, signed.study.id).state == "closed"
+
+
+def test_only_the_owner_ends_answers(release_lab: Any, lab_module: Any) -> None:
+    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+    request = release_pb2.EndReleasesRequest(study_id=signed.study.id)
+    with connect(release_lab, signed) as connection:
+        for name, allowed in (("R1", False), ("owner", True)):
+            with release_lab.channel_as(name, "collector") as channel:
+                if allowed:
+                    ReleaseOwnerServiceStub(channel).EndReleases(request, timeout=10)
+                    continue
+                with pytest.raises(Refused) as caught, plain_errors("collector"):
+                    ReleaseOwnerServiceStub(channel).EndReleases(request, timeout=10)
+                assert caught.value.reason == "not_the_owner"
+            assert release.budget(connection, signed.study.id).state == "answering"
+        shown = release.budget(connection, signed.study.id)
+        assert (shown.state, shown.left.epsilon) == ("closed", 1.0)
+        with pytest.raises(Refused) as caught:
+            release.sum(connection, signed.study.id, epsilon=0.5, delta=1e-7)
+        assert caught.value.reason == "budget_spent"
