@@ -1,9 +1,23 @@
-"""The device's client: `Client(study).submit(answers) -> Receipt`."""
+"""The device's client: `Client(study).submit(answers) -> Receipt`, and `Queue` for a device that is not always online."""
 
 from trimask_client.client import Client
+from trimask_client.entry import Entry
+from trimask_client.queue import Queue
 from trimask_client.transport import Endpoint, Transport, Unreachable
+from trimask_client.vault import device_key
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_core.submission import SealedSubmission
 
-__all__ = ["Client", "Endpoint", "Receipt", "SealedSubmission", "SignedStudy", "Transport", "Unreachable"]
+__all__ = [
+    "Client",
+    "Endpoint",
+    "Entry",
+    "Queue",
+    "Receipt",
+    "SealedSubmission",
+    "SignedStudy",
+    "Transport",
+    "Unreachable",
+    "device_key",
+]

@@ -49,15 +49,21 @@ class FileDisk:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not root.exists():
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync(root.parent)
 
     def _folder(self, folder: str) -> Path:
         path = self._root / folder
-        path.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            path.mkdir(mode=0o700, exist_ok=True)
+            _sync(
+                self._root
+            )  # or a power cut could take the folder away with all that was forced to disk inside it
         return path
 
     def names(self, folder: str) -> list[str]:
-        return sorted(os.listdir(self._folder(folder)))
+        return sorted(path.name for path in self._folder(folder).iterdir())
 
     def read(self, path: str) -> bytes:
         return (self._root / path).read_bytes()
@@ -65,7 +71,7 @@ class FileDisk:
     def write(self, path: str, data: bytes) -> None:
         self._folder(os.path.dirname(path))  # noqa: PTH120 - a name, not yet a path
         descriptor = os.open(self._root / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -77,11 +83,7 @@ class FileDisk:
         (self._root / path).unlink(missing_ok=True)
 
     def sync(self, folder: str) -> None:
-        descriptor = os.open(self._folder(folder), os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(self._folder(folder))
 
     @contextlib.contextmanager
     def lock(self, name: str, *, wait: bool) -> Iterator[bool]:
@@ -95,3 +97,11 @@ class FileDisk:
                 yield True
         finally:
             os.close(descriptor)  # which also lets the lock go
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

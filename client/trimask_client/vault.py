@@ -13,10 +13,10 @@ from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from trimask_core.errors import ConfigError, ParameterError, VerificationError
-from trimask_core.randomness import SEED_BYTES, RandomSource, SystemRandom, derive_key
 
 from trimask_client.disk import Disk, FileDisk
+from trimask_core.errors import ConfigError, ParameterError, VerificationError
+from trimask_core.randomness import SEED_BYTES, RandomSource, SystemRandom, derive_key
 
 __all__ = ["Vault", "device_key"]
 

@@ -33,6 +33,7 @@ __all__ = [
     "Arithmetic",
     "SealedSubmission",
     "build_submission",
+    "check_component",
     "mask_row",
     "noisy_answers",
     "read_component",
@@ -121,19 +122,29 @@ def _split_in_python(
     return seeds, pack(f"<{len(vector)}q", *vector)
 
 
+def check_component(study: Study, provider: int, payload: bytes) -> None:
+    """Refuse an opened payload that is not a component for right provider `provider` (1..K1), without expanding it."""
+    kind, body = payload[:1], payload[1:]
+    if provider < len(study.right):
+        if kind != _SEED or len(body) != SEED_BYTES:
+            raise VerificationError(f"a component for R{provider} must be a 32-byte seed")
+        return
+    if kind != _VECTOR or len(body) != 8 * study.columns:
+        raise VerificationError(f"a component for R{provider} must be a vector of {study.columns} values")
+    import numpy as np
+
+    from trimask_core.shares import check_headroom
+
+    check_headroom(np.frombuffer(body, dtype="<i8"))
+
+
 def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
     """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
     import numpy as np
 
-    from trimask_core.shares import check_headroom, expand_component
+    from trimask_core.shares import expand_component
 
-    kind, body = payload[:1], payload[1:]
-    last = provider == len(study.right)
-    if kind == _SEED and len(body) == SEED_BYTES and not last:
-        return expand_component(body, study.columns, study.share_steps)
-    if kind == _VECTOR and len(body) == 8 * study.columns and last:
-        component = np.frombuffer(body, dtype="<i8").astype(np.int64)
-        check_headroom(component)
-        return component
-    expected = f"a vector of {study.columns} values" if last else "a 32-byte seed"
-    raise VerificationError(f"a component for R{provider} must be {expected}")
+    check_component(study, provider, payload)
+    if provider < len(study.right):
+        return expand_component(payload[1:], study.columns, study.share_steps)
+    return np.frombuffer(payload[1:], dtype="<i8").astype(np.int64)

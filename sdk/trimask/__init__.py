@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from trimask.dataset import Dataset
     from trimask.fit.results import OLSResults
     from trimask.manifest import Manifest
+    from trimask.moments import Moments
 
 __all__ = [
     "Connection",
     "Dataset",
     "DatasetInfo",
     "Manifest",
+    "Moments",
     "OLSResults",
     "StudyInfo",
     "StudyStatus",
@@ -41,6 +43,7 @@ _HOME = {
     "Dataset": "dataset",
     "DatasetInfo": "catalogue",
     "Manifest": "manifest",
+    "Moments": "moments",
     "OLSResults": "fit.results",
     "StudyInfo": "catalogue",
     "StudyStatus": "catalogue",

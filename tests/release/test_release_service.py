@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from trimask.release.answer import Answer
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.identity import verify
@@ -26,8 +28,6 @@ from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
-
-from trimask.release.answer import Answer
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
 
@@ -133,7 +133,9 @@ def test_answers_that_were_changed_are_not_believed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("step", ["load", "draw", "answer"])
-def test_killed_between_reservation_and_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_killed_between_reservation_and_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """The cost stays, the same request resumes it, and it is charged once."""
 
     def kill(*_: object, **__: object) -> Any:
@@ -162,7 +164,9 @@ def test_killed_between_reservation_and_answer(bench: Bench, monkeypatch: pytest
     asyncio.run(story())
 
 
-def test_a_failure_before_the_data_were_used_is_taken_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_before_the_data_were_used_is_taken_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(*_: object) -> Any:
         raise OSError("disk")
 

@@ -15,6 +15,10 @@ import pytest
 
 from trimask import Dataset, fit, plot
 from trimask.errors import ParameterError
+from trimask.moments import Moments
+from trimask_core.schema import Attribute, Schema
+from trimask_theory import masked_noise
+from trimask_theory.planner import Target, standard_error
 
 FORMULA = "sbp ~ age + bmi + smoker + C(region)"
 
@@ -80,7 +84,7 @@ def test_importing_trimask_imports_nothing_heavy() -> None:
         "import sys, trimask; heavy = {'numpy', 'pandas', 'scipy', 'matplotlib', 'grpc', 'pyarrow'} & set(sys.modules);"
         "assert not heavy, heavy; assert set(trimask.__all__) <= set(dir(trimask));"
         "trimask.fit.ols, trimask.plot.coefficients, trimask.connect, trimask.Dataset;"
-        "assert 'matplotlib' not in sys.modules;"
+        "assert 'matplotlib' not in sys.modules; assert 'trimask_theory' not in sys.modules;"
         "[getattr(trimask, name) for name in trimask.__all__]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -88,3 +92,50 @@ def test_importing_trimask_imports_nothing_heavy() -> None:
 
     with pytest.raises(AttributeError, match="nothing"):
         _ = trimask.nothing
+
+
+def test_two_stage_and_ridge_fits_have_their_own_marks(noisy_folder: Path) -> None:
+    dataset = Dataset.open(noisy_folder)
+    ax = plot.coefficients(fit.ols(dataset, "sbp ~ age"), fit.ridge(dataset, "sbp ~ age", 0.1))
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["masked release", "ridge, penalty 0.1"]
+
+
+def test_scree_draws_the_floor_and_hollow_marks_below_it() -> None:
+    schema = Schema(tuple(Attribute(name, "continuous", -1, 1) for name in "abc"))
+    gram = 1000 * np.diag([1.0, 0.3, 0.1, 0.01])
+    result = fit.pca(Moments(schema, gram, 1000, 0.5), standardize=False)
+    assert 0.01 < result.noise_floor < 0.1
+    ax = plot.scree(result)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_texts()[0].get_text() == f"noise floor {result.noise_floor:.3g}"
+    marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    assert [len(line.get_xdata()) for line in marks] == [2, 1]
+    assert marks[1].get_markerfacecolor() == "white"
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["PC1", "PC2", "PC3"]
+    exact = plot.scree(fit.pca(Moments(schema, gram, 1000, 0.0)), title="Mine")
+    assert exact.get_legend() is None
+    assert exact.get_title(loc="left") == "Mine"
+    with pytest.raises(ParameterError, match=r"fit\.pca"):
+        plot.scree(3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="alpha"):
+        plot.scree(result, alpha=0)
+
+
+def test_precision_is_the_planners(tmp_path: Path) -> None:
+    ax = plot.precision(epsilon=1, delta=1e-6, attributes=6, rows=[500, 5000, 50000], release_sizes=[1024])
+    target = Target(1, 1e-6, 6, 50000)
+    lines = {str(line.get_label()): line for line in ax.get_lines()}
+    pooled = standard_error(target, masked_noise.calibrate(1, 1e-6, 50000, 6).sigma)
+    blocks = standard_error(target, masked_noise.calibrate(1, 1e-6, 1024, 6).sigma)
+    assert lines["one pooled release"].get_ydata()[-1] == pytest.approx(pooled)  # type: ignore[index]
+    assert lines["releases of 1,024 rows"].get_ydata()[-1] == pytest.approx(blocks)  # type: ignore[index]
+    assert lines["releases of 1,024 rows"].get_xdata()[0] == 1024  # type: ignore[index]
+    assert lines["no noise: sampling alone"].get_ydata()[-1] == pytest.approx(standard_error(target, 0.0))  # type: ignore[index]
+    ax.figure.savefig(tmp_path / "plan.png")
+    with pytest.raises(ParameterError, match="more than the 6 attributes"):
+        plot.precision(epsilon=1, delta=1e-6, attributes=6, rows=[5])
+    with pytest.raises(ParameterError, match="at most 3"):
+        plot.precision(epsilon=1, delta=1e-6, attributes=6, release_sizes=[100, 200, 300, 400])

@@ -57,14 +57,14 @@ class Diagnostics(Report):
     def facts(self) -> Facts:
         """The checks of the whole fit."""
         signal = "no noise" if math.isinf(self.signal) else f"{self.signal:.1f} noise standard errors"
-        residual = f"{self.residual_variance:.5g}" if self.residual_known else "hidden by the noise"
+        residual = f"variance {self.residual_variance:.5g}" if self.residual_known else "hidden by the noise"
         verdict = "yes" if self.enough else f"no: about {self.rows_for_signal:,} would be"
         return [
             ("data", self.label),
             ("rows", f"{self.rows:,}"),
             ("condition", f"{self.condition_number:.3g}"),
             ("weakest", signal),
-            ("residual var", residual),
+            ("residuals", residual),
             ("rows enough", verdict),
         ]
 

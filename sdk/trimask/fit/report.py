@@ -49,6 +49,14 @@ class Report:
         body = [line for block in self.blocks(alpha) for line in _text(block)]
         return "\n".join([self.title, *facts, *body, *self.notes])
 
+    def to_markdown(self, alpha: float = 0.05) -> str:
+        """The tables for a page or a repository."""
+        return "\n\n".join(_markdown(block) for block in self.blocks(alpha))
+
+    def to_latex(self, alpha: float = 0.05) -> str:
+        """The tables for a paper, as tabulars with the rules of the package booktabs."""
+        return "\n\n".join(_latex(block) for block in self.blocks(alpha))
+
     def _repr_html_(self) -> str:
         """For a notebook. Every name is escaped, since a study's owner chose it."""
         facts = " &middot; ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in self.facts)
@@ -85,6 +93,41 @@ def _text(block: Block) -> list[str]:
     rule = "-" * len(line(block.header))
     lines = [rule, line(block.header), rule, *map(line, block.rows), rule]
     return [block.caption, *lines] if block.caption else lines
+
+
+def _markdown(block: Block) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    rule = ["---", *["---:"] * (len(block.header) - 1)]
+    lines = [line(block.header), line(rule), *map(line, block.rows)]
+    return "\n".join([f"**{block.caption}**", "", *lines] if block.caption else lines)
+
+
+_LATEX = str.maketrans(
+    {
+        **{sign: chr(92) + sign for sign in "&%$#_{}"},
+        chr(92): r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "|": "$|$",
+        # A bracket that starts a row would be read as the optional argument of the line break before it.
+        "[": "{[}",
+        "]": "{]}",
+    }
+)
+
+
+def _latex(block: Block) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+
+    body = [line(block.header), r"\midrule", *map(line, block.rows)]
+    head = [rf"\begin{{tabular}}{{l{'r' * (len(block.header) - 1)}}}", r"\toprule"]
+    caption = [f"% {block.caption}"] if block.caption else []
+    return "\n".join([*caption, *head, *body, r"\bottomrule", r"\end{tabular}"])
 
 
 def _html(block: Block) -> str:

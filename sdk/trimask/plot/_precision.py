@@ -73,8 +73,8 @@ def precision(
     )
     ax.plot(people, [error(n, n) for n in people], color=BLUE, linewidth=2.2, label="one pooled release")
     for size, colour in zip(sizes, _COLOURS[1:], strict=False):
-        enough = [n for n in people if n >= size]
-        if enough:
+        enough = [size, *(n for n in people if n > size)]
+        if size < people[-1]:
             curve = [error(n, size) for n in enough]
             ax.plot(enough, curve, color=colour, linewidth=1.8, label=f"releases of {size:,} rows")
             ax.plot(enough[:1], curve[:1], "o", color=colour, ms=5)

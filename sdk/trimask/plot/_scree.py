@@ -36,25 +36,22 @@ def scree(
         _, ax = plt.subplots(figsize=(max(5.6, 1.6 + 0.55 * len(values)), 3.8), layout="constrained")
     at = np.arange(1, len(values) + 1)
     reach = float(stats.norm.isf(alpha / 2))
-    for column, width, strength in (("std err", 1.4, 0.8), ("sampling", 5.0, 0.45)):
-        half = reach * result.eigenvalues[column].to_numpy()
-        ax.vlines(at, values - half, values + half, color=BLUE, linewidth=width, alpha=strength, zorder=2)
+    whole, part = (reach * result.eigenvalues[name].to_numpy() for name in ("std err", "sampling"))
+    ax.errorbar(at, values, whole, fmt="none", ecolor=BLUE, elinewidth=1.4, capsize=7, capthick=1.2, zorder=2)
+    ax.vlines(at, values - part, values + part, color=BLUE, linewidth=5.0, alpha=0.45, zorder=2)
     ax.plot(at, values, "-", color=BLUE, linewidth=1.0, alpha=0.6, zorder=2)
     clear = values > result.noise_floor
-    ax.plot(at[clear], values[clear], "o", color=BLUE, ms=7, mec="white", mew=0.9, zorder=3)
-    ax.plot(at[~clear], values[~clear], "o", color="white", ms=6.5, mec=BLUE, mew=1.4, zorder=3)
+    ax.plot(at[clear], values[clear], "o", color=BLUE, ms=5, mec="white", mew=0.7, zorder=3)
+    ax.plot(at[~clear], values[~clear], "o", color="white", ms=5, mec=BLUE, mew=1.2, zorder=3)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     if result.noise_floor > 0:
         ax.axhspan(-result.noise_floor, result.noise_floor, color=ORANGE, alpha=0.13, linewidth=0, zorder=0)
-        ax.axhline(result.noise_floor, color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
-        ax.annotate(
-            f"noise floor {result.noise_floor:.3g}", (1.0, result.noise_floor),
-            xycoords=("axes fraction", "data"), xytext=(-4, 3), textcoords="offset points",
-            ha="right", va="bottom", fontsize=8.5, color=ORANGE,
-        )  # fmt: skip
+        ax.axhline(result.noise_floor, color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1,
+            label=f"noise floor {result.noise_floor:.3g}")  # fmt: skip
+        ax.legend(frameon=False, fontsize=9)
     for x, value, share in zip(at, values, result.explained_variance_ratio, strict=True):
         ax.annotate(
-            f"{share:.0%}", (x, value), xytext=(8, 4), textcoords="offset points", fontsize=8.5, color=GREY
+            f"{share:.0%}", (x, value), xytext=(9, 5), textcoords="offset points", fontsize=8.5, color=GREY
         )
     ax.set_xticks(at, list(result.eigenvalues.index))
     ax.set_xlim(0.5, len(values) + 0.7)

@@ -7,7 +7,7 @@ import grpc
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import component_info
-from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
+from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
@@ -44,7 +44,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             raise Refused("not_your_role", "this node has no sealing key")
         try:
             payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
-            read_component(study, provider, payload)
+            check_component(study, provider, payload)
         except VerificationError as error:
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None

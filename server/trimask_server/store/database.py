@@ -8,11 +8,12 @@ share one fsync. `read(f)` runs on a second connection and never waits for the w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -49,13 +50,14 @@ class Transaction:
 
 
 class _Job(Generic[T]):
-    """A transaction function waiting to be run, or (without one) a request to scrub."""
+    """A transaction function waiting to be run, or (without one) a request to scrub, and who waits for it."""
 
-    __slots__ = ("error", "function", "future", "result")
+    __slots__ = ("error", "function", "future", "loop", "result")
 
     def __init__(self, function: Callable[[Transaction], T] | None) -> None:
         self.function = function
-        self.future: Future[Any] = Future()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -88,7 +90,7 @@ class Database:
         """Run `function` in a transaction; return what it returned once that is on disk."""
         job = _Job(function)
         self._queue.put(job)
-        result: T = await asyncio.wrap_future(job.future)
+        result: T = await job.future
         return result
 
     async def read(self, function: Callable[[Transaction], T]) -> T:
@@ -100,7 +102,7 @@ class Database:
         """Fold the write-ahead log into the file and truncate it: erased rows are gone from both."""
         job: _Job[None] = _Job(None)
         self._queue.put(job)
-        await asyncio.wrap_future(job.future)
+        await job.future
 
     def close(self) -> None:
         """Finish what is queued and close."""
@@ -139,13 +141,21 @@ class Database:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             for job in jobs:
-                job.future.set_exception(error)
-            return
-        for job in jobs:
-            if job.error is None:
-                job.future.set_result(job.result)
-            else:
-                job.future.set_exception(job.error)
+                job.error = error
+        # One call into the loop for the whole group: waking it for every job costs more than the insert did.
+        for loop in {job.loop for job in jobs}:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
+
+
+def _answer(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        if job.future.done():  # whoever asked has gone away
+            continue
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)
 
 
 def _run_job(connection: sqlite3.Connection, job: _Job[Any]) -> None:

@@ -1,0 +1,104 @@
+"""One submission on this device: how far it has come, why not further, and what happens next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trimask_core.receipt import ProviderReceipt, Receipt
+
+__all__ = ["Entry", "State", "backoff_ms", "is_final", "provider_receipt", "receipt_record"]
+
+State = Literal["waiting", "refused", "sent", "damaged"]
+FIRST_WAIT_MS = 15_000
+LONGEST_WAIT_MS = 6 * 3600 * 1000
+# Refusals that no waiting changes. Every other reason may pass: a study not yet open there, a node being repaired.
+_FINAL = {
+    "conflicting_submission",
+    "malformed",
+    "oversized_message",
+    "replayed_submission",
+    "study_closed",
+    "tampered_component",
+    "wrong_shape",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`received_by` are the right providers whose receipts are here, of `providers` in all."""
+
+    submission_id: bytes
+    study_id: bytes
+    title: str
+    state: State
+    received_by: tuple[str, ...] = ()
+    providers: int = 0
+    attempts: int = 0
+    next_ms: int | None = None
+    why: str = ""
+    receipt: Receipt | None = None
+
+    def words(self, now_ms: int) -> str:
+        """What a person is told."""
+        if self.state == "sent":
+            return f"Sent: all {self.providers} providers have signed for it. Keep the receipt."
+        if self.state == "damaged":
+            return f"Cannot be read: {self.why}. It will not be sent; discard it, and answer again if the study is open."
+        got = f"{len(self.received_by)} of {self.providers} providers have it"
+        if self.state == "refused":
+            return (
+                f"Refused, and will not be tried again: {self.why}. {got}; a part alone is random numbers and is never "
+                "used. You can discard it."
+            )
+        if self.next_ms is None:
+            return "Sealed and waiting to be sent; your answers themselves are no longer on this device."
+        when = _span(self.next_ms - now_ms)
+        return (
+            f"Not sent yet ({got}): {self.why}. It will be tried again {when}, the same sealed bytes, so nothing is "
+            "counted twice."
+        )
+
+
+def _span(milliseconds: int) -> str:
+    minutes = -(-milliseconds // 60_000)
+    if minutes <= 0:
+        return "at the next opportunity"
+    if minutes < 100:
+        return f"in about {minutes} minute{'s' if minutes > 1 else ''}"
+    return f"in about {-(-minutes // 60)} hours"
+
+
+def is_final(reason: str) -> bool:
+    """Whether a refusal for this reason will stand."""
+    return reason in _FINAL
+
+
+def backoff_ms(attempts: int, share: float) -> int:
+    """The pause after so many failed attempts: doubling up to six hours, between half of it and all by `share` in [0, 1).
+
+    The jitter keeps the devices of a study from all coming back to a repaired provider at once.
+    """
+    full = min(LONGEST_WAIT_MS, FIRST_WAIT_MS << min(max(attempts - 1, 0), 20))
+    return round(full * (1 + share) / 2)
+
+
+def receipt_record(receipt: ProviderReceipt) -> dict[str, Any]:
+    """A JSON-ready form."""
+    return {
+        "role": receipt.role,
+        "sealed_hash": receipt.sealed_hash.hex(),
+        "receive_time_ms": receipt.receive_time_ms,
+        "signature": receipt.signature.hex(),
+    }
+
+
+def provider_receipt(record: Mapping[str, Any]) -> ProviderReceipt:
+    """Read what `receipt_record` wrote."""
+    return ProviderReceipt(
+        record["role"],
+        bytes.fromhex(record["sealed_hash"]),
+        record["receive_time_ms"],
+        bytes.fromhex(record["signature"]),
+    )

@@ -1,0 +1,324 @@
+"""What a device keeps until the network is there: sealed payloads, drafts, receipts; all of it encrypted.
+
+The rules, which hold whenever the process is killed or the power fails:
+
+- A payload is written once, under its submission id, and never again: not edited, not drawn anew. It may be sent as
+  often as needed, for the same bytes give the same receipt.
+- Nothing is sent before its payload is on disk; a payload leaves the disk only after its receipt is on it.
+- A draft goes as soon as the payload sealed from it is on disk. The payload remembers which draft it came from, so a
+  draft that a crash left behind is removed at the next start and never sealed a second time.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimask_client.client import Client
+from trimask_client.disk import Disk, FileDisk
+from trimask_client.entry import (
+    LONGEST_WAIT_MS,
+    Entry,
+    backoff_ms,
+    is_final,
+    provider_receipt,
+    receipt_record,
+)
+from trimask_client.transport import Transport, default_transport
+from trimask_client.vault import Vault
+from trimask_core.clock import SystemClock
+from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.study import SignedStudy
+from trimask_core.submission import SealedSubmission
+
+if TYPE_CHECKING:
+    from trimask_core.clock import Clock
+
+__all__ = ["Queue"]
+
+STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS = "studies", "drafts", "payloads", "progress", "receipts"
+
+
+class Queue:
+    """The studies a device takes part in and what it has to send, in `folder`, under the device's `key` (32 bytes)."""
+
+    def __init__(
+        self,
+        folder: str | Path | Disk,
+        key: bytes,
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        source: RandomSource | None = None,
+        timeout_seconds: float = 15.0,
+    ) -> None:
+        self._disk = FileDisk(Path(folder)) if isinstance(folder, (str, Path)) else folder
+        self._source = source or SystemRandom()
+        self._vault = Vault(self._disk, key, self._source)
+        self._transport = transport
+        self._clock = clock or SystemClock()
+        self._timeout = timeout_seconds
+        self._clients: dict[bytes, Client] = {}
+        with self._disk.lock("records", wait=True):
+            self._recover()
+
+    def close(self) -> None:
+        """Drop the connections."""
+        if self._transport is not None:
+            self._transport.close()
+        self._clients.clear()
+
+    # Studies and drafts
+
+    def join(self, study: SignedStudy | str | Path, study_id: bytes | str | None = None) -> bytes:
+        """Keep a study, after checking its approvals and, if given, the invitation's id; its id."""
+        if isinstance(study, (str, Path)):
+            study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
+        client = Client(study, study_id=study_id, transport=self._carrier, source=self._source)
+        found = client.study.id
+        with self._disk.lock("records", wait=True):
+            self._vault.put(STUDIES, found.hex(), {"signed": study.to_json()})
+        return found
+
+    def studies(self) -> tuple[bytes, ...]:
+        """The ids of the studies joined."""
+        return tuple(bytes.fromhex(name) for name in self._vault.names(STUDIES))
+
+    def client(self, study_id: bytes) -> Client:
+        """The client of a joined study; its approvals are verified again."""
+        if study_id not in self._clients:
+            record = self._vault.get(STUDIES, study_id.hex())
+            if record is None:
+                raise StudyError("this device has not joined that study; join it first")
+            signed = SignedStudy.from_json(record["signed"])
+            self._clients[study_id] = Client(
+                signed,
+                study_id=study_id,
+                transport=self._carrier,
+                source=self._source,
+                timeout_seconds=self._timeout,
+            )
+        return self._clients[study_id]
+
+    @property
+    def _carrier(self) -> Transport:
+        if self._transport is None:
+            self._transport = default_transport()
+        return self._transport
+
+    def save_draft(self, study_id: bytes, answers: Mapping[str, object]) -> None:
+        """Keep answers that are not finished; one draft a study."""
+        with self._disk.lock("records", wait=True):
+            before = self._vault.get(DRAFTS, study_id.hex())
+            draft_id = self._source.read(16).hex() if before is None else before["draft_id"]
+            self._vault.put(DRAFTS, study_id.hex(), {"draft_id": draft_id, "answers": dict(answers)})
+
+    def draft(self, study_id: bytes) -> dict[str, object] | None:
+        """The draft of a study."""
+        record = self._vault.get(DRAFTS, study_id.hex())
+        return None if record is None else dict(record["answers"])
+
+    def delete_draft(self, study_id: bytes) -> None:
+        """Forget a draft."""
+        with self._disk.lock("records", wait=True):
+            self._vault.delete(DRAFTS, study_id.hex())
+
+    # Sealing and sending
+
+    def seal(
+        self, study_id: bytes, answers: Mapping[str, object] | None = None, *, again: bool = False
+    ) -> Entry:
+        """Mask, split and seal answers (the draft's, unless given) into a payload to send, and forget them.
+
+        A study that this device has answered is refused unless `again`: the guarantee is for one row a person.
+        """
+        client = self.client(study_id)
+        with self._disk.lock("records", wait=True):
+            if not again and any(entry.study_id == study_id for entry in self.entries()):
+                raise Refused("already_answered", "this device has answered this study already")
+            draft = self._vault.get(DRAFTS, study_id.hex())
+            if answers is None:
+                if draft is None:
+                    raise StudyError("there is no draft of this study; give answers")
+                answers = draft["answers"]
+            sealed = client.prepare(answers)
+            self._vault.put(
+                PAYLOADS,
+                sealed.submission_id.hex(),
+                {
+                    "study_id": study_id.hex(),
+                    "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
+                    "sealed_ms": self._clock.now_ms(),
+                    "draft_id": None if draft is None else draft["draft_id"],
+                },
+            )
+            if draft is not None:
+                self._vault.delete(DRAFTS, study_id.hex())
+        return self.entry(sealed.submission_id)
+
+    def send(self, *, now: bool = False) -> tuple[Entry, ...]:
+        """Try what waits and is due (`now`: all that waits, say because the network is back); what was tried, after it."""
+        with self._disk.lock("sending", wait=False) as mine:
+            if not mine:
+                raise ConfigError("another program is sending from this queue; let it finish")
+            waiting = [entry for entry in self.entries() if entry.state == "waiting"]
+            due = [entry for entry in waiting if now or self._due(entry)]
+            return tuple(self._try(entry) for entry in due)
+
+    def next_ms(self) -> int | None:
+        """When `send` next has something to do; None if nothing waits."""
+        waiting = [entry for entry in self.entries() if entry.state == "waiting"]
+        return min((entry.next_ms or self._clock.now_ms() for entry in waiting), default=None)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything sealed on this device and not discarded, oldest receipt first, then what waits."""
+        sent = self._vault.names(RECEIPTS)
+        waiting = [name for name in self._vault.names(PAYLOADS) if name not in set(sent)]
+        return tuple(self.entry(bytes.fromhex(name)) for name in (*sent, *waiting))
+
+    def entry(self, submission_id: bytes) -> Entry:
+        """One submission."""
+        name = submission_id.hex()
+        try:
+            record = self._vault.get(RECEIPTS, name)
+            if record is not None:
+                return self._sent(record)
+            payload = self._vault.get(PAYLOADS, name)
+            if payload is None:
+                raise Refused("unknown_submission", "this device has no such submission")
+            progress = self._progress(name)
+            study = self.client(bytes.fromhex(payload["study_id"])).study
+        except (VerificationError, StudyError) as error:
+            return Entry(submission_id, b"", "", "damaged", why=str(error))
+        return Entry(
+            submission_id,
+            study.id,
+            study.title,
+            "refused" if progress["final"] else "waiting",
+            tuple(item["role"] for item in progress["receipts"]),
+            len(study.right),
+            progress["attempts"],
+            progress["next_ms"],
+            progress["why"],
+        )
+
+    def discard(self, submission_id: bytes) -> None:
+        """Forget a submission that is not sent. What providers have of it stays there, unused unless all have it."""
+        name = submission_id.hex()
+        with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
+            self._vault.delete(PAYLOADS, name)
+            self._vault.delete(PROGRESS, name)
+
+    # Inside
+
+    def _sent(self, record: Mapping[str, Any]) -> Entry:
+        receipt = Receipt.from_json(record["receipt"])
+        roles = tuple(item.role for item in receipt.providers)
+        return Entry(
+            receipt.submission_id,
+            receipt.study_id,
+            record["title"],
+            "sent",
+            roles,
+            len(roles),
+            receipt=receipt,
+        )
+
+    def _progress(self, name: str) -> dict[str, Any]:
+        fresh: dict[str, Any] = {"attempts": 0, "next_ms": None, "why": "", "final": False, "receipts": []}
+        try:
+            return self._vault.get(PROGRESS, name) or fresh
+        except VerificationError:
+            return fresh  # it says only how far sending has come, which sending again finds out
+
+    def _due(self, entry: Entry) -> bool:
+        if entry.next_ms is None:
+            return True
+        left = entry.next_ms - self._clock.now_ms()
+        # A device's clock may be set back; no pause is longer than the longest.
+        return left <= 0 or left > LONGEST_WAIT_MS
+
+    def _try(self, entry: Entry) -> Entry:
+        name = entry.submission_id.hex()
+        payload = self._vault.get(PAYLOADS, name)
+        if payload is None:
+            return entry
+        client = self.client(entry.study_id)
+        sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
+        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed)
+        progress = self._progress(name)
+        received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
+        failures: list[str] = []
+        for provider in range(1, len(sealed) + 1):
+            role = f"R{provider}"
+            if role in received:
+                continue
+            try:
+                received[role] = client.upload(submission, provider)
+            except TrimaskError as error:
+                failures.append(str(error) if role in str(error) else f"{role}: {error}")
+                if isinstance(error, Refused) and is_final(error.reason):
+                    progress["final"] = True
+                    break
+                continue
+            progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
+            self._save(PROGRESS, name, progress)
+        if len(received) == len(sealed):
+            return self._finish(entry, client, received, payload["draft_id"])
+        share = int.from_bytes(self._source.read(4), "big") / 2**32
+        progress["attempts"] += 1
+        progress["why"] = "; ".join(failures).rstrip(".")
+        progress["next_ms"] = self._clock.now_ms() + backoff_ms(progress["attempts"], share)
+        self._save(PROGRESS, name, progress)
+        return self.entry(entry.submission_id)
+
+    def _finish(
+        self, entry: Entry, client: Client, received: Mapping[str, ProviderReceipt], draft_id: str | None
+    ) -> Entry:
+        name = entry.submission_id.hex()
+        receipt = Receipt(
+            entry.study_id, entry.submission_id, tuple(received[key] for key in sorted(received, key=_number))
+        )
+        receipt.verify(client.study)
+        record = {"receipt": receipt.to_json(), "title": client.study.title, "draft_id": draft_id}
+        with self._disk.lock("records", wait=True):
+            self._vault.put(RECEIPTS, name, record)
+            self._vault.delete(PAYLOADS, name)
+            self._vault.delete(PROGRESS, name)
+        return self._sent(record)
+
+    def _save(self, kind: str, name: str, record: dict[str, Any]) -> None:
+        with self._disk.lock("records", wait=True):
+            self._vault.put(kind, name, record)
+
+    def _recover(self) -> None:
+        """Finish what a crash cut off: half-written files, payloads that have their receipt, drafts that were sealed."""
+        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS):
+            self._vault.tidy(kind)
+        sent = set(self._vault.names(RECEIPTS))
+        for name in sent.intersection(self._vault.names(PAYLOADS)):
+            self._vault.delete(PAYLOADS, name)
+        for name in set(self._vault.names(PROGRESS)).difference(self._vault.names(PAYLOADS)):
+            self._vault.delete(PROGRESS, name)
+        drafts = self._vault.names(DRAFTS)
+        if drafts:
+            sealed = {self._draft_of(RECEIPTS, name) for name in sent}
+            sealed |= {self._draft_of(PAYLOADS, name) for name in self._vault.names(PAYLOADS)}
+            for name in drafts:
+                if self._draft_of(DRAFTS, name) in sealed - {None}:
+                    self._vault.delete(DRAFTS, name)
+
+    def _draft_of(self, kind: str, name: str) -> str | None:
+        try:
+            record = self._vault.get(kind, name)
+        except VerificationError:
+            return None
+        return None if record is None else record["draft_id"]
+
+
+def _number(role: str) -> int:
+    return int(role[1:])
