@@ -70,7 +70,7 @@ def coefficients(
         ax.hlines(places + offset, at - whole, at + whole, color=colour, linewidth=1.4, alpha=0.8, zorder=2)
         ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
         ax.plot(
-            at, places + offset, marker, color=colour, ms=6.5, mec="white", mew=0.9, label=label, zorder=3
+            at, places + offset, marker, color=colour, ms=5, mec="white", mew=0.7, label=label, zorder=3
         )
     _dress(ax, shown, names, places, alpha, title)
     return ax
