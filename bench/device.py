@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -11,15 +16,18 @@ from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
 from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
-from trimask_core.randomness import SEED_BYTES
+from trimask_core.randomness import SEED_BYTES, SystemRandom
 from trimask_core.study import SignedStudy, Study
-from trimask_core.submission import SealedSubmission
+from trimask_core.submission import Arithmetic, SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import SubmitRequest
 
-__all__ = ["NoTransport", "device", "request_bytes"]
+__all__ = ["NoTransport", "cases", "device", "request_bytes"]
 
 BLOCK_ROWS = 256
 _CPU_BUDGET_MS = 20.0
+_PURE_BUDGET_MS = 500.0
+_IMPORT_BUDGET_MS = 300.0
+_MEMORY_BUDGET_MB = 60.0
 _GRPC_PREFIX = 5  # the length and compression flag in front of every gRPC message
 
 
@@ -43,25 +51,78 @@ def request_bytes(submission: SealedSubmission) -> list[bytes]:
     ]
 
 
+def cases() -> list[tuple[str, Callable[[], SealedSubmission], float]]:
+    """What a submission is timed at: its name, the work, and the milliseconds of processor time it may take."""
+    signed = offline_study(BLOCK_ROWS)
+    text = signed.to_json()
+    person = answers(np.random.default_rng(0))
+    source = SystemRandom()
+    known = signed.verify()
+
+    def from_nothing(arithmetic: Arithmetic) -> SealedSubmission:
+        return build_submission(SignedStudy.from_json(text).verify(), person, source, arithmetic)
+
+    size = f"n = {BLOCK_ROWS}, {ATTRIBUTES} attributes, K1 = {len(known.right)}"
+    first, later = "study read and verified, then masked, split, sealed", "masked, split, sealed"
+    budgets: tuple[tuple[Arithmetic, str, float], ...] = (
+        ("numpy", "", _CPU_BUDGET_MS),
+        ("pure", ", without numpy", _PURE_BUDGET_MS),
+    )
+    found: list[tuple[str, Callable[[], SealedSubmission], float]] = []
+    for arithmetic, how, limit in budgets:
+        found += [
+            (f"{first}{how}: {size}", partial(from_nothing, arithmetic), limit),
+            (f"{later}{how}: {size}", partial(build_submission, known, person, source, arithmetic), limit),
+        ]
+    return found
+
+
 def device(settings: Settings) -> Iterator[Result]:
     """Answers to sealed components, for a device that sees the study for the first time and for one that has it."""
+    for name, call, limit in cases():
+        spent = best_seconds(call, settings.repeats(15, 5), time.process_time)
+        yield share_of_budget("a device", name, 1e3 * spent, limit, "ms CPU", "stated")
+    yield from _start(settings)
     signed = offline_study(BLOCK_ROWS)
-    text, study = signed.to_json(), signed.study
-    person = answers(np.random.default_rng(0))
+    submission = Client(signed, transport=NoTransport()).prepare(answers(np.random.default_rng(0)))
+    yield from _upload(signed.study, submission)
 
-    def from_nothing() -> SealedSubmission:
-        return Client(SignedStudy.from_json(text), transport=NoTransport()).prepare(person)
 
-    client = Client(signed, transport=NoTransport())
-    size = f"n = {BLOCK_ROWS}, {ATTRIBUTES} attributes, K1 = {len(study.right)}"
-    repeats = settings.repeats(15, 5)
-    for name, call in (
-        ("study read and verified, then masked, split, sealed", from_nothing),
-        ("masked, split, sealed", lambda: client.prepare(person)),
-    ):
-        spent = best_seconds(call, repeats, time.process_time)
-        yield share_of_budget("a device", f"{name}: {size}", 1e3 * spent, _CPU_BUDGET_MS, "ms CPU", "stated")
-    yield from _upload(study, from_nothing())
+_STARTING = """
+import sys, time
+sys.modules["grpc"] = None
+start = time.perf_counter()
+from trimask_client import Client, Unreachable
+loaded = time.perf_counter() - start
+client = Client(sys.argv[1], attempts=1, timeout_seconds=1.0)
+try:
+    client.send(client.prepare({name: 1 for name in sys.argv[2:]}))
+except Unreachable:
+    pass  # nobody listens there; the transport is loaded all the same
+with open("/proc/self/status") as status:
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(loaded, peak)
+"""
+
+
+def _start(settings: Settings) -> Iterator[Result]:
+    """A fresh process as on a phone: numpy, h2, no grpcio. Peak memory is Linux's to tell."""
+    if not Path("/proc/self/status").exists():
+        return
+    signed = offline_study(BLOCK_ROWS)
+    with tempfile.TemporaryDirectory(prefix="trimask-bench-") as folder:
+        path = Path(folder) / "study.json"
+        path.write_text(signed.to_json(), encoding="utf-8")
+        names = [attribute.name for attribute in signed.study.schema.attributes]
+        command = [sys.executable, "-c", _STARTING, str(path), *names]
+        runs = [
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(settings.repeats(7, 2))
+        ]
+    loaded = 1e3 * min(float(run[0]) for run in runs)
+    peak = min(int(run[1]) for run in runs) / 1024
+    yield share_of_budget("a device", "import of trimask_client", loaded, _IMPORT_BUDGET_MS, "ms", "stated")
+    yield share_of_budget("a device", "peak memory, numpy and h2", peak, _MEMORY_BUDGET_MB, "MB", "stated")
 
 
 def _upload(study: Study, submission: SealedSubmission) -> Iterator[Result]:

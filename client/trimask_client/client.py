@@ -11,7 +11,7 @@ from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
-from trimask_client.transport import Endpoint, Transport, Unreachable, default_transport
+from trimask_client.transport import Endpoint, LazyTransport, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
 from trimask_core.identity import verify
@@ -54,7 +54,7 @@ class Client:
             check_study_id(study.study, study_id)
         self.study = study.verify()
         self.refusals: Counter[str] = Counter()
-        self._transport = transport or default_transport()
+        self._transport = transport or LazyTransport()
         self._source = source or SystemRandom()
         self._attempts = attempts
         self._timeout = timeout_seconds

@@ -62,8 +62,6 @@ def _open(endpoint: Endpoint) -> grpc.Channel:
 def _explain(code: grpc.StatusCode, details: str) -> str:
     """grpc's words for a failed handshake are long; the part that helps is which check failed."""
     lowered = details.lower()
-    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "no answer in time; it may be busy, or the network slow"
     if code != grpc.StatusCode.UNAVAILABLE:
         return details
     if "certificate has expired" in lowered:

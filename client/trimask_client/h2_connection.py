@@ -36,7 +36,7 @@ _GOAWAY = 7
 _FRAME_HEADER = 9
 _IDLE_SECONDS = 20.0  # a connection left alone for longer is asked for a sign of life before it is used
 _PING_SECONDS = 3.0
-_NO_ANSWER = "no answer in time; it may be busy, or the network slow"
+_NO_ANSWER = "no answer in time"
 _DOWN = "no answer; it may be down, or the network"
 
 
@@ -162,6 +162,8 @@ class Connection:
             self._send(stream, method, request, deadline)
             while not stream.done:
                 self._take(deadline.left(), deadline)
+        except h2.exceptions.ProtocolError:  # it allows no stream, or none of this size
+            raise CallFailed("UNAVAILABLE", "it takes no calls on this connection") from None
         finally:
             self._stream = None
             self._used = self._clock()

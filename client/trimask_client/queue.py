@@ -26,7 +26,7 @@ from trimask_client.entry import (
     provider_receipt,
     receipt_record,
 )
-from trimask_client.transport import Transport, default_transport
+from trimask_client.transport import LazyTransport, Transport
 from trimask_client.vault import Vault
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError
@@ -59,7 +59,7 @@ class Queue:
         self._disk = FileDisk(Path(folder)) if isinstance(folder, (str, Path)) else folder
         self._source = source or SystemRandom()
         self._vault = Vault(self._disk, key, self._source)
-        self._transport = transport
+        self._transport = transport or LazyTransport()
         self._clock = clock or SystemClock()
         self._timeout = timeout_seconds
         self._clients: dict[bytes, Client] = {}
@@ -68,8 +68,7 @@ class Queue:
 
     def close(self) -> None:
         """Drop the connections."""
-        if self._transport is not None:
-            self._transport.close()
+        self._transport.close()
         self._clients.clear()
 
     # Studies and drafts
@@ -78,7 +77,7 @@ class Queue:
         """Keep a study, after checking its approvals and, if given, the invitation's id; its id."""
         if isinstance(study, (str, Path)):
             study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
-        client = Client(study, study_id=study_id, transport=self._carrier, source=self._source)
+        client = Client(study, study_id=study_id, transport=self._transport, source=self._source)
         found = client.study.id
         with self._disk.lock("records", wait=True):
             self._vault.put(STUDIES, found.hex(), {"signed": study.to_json()})
@@ -98,17 +97,11 @@ class Queue:
             self._clients[study_id] = Client(
                 signed,
                 study_id=study_id,
-                transport=self._carrier,
+                transport=self._transport,
                 source=self._source,
                 timeout_seconds=self._timeout,
             )
         return self._clients[study_id]
-
-    @property
-    def _carrier(self) -> Transport:
-        if self._transport is None:
-            self._transport = default_transport()
-        return self._transport
 
     def save_draft(self, study_id: bytes, answers: Mapping[str, object]) -> None:
         """Keep answers that are not finished; one draft a study."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol
@@ -12,6 +13,7 @@ __all__ = [
     "MAX_RESPONSE_BYTES",
     "REASON_KEY",
     "Endpoint",
+    "LazyTransport",
     "Transport",
     "Unreachable",
     "call_error",
@@ -62,8 +64,31 @@ def default_transport() -> Transport:
     raise ConfigError("no way to call a provider: install h2 (`pip install h2`) or grpcio")
 
 
+class LazyTransport:
+    """The default transport, loaded with the first call: reading a study or sealing answers needs none of it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._made: Transport | None = None
+
+    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        """See `Transport`."""
+        with self._guard:
+            transport = self._made = self._made or default_transport()
+        return transport.call(endpoint, method, request, timeout_seconds)
+
+    def close(self) -> None:
+        """See `Transport`."""
+        with self._guard:
+            made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
+
 def call_error(endpoint: Endpoint, status: str, reason: str | None, details: str) -> Refused | Unreachable:
     """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
+    if reason is None and status == "DEADLINE_EXCEEDED":  # whoever noticed first
+        details = "no answer in time; it may be busy, or the network slow"
     if reason is None and status in _AGAIN:
         return Unreachable(f"{endpoint.address}: {details}")
     return Refused(reason or status.lower(), details)

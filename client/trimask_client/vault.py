@@ -1,28 +1,25 @@
-"""Small records, encrypted, each written whole or not at all.
+"""Small records, encrypted (`trimask_core.records`), each written whole or not at all.
 
-A record is ChaCha20-Poly1305 under a key derived from the device's, with a random nonce; its name is authenticated
-with it, so that one record cannot be passed off as another. It is written under a passing name, forced to disk,
-renamed, and the rename forced to disk: whenever the power fails, the old record or the new one is there.
+A record is written under a passing name, forced to disk, renamed, and the rename forced to disk: whenever the power
+fails, the old record or the new one is there.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
 from trimask_client.disk import Disk, FileDisk
-from trimask_core.errors import ConfigError, ParameterError, VerificationError
-from trimask_core.randomness import SEED_BYTES, RandomSource, SystemRandom, derive_key
+from trimask_core.errors import ConfigError
+from trimask_core.randomness import SEED_BYTES, RandomSource, SystemRandom
+from trimask_core.records import RecordCipher
 
 __all__ = ["Vault", "device_key"]
 
-_VERSION = b"\x01"
-_NONCE_BYTES = 12
 _PASSING = ".new"
+_NAME = re.compile(r"(?:[0-9a-f]{2})+")
 
 
 def device_key(path: str | Path, source: RandomSource | None = None) -> bytes:
@@ -47,18 +44,15 @@ class Vault:
     """Records by kind and name."""
 
     def __init__(self, disk: Disk, key: bytes, source: RandomSource) -> None:
-        if len(key) != SEED_BYTES:
-            raise ParameterError("key", f"{SEED_BYTES} bytes")
         self._disk = disk
-        self._cipher = ChaCha20Poly1305(derive_key(key, b"device vault"))
-        self._source = source
+        self._cipher = RecordCipher(key, source)
 
     def __repr__(self) -> str:
         return "Vault(<secret>)"
 
     def names(self, kind: str) -> list[str]:
-        """The records of a kind."""
-        return [name for name in self._disk.names(kind) if not name.endswith(_PASSING)]
+        """The records of a kind. They are named by hexadecimal digits; other files are not ours."""
+        return [name for name in self._disk.names(kind) if _NAME.fullmatch(name)]
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """A record, or None; `VerificationError` if it is there and cannot be read."""
@@ -67,22 +61,14 @@ class Vault:
             data = self._disk.read(path)
         except FileNotFoundError:
             return None
-        nonce, ciphertext = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
-        try:
-            if data[:1] != _VERSION or len(nonce) != _NONCE_BYTES:
-                raise ValueError  # noqa: TRY301 - as unreadable as a wrong tag
-            record: dict[str, Any] = json.loads(self._cipher.decrypt(nonce, ciphertext, path.encode()))
-        except (InvalidTag, ValueError):
-            raise VerificationError(
-                f"the record {path} cannot be read: it is damaged, or this device has another key now"
-            ) from None
+        record: dict[str, Any] = json.loads(self._cipher.open(path, data))
         return record
 
     def put(self, kind: str, name: str, record: dict[str, Any]) -> None:
         """Write a record; on disk when this returns."""
-        path, nonce = f"{kind}/{name}", self._source.read(_NONCE_BYTES)
+        path = f"{kind}/{name}"
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
-        self._disk.write(path + _PASSING, _VERSION + nonce + self._cipher.encrypt(nonce, text, path.encode()))
+        self._disk.write(path + _PASSING, self._cipher.seal(path, text))
         self._disk.rename(path + _PASSING, path)
         self._disk.sync(kind)
 

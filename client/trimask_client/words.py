@@ -90,9 +90,8 @@ def _guarantee(promise: Guarantee) -> str:
     if promise.epsilon is not None and promise.delta is not None:
         times = math.exp(promise.epsilon) if promise.epsilon < 700 else math.inf
         words += (
-            f" In words: whatever anybody concludes from it, they would have concluded with a probability at most "
-            f"{times:.3g} times smaller or larger had your answers been quite different, but for a chance of "
-            f"{promise.delta:.2g}."
+            f" In words: had your answers been quite different, the probability of anything that can be concluded from "
+            f"it would change by a factor of at most {times:.3g}, but for a chance of {promise.delta:.2g}."
         )
     return words
 

@@ -1,8 +1,8 @@
 """From "one row added or removed" to "one person's record replaced by any other".
 
 Statement. Replacing a record is removing it and adding the other: two steps. A mechanism that is (e, d)-DP
-for add/remove is (2 e, (1 + e^e) d)-DP for replacement (Dwork and Roth 2014, Lemma 2.2, the group of two), and
-one that is mu-GDP is 2 mu-GDP (Dong, Roth, Su 2022, Theorem 2.14).
+for add/remove is (2 e, (1 + exp(e)) d)-DP for replacement, by the definition applied twice: P <= exp(e) P'' + d
+and P'' <= exp(e) P' + d. One that is mu-GDP is 2 mu-GDP (Dong, Roth, Su 2022, Theorem 2.14).
 
 Why it is needed. Answers add up only towards one and the same neighbour. A study's number of rows is public,
 so what its budget protects is a replaced record, and a mechanism calibrated for add/remove pays for two steps.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import h2.events
+import h2.settings
 import pytest
 
 from trimask_client import Endpoint, Transport, Unreachable
@@ -213,6 +215,38 @@ def test_not_http2_after_all(h2_transport: H2Transport, play: Callable[..., Any]
         peer.sock.recv(1)
 
     with pytest.raises(Unreachable):
+        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 5)
+
+
+def test_a_peer_that_allows_no_streams(h2_transport: H2Transport, play: Callable[..., Any]) -> None:
+    def script(peer: Any) -> None:
+        peer.h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0})
+        peer.answer(peer.request(), b"one")
+        peer.sock.recv(1)
+
+    endpoint = play(script).endpoint
+    assert h2_transport.call(endpoint, "/t.T/M", b"x", 5) == b"one"
+    with pytest.raises(Unreachable, match="takes no calls"):
+        h2_transport.call(endpoint, "/t.T/M", b"x", 5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_garbage_is_never_more_than_unreachable(
+    h2_transport: H2Transport, play: Callable[..., Any], seed: int
+) -> None:
+    rng = random.Random(seed)
+
+    def script(peer: Any) -> None:
+        peer.request()
+        for _ in range(rng.randint(1, 8)):  # frames of every type, most of them wrong somewhere
+            payload = rng.randbytes(rng.choice([0, 1, 4, 5, 8, 9, 30]))
+            head = len(payload).to_bytes(3, "big") + bytes(
+                [rng.randint(0, 10), rng.randint(0, 255) & rng.randint(0, 255)]
+            )
+            peer.sock.sendall(head + rng.choice([0, 1, 2, 3]).to_bytes(4, "big") + payload)
+        peer.sock.sendall(rng.randbytes(rng.randint(0, 100)))
+
+    with pytest.raises((Unreachable, Refused)):
         h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 5)
 
 

@@ -105,7 +105,7 @@ class SimDisk:
         self.doom.point()
 
     @contextlib.contextmanager
-    def lock(self, name: str, *, wait: bool) -> Iterator[bool]:
+    def lock(self, name: str, *, wait: bool) -> Iterator[bool]:  # noqa: ARG002 - one process at a time here
         yield True
 
     def after_crash(self, rng: random.Random, doom: Doom) -> SimDisk:
@@ -140,7 +140,7 @@ class World:
     violations: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
-    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+    def call(self, endpoint: Endpoint, _method: str, request: bytes, _timeout: float) -> bytes:
         self.doom.point()
         fate = self.rng.random()
         if fate < self.trouble / 2:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Endpoint, Transport, Unreachable
-from trimask_core.errors import Refused
+from trimask_client.transport import LazyTransport, default_transport
+from trimask_core.errors import ConfigError, Refused
 from trimask_core.submission import SealedSubmission
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
@@ -46,7 +47,8 @@ def test_a_server_that_says_later_is_unreachable(transport: Transport, stock: An
 
 
 def test_deadline(transport: Transport, stock: Any) -> None:
-    with pytest.raises(Unreachable, match="in time"):
+    # The server watches the same deadline; it may be the one to end the call, by its status or by a reset.
+    with pytest.raises(Unreachable, match="in time|broke the call off"):
         transport.call(stock.endpoint, "/t.T/Hang", b"", 0.25)
     assert stock.entered.is_set()
     assert transport.call(stock.endpoint, "/t.T/Echo", b"again", 10) == b"again"
@@ -152,6 +154,24 @@ def test_several_threads(transport: Transport, stock: Any) -> None:
     assert wrong == []
     assert len(stock.peers) == 80
     assert len(set(stock.peers)) == 1
+
+
+def test_the_default_is_what_is_installed(monkeypatch: pytest.MonkeyPatch, stock: Any) -> None:
+    lazy = LazyTransport()
+    lazy.close()  # nothing was opened
+    assert lazy.call(stock.endpoint, "/t.T/Echo", b"x", 10) == b"x"
+    assert type(lazy._made).__name__ == "GrpcioTransport"
+    lazy.close()
+    for hidden, chosen in (({"grpc"}, "H2Transport"), (set(), "GrpcioTransport")):
+        monkeypatch.setattr(
+            "trimask_client.transport.find_spec", lambda name, hidden=hidden: None if name in hidden else name
+        )
+        made = default_transport()
+        assert type(made).__name__ == chosen
+        made.close()
+    monkeypatch.setattr("trimask_client.transport.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="install h2"):
+        default_transport()
 
 
 # A real right provider

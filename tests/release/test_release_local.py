@@ -118,6 +118,8 @@ def test_least_squares_relative_and_bad_columns() -> None:
             local.ols(DATA, response, features, row_norm=NORM, **PRICE)
     with pytest.raises(ParameterError, match="record"):
         local.ols(DATA, "y", row_norm=NORM, method="noisy_gram", neighbours="add-remove", **PRICE)
+    with pytest.raises(ParameterError, match="left out"):
+        local.ols(DATA, "y", row_norm=NORM, method="noisy_gram", reduced_dim=5, **PRICE)
 
 
 def test_noisy_gram() -> None:

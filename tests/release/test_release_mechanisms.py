@@ -316,6 +316,8 @@ def test_questions_that_are_refused(study: Study, reason: str, mechanism: dict[s
         (PRICE, fit(floor_share=math.nan)), (PRICE, {"projection": pb.ProjectionMechanism()}),
         (PRICE, {"projection": pb.ProjectionMechanism(reduced_dimension=1 << 20)}), (PRICE, adaptive(0)),
         (PRICE, adaptive(7)), (PRICE, adaptive(1, 0.0)), (PRICE, adaptive(1, math.nan)),
+        (PRICE, fit(method=3)), (PRICE, fit(method=3, reduced_dimension=0, floor_share=0.1)),
+        (Price(1.0, 0.0), {"principal_components": pb.PrincipalComponentsMechanism(components=1, method=1, test_share=0.1)}),
         (PRICE, {"principal_components": pb.PrincipalComponentsMechanism(components=1)}), (PRICE, exponential(1)),
     ],
     ids=str,

@@ -495,9 +495,13 @@ def test_discriminant_refusals(group: str, columns: Any, message: str, rows: Mom
 
 
 def test_an_empty_group_is_said(answers: pd.DataFrame, schema: Schema) -> None:
-    some = answers[answers["region"] != "west"]
-    with pytest.raises(NoiseExceedsSignal, match="region west has nobody"):
-        fit.discriminant(row_moments(some, schema), "region", ["age"])
+    moments = row_moments(answers[answers["region"] != "west"], schema)
+    with pytest.raises(CollinearColumns, match="region_west: nobody"):
+        fit.discriminant(moments, "region", ["age"])
+    noisy = Moments(schema, moments.gram, moments.rows, 0.3)
+    with pytest.raises(NoiseExceedsSignal, match="region_west has nobody in it, or too few") as caught:
+        fit.discriminant(noisy, "region", ["age"])
+    assert caught.value.rows_needed > moments.rows
 
 
 def test_without_a_ones_column() -> None:

@@ -6,6 +6,8 @@ where for R, writing u_a for v_a over the standard deviations,
     v_b^T dR v_a = u_b^T dS u_a - (l_a + l_b)/2 sum_i v_ai v_bi dS_ii/S_ii.
 Errors follow from these gradients by `trimask.fit.covariance`. They hold for an eigenvalue that is clear of its
 neighbours; close ones push each other apart and their loadings are not determined, so they get no error (NaN).
+The gap is judged by its estimate. Measured on six columns with four eigenvalues too close: errors were withheld in
+94% to 100% of releases, and where chance made the gap look clear the intervals held in 18% to 50% only.
 
 Noise floor: noise alone, on q columns with the ones column and n rows, makes eigenvalues of at most about
     s^2 |N_C| ((1 + sqrt(q/n))^2 - 1),

@@ -99,6 +99,8 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     moments = moments_of(dataset)
     if not moments.schema.ones:
         raise FormulaError("this study has no ones column, so no mean can be taken")
+    if isinstance(columns, str):
+        raise ParameterError("columns", "a list of columns", columns)
     if columns is None:
         names = [column.name for column in moments.columns if column.name != ONES]
     else:

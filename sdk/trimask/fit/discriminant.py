@@ -4,8 +4,8 @@ Statement. Membership of group g is a combination u_g of columns, one for its me
 s_g = u_g^T G X the sum over its members and n_g their number,
     W = X^T X - sum_g s_g s_g^T / n_g   (within),   B = sum_g s_g s_g^T / n_g - n mean mean^T   (between),
 and discriminant directions solve B v = l W v. The noise in s_g has covariance s^2 (|u_g|^2 X^T X + n_g I) +
-n s^4 |u_g|^2 I (`trimask.fit.noise`), which is taken off s_g s_g^T; then W and B are unbiased but for the noise
-in n_g, which is of lower order.
+n s^4 |u_g|^2 I (`trimask.fit.noise`), which is taken off s_g s_g^T, and off the square of the overall mean alike;
+then W and B are unbiased but for the noise in n_g, which is of lower order.
 
 Estimates only. A group indicator is not normal, so the sampling law used elsewhere does not hold for it, and no
 standard error is given. For two groups the direction is that of least squares of the indicator on the columns:
@@ -14,6 +14,7 @@ standard error is given. For two groups the direction is that of least squares o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,11 +23,11 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.covariance import numeric_columns, select
 from trimask.fit.formula import nearest
 from trimask.fit.report import Block, Facts, Report
-from trimask.fit.signal import check_signal
+from trimask.fit.signal import CLEAR_SIGNAL, check_signal
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
 from trimask_core.schema import ONES, Schema
@@ -118,18 +119,13 @@ def discriminant(dataset: Source, group: str, columns: Sequence[str] | None = No
     n, k, K = moments.rows, len(at), len(levels)
     if n <= k + K:
         raise ParameterError("rows", f"more than the {k} columns and {K} groups", n)
-    counts, sums, squares = _groups(moments, U, at, group, levels)
-
-    X = moments.gram[np.ix_(at, at)]
-    mean = sums.sum(axis=0) / n
-    among = np.einsum("gij,g->ij", squares, 1 / counts)
-    W = (X - among) / (n - K)
-    centers = sums / counts[:, None]
+    groups = scatter(moments, U, at, group, levels)
+    counts, centers, W = groups.counts, groups.centers, groups.within
     # The direction of a column within groups is e_j - sum_g center_gj u_g.
     noise = np.eye(k) + centers.T @ (U @ U.T) @ centers
     check_signal((n - K) * W, noise, moments, tuple(names))
-    between = (among - n * np.outer(mean, mean)) / n
-    values, vectors = linalg.eigh((between + between.T) / 2, W)
+    between = groups.between
+    values, vectors = linalg.eigh(between, W)
     keep = min(K - 1, k)
     values, vectors = values[::-1][:keep], vectors[:, ::-1][:, :keep]
     vectors = vectors * np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(keep)])
@@ -180,23 +176,55 @@ def _membership(group: str, schema: Schema) -> tuple[list[str], Matrix]:
     return list(attribute.levels), U
 
 
-def _groups(
-    moments: Moments, U: Matrix, at: list[int], group: str, levels: list[str]
-) -> tuple[Matrix, Matrix, Matrix]:
-    """Group sizes (which add up to n), sums, and s_g s_g^T with the noise taken off."""
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Group sizes, which add up to n, group means and the two covariances, in scaled units."""
+
+    counts: Matrix
+    centers: Matrix
+    within: Matrix
+    between: Matrix
+
+
+def scatter(moments: Moments, U: Matrix, at: list[int], group: str, levels: list[str]) -> Scatter:
+    """What the groups u_g (rows of U) make of the columns `at`, with the noise taken off."""
     n, s, G = moments.rows, moments.sigma, moments.gram
     one = [column.name for column in moments.columns].index(ONES)
     counts = U @ G[:, one]
-    if np.min(counts) <= 1:
-        empty = levels[int(np.argmin(counts))]
-        raise NoiseExceedsSignal(
-            [f"{group}_{empty}"], n, None,
-            f"{group} {empty} has nobody in it, or too few to be seen above the noise: merge levels in the study",
-        )  # fmt: skip
+    size = np.einsum("gi,gi->g", U, U)
+    _refuse_empty(
+        moments, counts, np.sqrt(n * size * (s**2 + s**4)), [f"{group}_{level}" for level in levels]
+    )
     counts = counts * (n / counts.sum())
     sums = U @ G[:, at]
-    X = G[np.ix_(at, at)]
-    size = np.einsum("gi,gi->g", U, U)
-    noise = s**2 * (size[:, None, None] * X + counts[:, None, None] * np.eye(len(at)))
-    noise = noise + n * s**4 * size[:, None, None] * np.eye(len(at))
-    return counts, sums, np.einsum("gi,gj->gij", sums, sums) - noise
+    X, identity = G[np.ix_(at, at)], np.eye(len(at))
+    noise = s**2 * (size[:, None, None] * X + counts[:, None, None] * identity)
+    noise = noise + n * s**4 * size[:, None, None] * identity
+    squares = np.einsum("gi,gj->gij", sums, sums) - noise
+    among = np.einsum("gij,g->ij", squares, 1 / counts)
+    total = sums.sum(axis=0)
+    # The noise in the sum over everybody, by the same formula with u the sum of all u_g.
+    everyone = U.sum(axis=0)
+    whole = float(everyone @ everyone)
+    common = s**2 * (whole * X + n * identity) + n * s**4 * whole * identity
+    between = among / n - (np.outer(total, total) - common) / n**2
+    return Scatter(counts, sums / counts[:, None], (X - among) / (n - len(counts)), (between + between.T) / 2)
+
+
+def _refuse_empty(moments: Moments, counts: Matrix, noise: Matrix, names: list[str]) -> None:
+    """A group must stand out of the noise in its count, which is sqrt(n |u|^2 (s^2 + s^4)) for a small one."""
+    g = int(np.argmin(counts - CLEAR_SIGNAL * noise))
+    if moments.sigma == 0:
+        if counts[g] < 0.5:
+            raise CollinearColumns([names[g]], f"{names[g]}: nobody is in this group")
+        return
+    if counts[g] >= CLEAR_SIGNAL * noise[g]:
+        return
+    # A count grows as n; its noise as sqrt(n) with Theorem 3.4's sigma, at most as n^(1/4) with a sharp one.
+    factor = CLEAR_SIGNAL * noise[g] / max(counts[g] + 2 * noise[g], noise[g] / 2)
+    rows = math.ceil(moments.rows * factor ** (4 / 3 if moments.noise_falls_with_rows else 2))
+    raise NoiseExceedsSignal(
+        [names[g]], max(rows, moments.rows + 1), None,
+        f"the noise exceeds the signal: {names[g]} has nobody in it, or too few to be seen. It would take a pooled "
+        f"release of at least about {max(rows, moments.rows + 1):,} rows, or fewer levels in the study.",
+    )  # fmt: skip

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 
-from trimask.errors import NoiseExceedsSignal, ParameterError
+from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
 from trimask.fit.covariance import NORMAL_ROWS, covariance_of, select
 from trimask.fit.report import Block, Facts, Report
@@ -120,12 +120,7 @@ def factor_loadings(
     psi = _specific(R, factors)
     plain = _plain(R, psi, factors)
     if plain is None:
-        raise NoiseExceedsSignal(
-            names,
-            moments.rows,
-            None,
-            f"fewer than {factors} factors stand out of these columns: ask for fewer",
-        )
+        raise ParameterError("factors", "fewer: not so many stand out of these columns", factors)
     turn = varimax(plain) if rotate else np.eye(factors)
     base = _tidy(plain @ turn)
     heywood = bool(np.min(psi) <= LEAST_SPECIFIC * 1.01)

@@ -69,9 +69,7 @@ def coefficients(
         part = reach * result.bse_sampling[names].to_numpy() / unit
         ax.hlines(places + offset, at - whole, at + whole, color=colour, linewidth=1.4, alpha=0.8, zorder=2)
         ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
-        ax.plot(
-            at, places + offset, marker, color=colour, ms=5, mec="white", mew=0.7, label=label, zorder=3
-        )
+        ax.plot(at, places + offset, marker, color=colour, ms=5, mec="white", mew=0.7, label=label, zorder=3)
     _dress(ax, shown, names, places, alpha, title)
     return ax
 

@@ -117,12 +117,13 @@ def ols(
     """
     import pandas as pd
 
-    rows = 10 * (len(features) + 1) if reduced_dim is None else reduced_dim
+    if reduced_dim is None:
+        reduced_dim = 0 if method == "noisy_gram" else 10 * (len(features) + 1)
     asked = release_pb2.LeastSquaresMechanism(
         response=response,
         features=features,
         method=_word("method", method, _FITS),  # type: ignore[arg-type]
-        reduced_dimension=0 if method == "noisy_gram" else rows,
+        reduced_dimension=reduced_dim,
         floor_share=floor_share,
     )
     study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=asked)

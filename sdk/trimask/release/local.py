@@ -23,7 +23,6 @@ from trimask_core.randomness import SystemRandom
 from trimask_theory import least_squares, noisy_gram, record, vector_sum
 from trimask_theory import pca as pca_theory
 from trimask_theory import projection as projection_theory
-from trimask_theory._checks import one_of, positive
 from trimask_theory.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def sum(  # noqa: A001 - release.local.sum
     """Sums of columns with public ranges: "gaussian" (Algorithm 1) or "elliptical" (Algorithm 2)."""
     rows, names = _rows(data)
     mechanism = {"gaussian": vector_sum.gaussian, "elliptical": vector_sum.elliptical}[
-        one_of("method", method, ("gaussian", "elliptical"))
+        _one_of("method", method, ("gaussian", "elliptical"))
     ]
     low, high = _wide(lower, len(names)), _wide(upper, len(names))
     found = mechanism(rows, low, high, epsilon=epsilon, delta=delta, source=_source(source))
@@ -128,7 +127,7 @@ def ols(
     """
     import pandas as pd
 
-    one_of("method", method, ("LS", "ALS", "noisy_gram"))
+    _one_of("method", method, ("LS", "ALS", "noisy_gram"))
     every, names = _rows(data)
     last = _place(names, response)
     places = [i for i in range(len(names)) if i != last]
@@ -142,6 +141,8 @@ def ols(
     if method == "noisy_gram":
         if neighbours != "record":
             raise ParameterError("neighbours", "'record' for the noisy Gram matrix", neighbours)
+        if (reduced_dim, leverage, residual) != (None, None, None):
+            raise ParameterError("reduced_dim, leverage and residual", "left out for the noisy Gram matrix")
         found = noisy_gram.calibrate(epsilon, delta, row_norm)
         noisy = noisy_gram.release(rows.T @ rows, found.sigma, normals)
         solution = solve_gram(noisy)
@@ -186,9 +187,9 @@ def pca(
     """
     import pandas as pd
 
-    one_of("method", method, ("adaptive", "exponential", "rank"))
-    one_of("neighbours", neighbours, _NEIGHBOURS)
-    step = record.one_step_mu(mu) if neighbours == "record" else positive("mu", mu)
+    _one_of("method", method, ("adaptive", "exponential", "rank"))
+    _one_of("neighbours", neighbours, _NEIGHBOURS)
+    step = record.one_step_mu(mu) if neighbours == "record" else _positive("mu", mu)
     rows, names = _rows(data)
     if method == "rank":
         if row_norm is not None:
@@ -220,6 +221,18 @@ def pca(
     return PrivateComponents(shown, beta, guarantee)
 
 
+def _one_of(name: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ParameterError(name, "one of " + ", ".join(map(repr, choices)), value)
+    return value
+
+
+def _positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise ParameterError(name, "a finite number > 0", value)
+    return float(value)
+
+
 def _source(given: NormalSource | None) -> NormalSource:
     return SecureNormals(SystemRandom()) if given is None else given
 
@@ -234,7 +247,7 @@ def _rows(data: Any, row_norm: float | None = None) -> tuple[Array, list[str]]:
     if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
         raise ParameterError("data", "a matrix of finite numbers, one row a person")
     if row_norm is not None:
-        limit = positive("row_norm", row_norm)
+        limit = _positive("row_norm", row_norm)
         # The guarantee rests on the bound, so longer rows are refused; the message names none of them.
         if float(np.sqrt(np.max(np.einsum("ij,ij->i", rows, rows)))) > limit * (1 + 1e-12):
             raise ParameterError("data", f"of rows of norm at most row_norm = {limit:g}; scale or clip them")
@@ -255,7 +268,7 @@ def _place(names: Sequence[str], which: str | int) -> int:
 
 def _price(epsilon: float, delta: float, neighbours: str) -> tuple[float, float]:
     """The add/remove price the theory calibrates for."""
-    if one_of("neighbours", neighbours, _NEIGHBOURS) == "record":
+    if _one_of("neighbours", neighbours, _NEIGHBOURS) == "record":
         return record.one_step(epsilon, delta)
     return epsilon, delta
 

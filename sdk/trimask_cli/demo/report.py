@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -161,19 +162,19 @@ def print_report(outcome: Outcome, console: Console) -> None:
 
 def _fits_table(outcome: Outcome) -> Table:
     table = Table(
-        title=escape(outcome.truth.formula), title_style="bold", caption="estimate and standard error"
+        title=escape(outcome.truth.formula),
+        title_style="bold",
+        caption="estimate ± standard error; of the release's, the part that privacy adds",
+        box=box.SIMPLE_HEAD,
     )
-    table.add_column("")
-    table.add_column("raw rows (truth)", justify="right")
-    table.add_column("release", justify="right")
-    table.add_column("of which sampling / privacy", justify="right")
-    table.add_column("naive: noise ignored", justify="right")
+    table.add_column("", no_wrap=True)
+    for heading in ("raw rows", "release", "privacy part", "noise ignored"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for j, name in enumerate(outcome.truth.names):
         cells = [escape(name), _cell(outcome.truth, j), "-", "-", "-"]
         if outcome.release is not None:
             cells[2] = _cell(outcome.release, j)
-            sampling, privacy = outcome.release.bse_sampling.iloc[j], outcome.release.bse_privacy.iloc[j]
-            cells[3] = f"{sampling:.3g} / {privacy:.3g}"
+            cells[3] = f"{outcome.release.bse_privacy.iloc[j]:.3g}"
         if outcome.naive is not None:
             cells[4] = _cell(outcome.naive, j)
         table.add_row(*cells)
@@ -181,4 +182,4 @@ def _fits_table(outcome: Outcome) -> Table:
 
 
 def _cell(result: OLSResults, j: int) -> str:
-    return f"{result.params.iloc[j]:8.3f} ± {result.bse.iloc[j]:.3f}"
+    return f"{result.params.iloc[j]:.3g} ± {result.bse.iloc[j]:.2g}"

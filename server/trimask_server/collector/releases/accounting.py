@@ -5,7 +5,8 @@ chosen after the last answer: (epsilon, delta) add up (basic composition; Rogers
 add up (Gaussian differential privacy; Dong, Roth, Su 2022, Corollary 3.3; fully adaptive by Smith and Thakurta 2022).
 They are kept apart on purpose: one purse that traded mu against epsilon as it went would not hold against questions
 chosen by what earlier answers happened to be. A study with both purses is, in all, (epsilon + e, delta + d)-private for
-every (e, d) that mu allows.
+every (e, d) that mu allows, however the questions to the two are interleaved (concurrent composition: Vadhan and Zhang
+2023).
 
 Amounts are added as the decimal numbers people write, so that three times 0.1 is 0.3.
 """

@@ -39,6 +39,8 @@ def plan_components(
     if not 1 <= k < p:
         raise ParameterError("components", f"between 1 and {p - 1}, one less than the columns", k)
     if asked.method == release_pb2.PRINCIPAL_COMPONENTS_METHOD_EXPONENTIAL:
+        if asked.test_share:
+            raise ParameterError("test_share", "left out for the exponential mechanism", asked.test_share)
         return _plan_exponential(selection, rows, k, price)
     if asked.method == release_pb2.PRINCIPAL_COMPONENTS_METHOD_ADAPTIVE:
         return _plan_adaptive(selection, rows, k, price, asked.test_share)

@@ -27,7 +27,6 @@ from trimask_server.collector.releases.plan import (
     split_price,
 )
 from trimask_theory import least_squares, noisy_gram, projection, record
-from trimask_theory._checks import whole
 from trimask_theory.eigenvalue_floor import reduced_sigma
 from trimask_theory.normal_source import NormalSource
 
@@ -82,6 +81,9 @@ def plan_least_squares(study: Study, asked: release_pb2.LeastSquaresMechanism, p
         "units": "scaled",
     }
     if method == "noisy_gram":
+        # A setting that would be ignored is refused: who asked believes it counts.
+        if asked.floor_share or asked.reduced_dimension:
+            raise ParameterError("floor_share and reduced_dimension", "left out for the noisy Gram matrix")
         return _plan_noisy_gram(selection, price, parameters)
     d = len(asked.features)
     r = _size(asked.reduced_dimension, _MOST_SKETCH // (d + 1), 1 if method == "LS" else d + 1)
@@ -132,7 +134,6 @@ def _as_record(found: Guarantee, selection: Selection, split: SplitPrice, price:
 
 
 def _size(asked: int, most: int, least: int) -> int:
-    size = whole("reduced_dimension", asked, least)
-    if size > most:
-        raise ParameterError("reduced_dimension", f"at most {most} for these columns", size)
-    return size
+    if not least <= asked <= most:
+        raise ParameterError("reduced_dimension", f"between {least} and {most} for these columns", asked)
+    return asked

@@ -1,0 +1,7 @@
+"""`python -m trimask_client`."""
+
+import sys
+
+from trimask_client.cli import main
+
+sys.exit(main())

@@ -1,0 +1,218 @@
+"""`trimask-client join|answer|send|status|receipt`: taking part from a shell or a script.
+
+Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trimask_client.client import Client
+from trimask_client.entry import Entry
+from trimask_client.queue import Queue
+from trimask_client.vault import device_key
+from trimask_core.clock import SystemClock
+from trimask_core.errors import ConfigError, StudyError, TrimaskError
+from trimask_core.receipt import Receipt
+from trimask_core.study import SignedStudy, Study
+
+__all__ = ["main"]
+
+DONE, PENDING, FAILED = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; what went wrong is one line on stderr."""
+    args = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace, Queue], int] = args.run
+    try:
+        home = Path(args.home or os.environ.get("TRIMASK_HOME") or Path.home() / ".trimask")
+        queue = Queue(home, device_key(home / "device.key"), timeout_seconds=args.timeout)
+        try:
+            return run(args, queue)
+        finally:
+            queue.close()
+    except TrimaskError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted; what was sealed is kept, and `send` goes on with it")
+
+
+def _fail(message: str) -> int:
+    print(f"trimask-client: {' '.join(message.split())}", file=sys.stderr)
+    return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trimask-client", description="Take part in a study without anybody ever holding your answers."
+    )
+    parser.add_argument("--home", help="folder of this device (default: $TRIMASK_HOME, or ~/.trimask)")
+    parser.add_argument(
+        "--timeout", type=float, default=15.0, help="seconds to wait for a provider (default: 15)"
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    join = commands.add_parser("join", help="read an invitation's study, check it, keep it")
+    join.add_argument("study", type=Path, help="the signed study (JSON)")
+    join.add_argument("--id", help="the study id in the invitation; a study with another is refused")
+    join.add_argument("--yes", action="store_true", help="do not ask for the id to be compared by eye")
+    join.set_defaults(run=_join)
+
+    answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
+    answer.add_argument("answers", nargs="*", metavar="NAME=VALUE")
+    answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
+    answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
+    answer.add_argument("--again", action="store_true", help="answer a study a second time")
+    answer.add_argument("--send", action="store_true", help="and send at once")
+    answer.set_defaults(run=_answer)
+
+    send = commands.add_parser("send", help="send what waits and is due")
+    send.add_argument("--now", action="store_true", help="do not wait for the time of the next attempt")
+    send.set_defaults(run=_send)
+
+    status = commands.add_parser("status", help="what was sent, what waits, why, and what happens next")
+    status.add_argument("--json", action="store_true", help="for programs")
+    status.set_defaults(run=_status)
+
+    receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
+    receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
+    receipt.add_argument("--out", type=Path, help="write it to a file")
+    receipt.add_argument(
+        "--verify", type=Path, metavar="RECEIPT", help="check the signatures of a saved receipt"
+    )
+    receipt.add_argument("--study", type=Path, help="with --verify: the signed study (default: a joined one)")
+    receipt.set_defaults(run=_receipt)
+    return parser
+
+
+def _join(args: argparse.Namespace, queue: Queue) -> int:
+    signed = SignedStudy.from_json(args.study.read_text(encoding="utf-8"))
+    with Client(signed, study_id=args.id) as client:
+        print(client.explain())
+    if args.id is None and not args.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError(
+                "give --id with the study id of your invitation, or --yes if you have compared it"
+            )
+        if input("\nIs this the id in your invitation? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise StudyError("not joined")
+    joined = queue.join(signed, args.id)
+    print(f"\nJoined {joined.hex()[:12]}.")
+    return DONE
+
+
+def _answer(args: argparse.Namespace, queue: Queue) -> int:
+    client = queue.client(_one(queue.studies(), args.study, "study"))
+    entry = queue.seal(client.study.id, _answers(args), again=args.again)
+    print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
+    return _send(argparse.Namespace(now=True), queue) if args.send else DONE
+
+
+def _answers(args: argparse.Namespace) -> dict[str, object]:
+    answers: dict[str, object] = {}
+    if args.file is not None:
+        text = sys.stdin.read() if str(args.file) == "-" else args.file.read_text(encoding="utf-8")
+        try:
+            answers = dict(json.loads(text))
+        except (ValueError, TypeError):
+            raise ConfigError(f"{args.file} is not a JSON object of answers") from None
+    for item in args.answers:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ConfigError("answers are NAME=VALUE, or --file with a JSON object")
+        answers[name] = value
+    return answers
+
+
+def _send(args: argparse.Namespace, queue: Queue) -> int:
+    tried = queue.send(now=args.now)
+    now_ms = SystemClock().now_ms()
+    for entry in tried:
+        print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
+    left = [entry for entry in queue.entries() if entry.state != "sent"]
+    if not tried:
+        print("Nothing is due; `status` says what waits." if left else "Nothing waits to be sent.")
+    return PENDING if left else DONE
+
+
+def _status(args: argparse.Namespace, queue: Queue) -> int:
+    now_ms = SystemClock().now_ms()
+    entries = queue.entries()
+    drafts = [study_id for study_id in queue.studies() if queue.draft(study_id) is not None]
+    if args.json:
+        data = {
+            "studies": [_study_dict(queue.client(study_id).study) for study_id in queue.studies()],
+            "drafts": [study_id.hex() for study_id in drafts],
+            "submissions": [_entry_dict(entry, now_ms) for entry in entries],
+        }
+        print(json.dumps(data, indent=1, ensure_ascii=False))
+        return DONE
+    for study_id in queue.studies():
+        print(f"study {study_id.hex()[:12]}  {queue.client(study_id).study.title}")
+        if study_id in drafts:
+            print("  a draft, not sealed yet")
+        for entry in entries:
+            if entry.study_id == study_id:
+                print(f"  {entry.submission_id.hex()}  {entry.words(now_ms)}")
+    for entry in entries:
+        if not entry.study_id:
+            print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
+    if not queue.studies():
+        print("No study joined yet: `trimask-client join STUDY.json --id ID`.")
+    return DONE
+
+
+def _study_dict(study: Study) -> dict[str, object]:
+    return {"study_id": study.id.hex(), "title": study.title}
+
+
+def _entry_dict(entry: Entry, now_ms: int) -> dict[str, object]:
+    return {
+        "submission_id": entry.submission_id.hex(),
+        "study_id": entry.study_id.hex(),
+        "state": entry.state,
+        "received_by": list(entry.received_by),
+        "providers": entry.providers,
+        "attempts": entry.attempts,
+        "next_attempt_ms": entry.next_ms,
+        "why": entry.why,
+        "words": entry.words(now_ms),
+    }
+
+
+def _receipt(args: argparse.Namespace, queue: Queue) -> int:
+    if args.verify is not None:
+        receipt = Receipt.from_json(args.verify.read_text(encoding="utf-8"))
+        if args.study is None:
+            study = queue.client(receipt.study_id).study
+        else:
+            study = SignedStudy.from_json(args.study.read_text(encoding="utf-8")).verify()
+        receipt.verify(study)
+        print(
+            f"Verified: {len(receipt.providers)} providers of “{study.title}” signed for {receipt.submission_id.hex()}."
+        )
+        return DONE
+    sent = {entry.submission_id: entry.receipt for entry in queue.entries() if entry.receipt is not None}
+    found = sent[_one(tuple(sent), args.submission, "sent submission")]
+    if args.out is None:
+        print(found.to_json())
+    else:
+        args.out.write_text(found.to_json() + "\n", encoding="utf-8")
+    return DONE
+
+
+def _one(ids: Sequence[bytes], digits: str, what: str) -> bytes:
+    found = [item for item in ids if item.hex().startswith(digits.lower())]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ConfigError(f"this device has no {what}{f' that begins {digits}' if digits else ''}")
+    raise ConfigError(f"{len(found)} of this device's {what} ids fit; give more digits")

@@ -1,0 +1,88 @@
+"""What a person reads before answering, the pinned study id, and receipts that verify later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trimask_client import Client
+from trimask_core import collusion
+from trimask_core.errors import StudyError, VerificationError
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.receipt import Receipt
+
+
+def test_the_study_in_words(made_study: Any) -> None:
+    study = made_study.study
+    text = Client(made_study.signed).explain()
+    for needed in (
+        study.title,
+        study.purpose,
+        study.contact,
+        study.id.hex(),
+        "Org collector (collector)",
+        "Org R1 (R1), Org R2 (R2), Org R3 (R3)",
+        "Age (18 to 80 years)",
+        "smoker (yes or no)",
+        "region (north, south, west)",
+        "(1, 1e-06)-differential privacy",
+        "by a factor of at most 2.72, but for",
+        "a chance of 1e-06",
+        "at least 32 people together",
+        "at least 16 people together",
+    ):
+        assert needed in text
+    assert study.mask_seed.hex() not in text
+
+
+@pytest.mark.parametrize("right", [2, 3, 5])
+def test_who_would_have_to_collude_is_the_reports_word(make_study: Any, right: int) -> None:
+    study = make_study(right=right)
+    report = collusion.report(study.study.topology)
+    text = Client(study.signed).explain()
+    assert report.summary in text
+    size = min(len(coalition.parties) for coalition in report.coalitions)
+    smallest = [coalition for coalition in report.coalitions if len(coalition.parties) == size]
+    for coalition in smallest:
+        assert " and ".join(f"Org {role} ({role})" for role in coalition.parties) in text
+    larger = len(report.coalitions) - len(smallest)
+    assert (f"one of {larger} larger groups" in text) == (larger > 0)
+
+
+def test_an_exact_study_says_that_it_promises_nothing(make_study: Any) -> None:
+    text = Client(make_study(sigma=0.0).signed).explain()
+    assert "no differential-privacy guarantee" in text
+    assert "by a factor" not in text
+    assert "Noise is added" not in text
+
+
+def test_the_pinned_id(made_study: Any) -> None:
+    wanted = made_study.study.id
+    for form in (wanted, wanted.hex(), f" {wanted.hex().upper()} "):
+        assert Client(made_study.signed, study_id=form).study.id == wanted
+    for other in (bytes(32), "", wanted.hex()[:-1], wanted[:-1]):
+        with pytest.raises(StudyError, match="Take no part"):
+            Client(made_study.signed, study_id=other)
+
+
+def test_another_study_of_the_same_parties_is_not_the_pinned_one(make_study: Any, made_study: Any) -> None:
+    other = make_study(title="Blood pressure, and your salary")
+    with pytest.raises(StudyError, match="invitation"):
+        Client(other.signed, study_id=made_study.study.id)
+
+
+def test_a_receipt_verifies_later_and_not_for_another_study(device_lab: Any, made_study: Any) -> None:
+    signed = device_lab.open_study("Receipts")
+    with Client(signed, study_id=signed.study.id) as client:
+        kept = client.submit({"hours": 8, "active": "no"}).to_json()
+    Receipt.from_json(kept).verify(signed.study)
+    with pytest.raises(VerificationError, match="another study"):
+        Receipt.from_json(kept).verify(made_study.study)
+
+
+def test_preparing_needs_no_transport(made_study: Any, answers: Any) -> None:
+    client = Client(made_study.signed, source=DeterministicRandom("words"))
+    client.prepare(answers)
+    assert client._transport._made is None  # type: ignore[attr-defined]
+    client.close()
