@@ -164,11 +164,14 @@ def _fits_table(outcome: Outcome) -> Table:
     table = Table(
         title=escape(outcome.truth.formula),
         title_style="bold",
-        caption="estimate ± standard error; of the release's, the part that privacy adds",
+        caption="estimate ± standard error; privacy: its part of the release's error",
         box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
     )
     table.add_column("", no_wrap=True)
-    for heading in ("raw rows", "release", "privacy part", "noise ignored"):
+    for heading in ("raw rows", "release", "privacy", "noise ignored"):
         table.add_column(heading, justify="right", no_wrap=True)
     for j, name in enumerate(outcome.truth.names):
         cells = [escape(name), _cell(outcome.truth, j), "-", "-", "-"]
