@@ -43,7 +43,7 @@ class H2Transport:
             slot = self._slots.setdefault(endpoint, _Slot())
         try:
             if not slot.turn.acquire(timeout=max(0.0, timeout_seconds)):
-                raise CallFailed("DEADLINE_EXCEEDED", "other calls to it were still under way")  # noqa: TRY301
+                raise CallFailed("DEADLINE_EXCEEDED", "other calls took all the time")  # noqa: TRY301
             try:
                 return self._call(slot, endpoint, method, request, deadline)
             finally:

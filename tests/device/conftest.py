@@ -248,6 +248,11 @@ class PeerConnection:
         self.h2.send_headers(stream, [("grpc-status", "0")], end_stream=True)
         self.flush()
 
+    def linger(self) -> None:
+        """Until the client has gone: closing with its bytes unread would reset the connection under its answer."""
+        while self.sock.recv(4096):
+            pass
+
     def raw(self, kind: int, payload: bytes) -> None:
         """A frame on stream 0, past h2's own ideas."""
         self.sock.sendall(len(payload).to_bytes(3, "big") + bytes([kind, 0]) + bytes(4) + payload)
@@ -280,6 +285,17 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
         peer = Peer(Endpoint(f"127.0.0.1:{listener.getsockname()[1]}", NAME, tls.roots))
         found.append(peer)
 
+        def serve(plain: socket.socket, script: Script) -> None:
+            try:
+                with context.wrap_socket(plain, server_side=True) as sock:
+                    sockets.append(sock)
+                    peer.connections += 1
+                    script(PeerConnection(sock, window))
+            except OSError:
+                pass
+            except BaseException as error:  # noqa: BLE001 - shown by the fixture
+                peer.failures.append(error)
+
         def run() -> None:
             with listener:
                 for script in scripts:
@@ -287,15 +303,8 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
                         plain, _ = listener.accept()
                     except OSError:
                         return
-                    try:
-                        with context.wrap_socket(plain, server_side=True) as sock:
-                            sockets.append(sock)
-                            peer.connections += 1
-                            script(PeerConnection(sock, window))
-                    except OSError:
-                        continue
-                    except BaseException as error:  # noqa: BLE001 - shown by the fixture
-                        peer.failures.append(error)
+                    threads.append(threading.Thread(target=serve, args=(plain, script), daemon=True))
+                    threads[-1].start()
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
