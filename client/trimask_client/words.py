@@ -70,6 +70,18 @@ def _way(study: Study) -> str:
 
 def _promise(study: Study) -> str:
     protection = study.protection
+    if protection.budget is not None:
+        budget = protection.budget
+        purses = []
+        if budget.epsilon is not None:
+            purses.append(f"epsilon {budget.epsilon:g} and delta {budget.delta:g}")
+        if budget.mu is not None:
+            purses.append(f"mu {budget.mu:g}")
+        return (
+            "Nothing is published. The collector answers questions with noise until a budget of "
+            f"{' and of '.join(purses)} is spent, then erases what it holds. Towards the collector itself, which sees sums "
+            "over everybody, there is no differential-privacy guarantee."
+        )
     if not protection.sigma:
         return (
             "What is published is exact: it shows sums over everybody and no single row, but it carries no "

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trimask import errors, fit, plot
+    from trimask import errors, fit, plot, release
     from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus
     from trimask.connection import Connection, connect
     from trimask.dataset import Dataset
@@ -36,6 +36,7 @@ __all__ = [
     "errors",
     "fit",
     "plot",
+    "release",
 ]
 
 _HOME = {

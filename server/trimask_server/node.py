@@ -23,14 +23,14 @@ from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import RefusalInterceptor
-from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, require_role
+from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
 
-__all__ = ["AddServices", "Node"]
+__all__ = ["AddServices", "Node", "require_owner"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
@@ -156,6 +156,14 @@ class Node:
         self.workers.close()
         self.database.close()
         self.log.info("stopped")
+
+
+def require_owner(node: Node, context: Context) -> None:
+    """Refuse everybody but the owner, known by certificate on the peer port."""
+    if node.config.owner_tls_name not in peer_names(context):
+        raise Refused(
+            "not_the_owner", "only the study owner may call this, on the peer port with its certificate"
+        )
 
 
 class _NodeService(node_pb2_grpc.NodeServiceServicer):

@@ -14,7 +14,7 @@ from trimask_server.collector.releases.service import ReleaseOwnerServicer, Rele
 from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
-from trimask_server.node import Node
+from trimask_server.node import AddServices, Node
 from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
@@ -30,18 +30,17 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
         ledger = Ledger(node.database)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
-        await node.start(
-            public=[
-                StudyServicer(node, ledger, drivers).add_to,
-                DatasetServicer(node, ledger).add_to,
-                ReleaseServicer(node).add_to,
-            ],
-            peer=[
-                collection.add_to,
-                StudyOwnerServicer(node, drivers).add_to,
-                ReleaseOwnerServicer(node).add_to,
-            ],
-        )
+        public: list[AddServices] = [
+            StudyServicer(node, ledger, drivers).add_to,
+            DatasetServicer(node, ledger).add_to,
+            ReleaseServicer(node).add_to,
+        ]
+        # The owner, known by certificate, finds everything on one connection.
+        owner: list[AddServices] = [
+            StudyOwnerServicer(node, drivers).add_to,
+            ReleaseOwnerServicer(node).add_to,
+        ]
+        await node.start(public=public, peer=[collection.add_to, *owner, *public])
         # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
         await node.database.scrub()
         for study in node.studies.all():

@@ -18,11 +18,22 @@ from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.local_cluster import ThreadCluster
 
 PEER_SERVICES = {
-    "collector": {"CollectionService", "StudyOwnerService", "ReleaseOwnerService", "NodeService"},
+    "collector": {
+        "CollectionService",
+        "StudyOwnerService",
+        "ReleaseOwnerService",
+        "NodeService",
+        "StudyService",
+        "DatasetService",
+        "ReleaseService",
+    },
     "R1": {"RightMaskingService", "UnmaskingService", "NodeService"},
     "L1": {"LeftMaskingService", "UnmaskingService", "NodeService"},
 }
-PUBLIC_SERVICES = {"collector": {"StudyService", "DatasetService", "ReleaseService"}, "R1": {"SubmissionService"}}
+PUBLIC_SERVICES = {
+    "collector": {"StudyService", "DatasetService", "ReleaseService"},
+    "R1": {"SubmissionService"},
+}
 
 
 def _services(channel: grpc.Channel) -> set[str]:

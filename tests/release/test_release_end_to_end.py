@@ -34,8 +34,28 @@ def collect(lab: Any, module: Any, budget: Budget, rows: int = 96, seed: int = 5
 def connect(lab: Any, signed: SignedStudy) -> trimask.Connection:
     collector = signed.study.collector
     return trimask.connect(
-        collector.address, roots=lab.owner / "ca.pem", tls_name=collector.tls_name, cache=lab.folder / "cache"
+        collector.peer_address,
+        roots=lab.owner / "ca.pem",
+        tls_name=collector.tls_name,
+        certificate=(lab.owner / "tls.pem", lab.owner / "tls.key"),
+        cache=lab.folder / "cache",
     )
+
+
+def test_strangers_may_see_the_budget_and_not_spend_it(
+    answering: tuple[Any, SignedStudy, Any, trimask.Connection],
+) -> None:
+    lab, signed, _, owner = answering
+    collector = signed.study.collector
+    before = release.budget(owner, signed.study.id)
+    with trimask.connect(
+        collector.address, roots=lab.owner / "ca.pem", tls_name=collector.tls_name
+    ) as stranger:
+        assert release.budget(stranger, signed.study.id) == before
+        with pytest.raises(Refused, match="only the study owner") as caught:
+            release.sum(stranger, signed.study.id, ["y"], mu=0.1)
+    assert caught.value.reason == "not_the_owner"
+    assert release.budget(owner, signed.study.id) == before
 
 
 @pytest.fixture(scope="module")

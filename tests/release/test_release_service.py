@@ -54,6 +54,7 @@ class Bench:
             source=DeterministicRandom(f"bench {self.rows}"),
             keys=SimpleNamespace(identity=self.made.identities["collector"]),
             log=logging.getLogger("bench"),
+            config=SimpleNamespace(owner_tls_name="owner.trimask.local"),
         )
         return ReleaseServicer(node)  # type: ignore[arg-type]
 
@@ -94,7 +95,10 @@ def bench(tmp_path: Path, make_study: Any) -> Iterator[Bench]:
     found.database.close()
 
 
-CONTEXT: Any = None
+CONTEXT: Any = SimpleNamespace(
+    auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]}
+)
+STRANGER: Any = SimpleNamespace(auth_context=dict)
 
 
 def test_an_answer_is_signed_and_the_same_when_asked_again(bench: Bench) -> None:

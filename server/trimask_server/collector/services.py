@@ -15,8 +15,8 @@ from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.driver import StudyDriver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import dataset_folder
-from trimask_server.node import Node
-from trimask_server.peers import Context, peer_names
+from trimask_server.node import Node, require_owner
+from trimask_server.peers import Context
 
 __all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
 
@@ -124,14 +124,10 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         study_pb2_grpc.add_StudyOwnerServiceServicer_to_server(self, server)
         return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
 
-    def _require_owner(self, context: Context) -> None:
-        if self._node.config.owner_tls_name not in peer_names(context):
-            raise Refused("not_the_owner", "only the study owner may call this")
-
     async def OpenStudy(
         self, request: study_pb2.OpenStudyRequest, context: Context
     ) -> study_pb2.OpenStudyResponse:
-        self._require_owner(context)
+        require_owner(self._node, context)
         node = self._node
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
@@ -162,7 +158,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def CloseStudy(
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
-        self._require_owner(context)
+        require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
         if self._node.studies.state(study.id) == "open":
             await self._node.studies.set_state(study.id, "closing")

@@ -23,8 +23,8 @@ from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Drawn, Plan
-from trimask_server.node import Node
-from trimask_server.peers import Context, peer_names
+from trimask_server.node import Node, require_owner
+from trimask_server.peers import Context
 
 __all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
 
@@ -70,6 +70,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     async def AskRelease(
         self, request: release_pb2.AskReleaseRequest, context: Context
     ) -> release_pb2.AskReleaseResponse:
+        # A budget is never refilled, so only the owner spends it; everybody may see it.
+        require_owner(self._node, context)
         study, budget = self._study(request.study_id)
         if len(request.request_id) != REQUEST_ID_BYTES:
             raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
@@ -172,8 +174,7 @@ class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
     async def EndReleases(
         self, request: release_pb2.EndReleasesRequest, context: Context
     ) -> release_pb2.EndReleasesResponse:
-        if self._node.config.owner_tls_name not in peer_names(context):
-            raise Refused("not_the_owner", "only the study owner may call this")
+        require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
         if await self._ledger.end(study.id):
             self._node.log.info("answers ended, factor erased study=%s", study.id.hex()[:12])
