@@ -77,7 +77,7 @@ def test_its_metadata(wheel: Path) -> None:
         line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")
     )
     assert [line for line in needed if "extra ==" not in line] == [
-        "cryptography>=50", "numpy>=2.2", "protobuf>=7.35.1",
+        "cryptography>=42", "h2>=4.2", "numpy>=2.2", "protobuf>=7.35.1",
     ]  # fmt: skip
     assert "grpcio>=1.85; extra == 'grpc'" in needed
     assert "Name: trimask-client" in lines
