@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -28,13 +29,17 @@ from trimask_server.run import start_node
 __all__ = ["ProcessCluster", "ThreadCluster", "free_base_port", "node_folders"]
 
 
+_LOWEST_PORT, _LENT_PORTS = 10_240, 32_768  # from the second on, Linux lends ports to outgoing connections
+
+
 def free_base_port(count: int) -> int:
-    """The first of `count` neighbouring free ports on loopback."""
+    """The first of `count` neighbouring free ports on loopback, below those the system lends to outgoing connections.
+
+    A port from the lent range could be taken by somebody's connection while its node is being restarted.
+    """
     for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            base: int = probe.getsockname()[1]
-        if base + count < 65_536 and all(_is_free(port) for port in range(base, base + count)):
+        base = _LOWEST_PORT + secrets.randbelow(_LENT_PORTS - _LOWEST_PORT - count)
+        if all(_is_free(port) for port in range(base, base + count)):
             return base
     raise ConfigError(f"no {count} neighbouring free ports were found on this machine")
 
