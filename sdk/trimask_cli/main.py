@@ -20,6 +20,7 @@ _MODULES = {
     "plan": "trimask_cli.commands.plan",
     "keys": "trimask_cli.commands.keys",
     "study": "trimask_cli.commands.study",
+    "pull": "trimask_cli.commands.pull",
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",

@@ -1,0 +1,75 @@
+"""`trimask pull`: a study's datasets, verified, into a folder each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from trimask_cli.options import Subparsers, add_json, print_json
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "pull",
+        help="pull the datasets a study has published, checking signatures and hashes",
+        description="Pull a study's published datasets from its collector into OUT/DATASET. A pull that was cut off "
+        "goes on where it stopped; a dataset that is there already is only checked.",
+    )
+    parser.add_argument(
+        "study", type=Path, metavar="STUDY.json", help="the study; it pins the collector and the id"
+    )
+    parser.add_argument("dataset", nargs="*", metavar="DATASET", help="only these (default: all)")
+    parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to (default: here)")
+    parser.add_argument("--list", action="store_true", help="list what is published and pull nothing")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List or pull."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+    import trimask
+    from trimask_cli.study_file import read_signed
+    from trimask_core.errors import ConfigError
+
+    study = read_signed(args.study).verify()
+    party = study.collector
+    pulled: list[dict[str, object]] = []
+    with trimask.connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+        published = {info.id: info for info in connection.datasets(study.id)}
+        unknown = [name for name in args.dataset if name not in published]
+        if unknown:
+            raise ConfigError(
+                f"{unknown[0]} is not published; there are {', '.join(published) or 'none yet'}"
+            )
+        wanted = args.dataset or list(published)
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        # Progress goes to stderr, so that --json leaves one document on stdout.
+        with Progress(*columns, console=Console(file=sys.stderr), disable=args.json or args.list) as progress:
+            for name in wanted:
+                info = published[name]
+                entry: dict[str, object] = {"id": name, "rows": info.rows, "columns": info.columns}
+                if not args.list:
+                    task = progress.add_task(name, total=None)
+
+                    def show(_file: str, here: int, total: int, task: TaskID = task) -> None:
+                        progress.update(task, completed=here, total=total)
+
+                    dataset = connection.dataset(name, study_id=study.id, progress=show)
+                    entry["folder"] = str(dataset.save(args.out / name))
+                pulled.append(entry)
+    if args.json:
+        print_json(pulled)
+        return 0
+    for entry in pulled:
+        place = f" in {entry['folder']}" if "folder" in entry else ""
+        print(f"{entry['id']}: {entry['rows']:,} rows x {entry['columns']} columns{place}")
+    if not pulled:
+        print("Nothing is published yet.")
+    return 0
