@@ -35,18 +35,19 @@ class RowStore:
         digest = hashlib.sha256(payload).digest()
 
         def write(tx: Transaction) -> int:
-            known = _known(tx, study_id, submission_id, digest)
-            if known is not None:
-                return known
-            state = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
-            if state is None or state[0] != "open":
-                raise Refused("study_closed", "this study takes no more submissions")
-            tx.run(
+            # One statement where nothing is amiss; what is amiss is found out afterwards.
+            inserted = tx.run(
                 "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (study_id, submission_id, payload, digest, now_ms),
+                " SELECT ?, ?, ?, ?, ? FROM studies WHERE study_id = ? AND state = 'open'"
+                " ON CONFLICT (study_id, submission_id) DO NOTHING",
+                (study_id, submission_id, payload, digest, now_ms, study_id),
             )
-            return now_ms
+            if inserted:
+                return now_ms
+            known = _known(tx, study_id, submission_id, digest)
+            if known is None:
+                raise Refused("study_closed", "this study takes no more submissions")
+            return known
 
         return await self.database.write(write)
 
