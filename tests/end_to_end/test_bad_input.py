@@ -5,20 +5,23 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
 
+from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_cli.keys import issue_certificate, load_authority
 from trimask_client import Client, SealedSubmission, Unreachable
 from trimask_core.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import component_info, seal
-from trimask_core.study import Approval, SignedStudy
+from trimask_core.study import Approval, SignedStudy, approve
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,
@@ -404,34 +407,41 @@ def test_blinding_key_of_an_impostor(lab: Any, signed: SignedStudy) -> None:
 # TLS
 
 
-def test_expired_certificate(lab: Any, tmp_path: Any) -> None:
-    """A server whose certificate has run out: the device says so, and counts it."""
-    now = dt.datetime.now(dt.UTC)
-    day = dt.timedelta(days=1)
-    old = issue_certificate(
-        load_authority(lab.folder / "authority"), "r1.trimask.local", now - 3 * day, now - day
-    )
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_expired_certificate(lab: Any) -> None:
+    """A provider whose certificate has run out: the device says so, counts it, and what it sealed can be sent later."""
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    authority = load_authority(lab.folder / "authority")
+    old = issue_certificate(authority, "r1.trimask.local", now - 3 * day, now - day)
     server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_secure_port(
-        "127.0.0.1:0", grpc.ssl_server_credentials([(old.private_key, old.certificate)])
-    )
+    credentials = grpc.ssl_server_credentials([(old.private_key, old.certificate)])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
-    from trimask_client.grpcio_transport import GrpcioTransport
-    from trimask_client.transport import Endpoint
-
-    endpoint = Endpoint(f"127.0.0.1:{port}", "r1.trimask.local", (lab.owner / "ca.pem").read_text())
-    transport = GrpcioTransport()
-    with pytest.raises(Unreachable, match="certificate is expired"):
-        transport.call(endpoint, "/x/y", b"", 5.0)
-    transport.close()
+    made = lab.new_study().study
+    party = dataclasses.replace(made.right[0], address=f"127.0.0.1:{port}")
+    study = dataclasses.replace(made, right=(party, *made.right[1:]))
+    signed = SignedStudy(study, tuple(approve(study, lab.key(name), 1) for name in lab.parties))
+    with Client(signed, attempts=1, timeout_seconds=5) as client:
+        with pytest.raises(Unreachable, match="certificate is expired"):
+            client.submit({"x": 1.0, "y": 1.0})
+        assert client.refusals == {"unreachable": 1}
     server.stop(None)
 
 
-def test_peer_without_a_certificate(lab: Any, signed: SignedStudy) -> None:
-    from trimask.channel import open_channel
+def test_peer_with_an_expired_certificate(lab: Any, tmp_path: Path) -> None:
+    """A node whose certificate has run out is let in nowhere."""
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    authority = load_authority(lab.folder / "authority")
+    old = issue_certificate(authority, "collector.trimask.local", now - 3 * day, now - day)
+    party = lab.parties["R1"]
+    with open_channel(
+        party.peer_address, lab.owner / "ca.pem", party.tls_name, old.certificate, old.private_key
+    ) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            node_pb2_grpc.NodeServiceStub(channel).DescribeNode(node_pb2.DescribeNodeRequest(), timeout=5)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
 
+
+def test_peer_without_a_certificate(lab: Any, signed: SignedStudy) -> None:
     party = lab.parties["R1"]
     with open_channel(party.peer_address, lab.owner / "ca.pem", tls_name=party.tls_name) as channel:
         stub = submission_pb2_grpc.SubmissionServiceStub(channel)
