@@ -35,7 +35,7 @@ class NoTransport:
     """`prepare` sends nothing."""
 
     def call(self, endpoint: object, method: str, request: bytes, timeout_seconds: float) -> bytes:
-        raise AssertionError(f"{method} was called, though nothing is to be sent")
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing is open."""
