@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench protos clean
+.PHONY: demo test test-all lint bench bench-accuracy protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes out/bench.json
 	$(BIN)/python -m bench
+
+bench-accuracy: $(STAMP)  ## errors of every method on the same data; writes out/accuracy.json
+	$(BIN)/python -m bench.accuracy --plot out/accuracy.png
 
 protos: $(STAMP)  ## regenerate the committed stubs
 	$(BIN)/python protos/generate.py

@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class Score:
     standard_error: float
     median: float | None = None
     ratio: float | None = None
+    ratio_of: str = "averages"
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def _least_squares(
     default = found[0]
     if best is default:
         return [default]
-    return [default, Row(**{**vars(best), "method": "M_LS, best r in hindsight"})]
+    return [default, replace(best, method="M_LS, best r in hindsight")]
 
 
 def _exponential(judge: _Judge, data: Array, repetitions: int, rng: np.random.Generator) -> Row:
@@ -258,19 +259,18 @@ def _against(row: Row, central: Row) -> Row:
     def scored(score: Score | None, base: Score | None, failures: int) -> Score | None:
         if score is None or base is None:
             return score
-        if failures:
-            ratio = score.median / base.median if score.median and base.median else None
-        else:
-            ratio = score.error / base.error
-        return Score(score.error, score.standard_error, score.median, ratio)
+        if not failures:
+            return replace(score, ratio=score.error / base.error)
+        ratio = score.median / base.median if score.median and base.median else None
+        return replace(score, ratio=ratio, ratio_of="medians")
 
     failed = (row.failures or 0) + (central.failures or 0)
-    changed = {
-        "moments": scored(row.moments, central.moments, 0),
-        "ols": scored(row.ols, central.ols, failed),
-        "pca": scored(row.pca, central.pca, 0),
-    }
-    return Row(**{**vars(row), **changed})
+    return replace(
+        row,
+        moments=scored(row.moments, central.moments, 0),
+        ols=scored(row.ols, central.ols, failed),
+        pca=scored(row.pca, central.pca, 0),
+    )
 
 
 def _targets(rows: list[Row]) -> list[dict[str, Any]]:
@@ -311,7 +311,7 @@ def _cell(score: Score | None) -> str:
 def _ratio(score: Score | None, failures: int | None) -> str:
     if score is None or score.ratio is None:
         return "none" if failures else "-"
-    return f"{score.ratio:,.3g}" + (" (median)" if failures and score.median is not None else "")
+    return f"{score.ratio:,.3g}" + (" (median)" if score.ratio_of == "medians" else "")
 
 
 def _table(rows: list[Row]) -> Table:
@@ -326,7 +326,7 @@ def _table(rows: list[Row]) -> Table:
         table.add_row(
             f"{row.epsilon:g}", row.method, "-" if row.sigma is None else f"{row.sigma:.4g}",
             _cell(row.moments), _ratio(row.moments, 0), _cell(row.ols), _ratio(row.ols, row.failures),
-            "-" if row.failures is None else f"{row.failures / row.repetitions:.0%}",
+            "-" if row.failures is None else f"{row.failures / row.repetitions:.2%}",
             _cell(row.pca), _ratio(row.pca, 0), end_section=last,
         )  # fmt: skip
     return table
@@ -340,13 +340,10 @@ def _draw(rows: list[Row], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     # Okabe and Ito's colours, told apart by colour-blind readers; methods also differ by marker.
-    looks = list(
-        zip(
-            ("#000000", "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#999999", "#6A3D9A", "#7A5C00", "#B22222"),
-            "osD^vPX<>*h",
-            strict=True,
-        )
-    )  # fmt: skip
+    looks = [
+        ("#000000", "o"), ("#0072B2", "s"), ("#56B4E9", "D"), ("#009E73", "^"), ("#E69F00", "v"), ("#D55E00", "P"),
+        ("#CC79A7", "X"), ("#999999", "<"), ("#6A3D9A", ">"), ("#7A5C00", "*"), ("#B22222", "h"),
+    ]  # fmt: skip
     figure, axes = plt.subplots(1, 2, figsize=(12.5, 5.2))
     for look, method in zip(looks, dict.fromkeys(row.method for row in rows), strict=False):
         mine = [row for row in rows if row.method == method]
@@ -438,6 +435,7 @@ def main(arguments: list[str] | None = None) -> int:
         "people": PEOPLE, "attributes": ATTRIBUTES, "delta": DELTA, "row_norm": ROW_NORM,
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,
         "mean_square_of_an_attribute": float(np.trace(gram)) / data.size,
+        "mean_square_of_a_moment": float(np.mean(gram**2)),
     }  # fmt: skip
     found_all = {
         "format": FORMAT, "quick": options.quick, "seconds": round(time.perf_counter() - start, 1),
