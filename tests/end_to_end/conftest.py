@@ -130,7 +130,7 @@ def people(count: int, seed: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A cluster on one thread, shared by the tests of a session."""
+    """A cluster on one thread, shared by all tests of a run."""
     lab = Lab(tmp_path_factory.mktemp("lab"))
     with ThreadCluster(lab.folder) as cluster:
         lab.cluster = cluster  # type: ignore[attr-defined]
