@@ -12,6 +12,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.study import Study
+from trimask_proto.v1 import node_pb2, node_pb2_grpc
 
 EIGHT = """
 title = "Eight columns"
@@ -185,3 +186,12 @@ def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
         )
     held = [path.read_bytes() for path in (lab.folder / "collector" / "data").glob("*.sqlite3*")]
     assert any(base64.b64encode(seed) in data for data in held)  # the search would have found it
+
+
+def test_a_provider_that_is_sent_the_seed_all_the_same_forgets_it(lab: Any) -> None:
+    signed = lab.new_study()
+    request = node_pb2.RegisterStudyRequest(signed_study=signed.to_json().encode())
+    with lab.channel_as("collector", to="L1") as channel:
+        node_pb2_grpc.NodeServiceStub(channel).RegisterStudy(request)
+    assert signed.study.mask_seed != b""
+    assert lab.cluster.nodes["L1"].studies.get(signed.study.id).mask_seed == b""
