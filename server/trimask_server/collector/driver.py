@@ -42,7 +42,7 @@ class StudyDriver:
         self._ledger = ledger
         self._collection = collection
         self._publisher = Publisher(node, ledger)
-        self._held: dict[bytes, int] = {}  # submission id -> how many right providers hold it
+        self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
         self._tokens = [""] * len(study.right)
         self.pending_rows = 0
         self.wake = asyncio.Event()
@@ -83,6 +83,10 @@ class StudyDriver:
                 self._node.log.warning(
                     "study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error
                 )
+                busy = False
+            except Exception:
+                # Whatever it was (a full disk, say), the study must go on when it is over.
+                self._node.log.exception("study=%s waits after an error", self._study.id.hex()[:12])
                 busy = False
             if not busy:
                 self.wake.clear()
@@ -180,10 +184,11 @@ class StudyDriver:
             ),
         )
         await self._each(study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan))
+        boots = await self._boot_ids()
         number = await self._ledger.next_attempt(block.block_id)
         attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)
         pending = self._collection.expect(study, attempt, block.rows)
-        watch = asyncio.create_task(self._watch(pending))
+        watch = asyncio.create_task(self._watch(pending, boots))
         try:
             await self._start(attempt)
             deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
@@ -214,12 +219,20 @@ class StudyDriver:
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
         await self._each(study.right, lambda party: peers.call(self._right(party).StartMasking, start))
 
-    async def _watch(self, pending: PendingDelivery) -> None:
+    async def _boot_ids(self) -> dict[str, bytes]:
+        """Every provider's boot id, taken before a try begins; a try without one of them is not begun."""
+        boots: dict[str, bytes] = {}
+        for role, answer in (await self.describe(5.0)).items():
+            if answer is None:
+                raise Refused("unreachable", f"{role} does not answer; the try waits for it")
+            boots[role] = answer.boot_id
+        return boots
+
+    async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
         """A node that was restarted has lost its part of the try: end it now rather than at the timeout."""
-        first: dict[str, bytes] = {}
         while not pending.outcome.done():
             for role, answer in (await self.describe(2.0)).items():
-                if answer is not None and first.setdefault(role, answer.boot_id) != answer.boot_id:
+                if answer is not None and answer.boot_id != boots[role]:
                     pending.fail("peer_restarted", f"{role} was restarted during the try")
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
