@@ -5,6 +5,7 @@ TrimaskError
  |- StudyError              a study that cannot be, or cannot be trusted
  |   |- ImpossibleStudy     its numbers cannot give the protection it claims
  |   `- ApprovalError       an approval is missing or its signature is wrong
+ |- InvitationError         an invitation link that is not one
  |- AnswerError             an answer the study's schema refuses, named by attribute
  |- Refused                 a party refused a request; `.reason` is the counted reason
  |- VerificationError       a signature, hash or invariant did not hold
@@ -21,6 +22,7 @@ __all__ = [
     "ApprovalError",
     "ConfigError",
     "ImpossibleStudy",
+    "InvitationError",
     "ParameterError",
     "Refused",
     "StudyError",
@@ -58,6 +60,10 @@ class ImpossibleStudy(StudyError):
 
 class ApprovalError(StudyError):
     """A provider's approval is missing, or its signature does not verify."""
+
+
+class InvitationError(TrimaskError):
+    """An invitation or its link cannot be read."""
 
 
 class AnswerError(TrimaskError, ValueError):

@@ -165,6 +165,8 @@ class Study:
     # sign and hold the study too, are not handed the mask that hides rows from all right providers together.
     mask_seed: bytes = field(repr=False, compare=False)
     mask_commitment: bytes = b""
+    # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
+    admission: str = "open"
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -263,6 +265,8 @@ class Study:
             if item.name == "mask_seed":
                 continue
             value = getattr(self, item.name)
+            if value == _LATER.get(item.name, _LATER):
+                continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
             elif isinstance(value, (Schema, Protection, Party)):
@@ -292,12 +296,12 @@ class Study:
         known = {item.name for item in fields(cls)} - {"mask_seed"} | {"format"}
         if data.get("format") != FORMAT:
             raise StudyError(f"this is not a study of format {FORMAT}")
-        odd = sorted(known.symmetric_difference(data))
+        odd = sorted(known.symmetric_difference(data) - (_LATER.keys() - set(data)))
         if odd:
             raise StudyError(f"study field {odd[0]} is {'unknown' if odd[0] in data else 'missing'}")
         try:
             study = cls(
-                **{name: data[name] for name in known - _NESTED - {"format"}},
+                **{name: data[name] for name in known.intersection(data) - _NESTED - {"format"}},
                 schema=Schema.from_dict(data["schema"]),
                 protection=Protection.from_dict(data["protection"]),
                 collector=Party.from_dict(data["collector"]),
@@ -314,6 +318,8 @@ class Study:
         return study
 
 
+# Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
+_LATER: dict[str, object] = {"admission": "open"}
 _NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
@@ -358,6 +364,8 @@ def _check(study: Study) -> None:
         raise ImpossibleStudy(
             "tau", f"tau = {study.tau:.4g} is below {tau:.4g}, which blocks of this size need"
         )
+    if study.admission not in ("open", "invited"):
+        raise StudyError("admission must be 'open' or 'invited'")
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")

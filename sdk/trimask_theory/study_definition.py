@@ -43,7 +43,7 @@ class PrivacyTarget:
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """[collection]: rows masked together (n) and published together (N), how they are hidden meanwhile."""
+    """[collection]: rows masked together (n) and published together (N), how they are hidden meanwhile, who may submit."""
 
     block_rows: int
     release_rows: int
@@ -51,6 +51,7 @@ class CollectionPlan:
     share_leakage: float = 2.0**-20
     obfuscation_failure: float = 1e-9
     unmasking: tuple[str, ...] | None = None
+    admission: str = "open"
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ def _collection(table: _Table) -> CollectionPlan:
         release_rows=release_rows,
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
+        admission=table.text("admission", "open"),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")
     if leakage is not None:

@@ -85,6 +85,7 @@ def create_study(
         else plan.unmasking,
         tls_roots=tls_roots,
         mask_seed=source.seed(),
+        admission=plan.admission,
     )
     if privacy.exact:
         return draft

@@ -46,6 +46,9 @@ class Node:
         keys: NodeKeys | None = None,
         clock: Clock | None = None,
         source: RandomSource | None = None,
+        database: Database | None = None,
+        peers: Peers | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.role = role
         self.config = config
@@ -54,26 +57,29 @@ class Node:
         self.source = source or SystemRandom()
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
-        self.database = Database(
+        self.database = database or Database(
             Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
         )
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
-        self.peers = Peers(self.keys)
-        self.workers = Workers(config.mask_threads)
+        self.peers = peers or Peers(self.keys)
+        self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
         self.public_port = 0
         self.peer_port = 0
 
-    async def start(self, public: list[AddServices], peer: list[AddServices]) -> None:
-        """Load the store and serve."""
+    async def load(self) -> None:
+        """Read what an earlier run left in the store."""
         await self.studies.load()
         self.refusals = await Refusals.load(self.database)
+
+    async def serve(self, public: list[AddServices], peer: list[AddServices]) -> None:
+        """Listen, and begin the work that never ends."""
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
         self.peer_port = await self._serve(
-            self.config.peer_listen, [*peer, self._add_node_service], mutual=True
+            self.config.peer_listen, [*peer, self.add_node_service], mutual=True
         )
         self.spawn(self._save_refusals(), "saving refusal counts")
         self.log.info(
@@ -104,7 +110,8 @@ class Node:
         self._servers.append(server)
         return port
 
-    def _add_node_service(self, server: grpc.aio.Server) -> str:
+    def add_node_service(self, server: grpc.aio.Server) -> str:
+        """Serve what every node serves its peers."""
         node_pb2_grpc.add_NodeServiceServicer_to_server(_NodeService(self), server)
         return node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -20,13 +22,21 @@ from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.unmasking.service import UnmaskingServicer
 
-__all__ = ["run_node", "start_node"]
+__all__ = ["Services", "run_node", "services_of", "start_node"]
 
 
-async def start_node(role: NodeRole, config: NodeConfig) -> Node:
-    """A node of the given role, serving."""
-    node = Node(role, config)
-    if role == "collector":
+@dataclass(frozen=True)
+class Services:
+    """What a node of one role serves, and what it begins once it listens."""
+
+    public: list[AddServices]
+    peer: list[AddServices]
+    begin: Callable[[], None]
+
+
+def services_of(node: Node) -> Services:
+    """The services of a node's role, apart from the sockets they are served on."""
+    if node.role == "collector":
         ledger = Ledger(node.database)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
@@ -40,21 +50,36 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
             StudyOwnerServicer(node, drivers).add_to,
             ReleaseOwnerServicer(node).add_to,
         ]
-        await node.start(public=public, peer=[collection.add_to, *owner, *public])
-        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
-        await node.database.scrub()
-        for study in node.studies.all():
-            drivers.of(study)
-        return node
+
+        def drive() -> None:
+            for study in node.studies.all():
+                drivers.of(study)
+
+        return Services(public, [collection.add_to, *owner, *public], drive)
     unmasking = UnmaskingServicer(node)
-    if role == "right":
+    if node.role == "right":
         rows = RowStore(node.database)
-        await node.start(
-            public=[SubmissionServicer(node, rows).add_to],
-            peer=[RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
+        return Services(
+            [SubmissionServicer(node, rows).add_to],
+            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
+            _nothing,
         )
-    else:
-        await node.start(public=[], peer=[LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to])
+    return Services([], [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to], _nothing)
+
+
+def _nothing() -> None:
+    """Providers wait to be called."""
+
+
+async def start_node(role: NodeRole, config: NodeConfig) -> Node:
+    """A node of the given role, serving."""
+    node = Node(role, config)
+    await node.load()
+    services = services_of(node)
+    await node.serve(services.public, services.peer)
+    # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+    await node.database.scrub()
+    services.begin()
     return node
 
 
