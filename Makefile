@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench bench-accuracy protos clean
+.PHONY: demo system test test-all lint bench bench-accuracy protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -16,10 +16,13 @@ $(STAMP):
 demo: $(STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
 	$(BIN)/trimask demo
 
-test: $(STAMP) lint  ## lint, types and the always-on share of every suite
+system: ## what the tests need of the system, installed where it is missing
+	@scripts/system-packages
+
+test: system $(STAMP) lint  ## lint, types and the always-on share of every suite
 	$(BIN)/pytest -q -n 2 -m "not slow" --dist worksteal
 
-test-all: $(STAMP) lint  ## every suite whole
+test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600
 
 lint: $(STAMP)
