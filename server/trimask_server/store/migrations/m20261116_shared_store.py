@@ -20,7 +20,6 @@ CREATE TABLE jobs (
   fence INTEGER NOT NULL,
   worker TEXT,
   due_ms INTEGER NOT NULL,
-  lease_end_ms INTEGER NOT NULL,
   PRIMARY KEY (kind, job_key)
 );
 CREATE INDEX jobs_due ON jobs (kind, due_ms) WHERE state = 'waiting';
