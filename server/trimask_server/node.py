@@ -26,6 +26,7 @@ from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, re
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 __all__ = ["AddServices", "Node", "require_owner"]
@@ -56,6 +57,7 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.peers = peers or Peers(self.keys)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -14,6 +15,7 @@ from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
@@ -37,7 +39,7 @@ class Services:
 def services_of(node: Node) -> Services:
     """The services of a node's role, apart from the sockets they are served on."""
     if node.role == "collector":
-        ledger = Ledger(node.database)
+        ledger = Ledger(node.database, node.vault)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
         public: list[AddServices] = [
@@ -52,19 +54,28 @@ def services_of(node: Node) -> Services:
         ]
 
         def drive() -> None:
+            node.spawn(
+                _encrypt_old(node, StoredFactors(node.vault).encrypt_old(node.database)), "encrypting factors"
+            )
             for study in node.studies.all():
                 drivers.of(study)
 
         return Services(public, [collection.add_to, *owner, *public], drive)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
-        rows = RowStore(node.database)
+        rows = RowStore(node.database, node.vault)
         return Services(
             [SubmissionServicer(node, rows).add_to],
             [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
-            _nothing,
+            lambda: node.spawn(_encrypt_old(node, rows.encrypt_old_rows()), "encrypting rows"),
         )
     return Services([], [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to], _nothing)
+
+
+async def _encrypt_old(node: Node, work: Coroutine[Any, Any, int]) -> None:
+    """What a version without data keys left in the store."""
+    if count := await work:
+        node.log.info("encrypted %d stored values of an earlier version", count)
 
 
 def _nothing() -> None:

@@ -17,8 +17,10 @@ from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.store.interface import StoreError
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
+from trimask_server.store.vault import Vault
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)
@@ -32,6 +34,7 @@ class Books:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.vault = Vault(KeyRing.generate())
         self.database = SqliteStore(path, COLLECTOR)
 
     @property
@@ -40,7 +43,7 @@ class Books:
 
     @property
     def factors(self) -> Factors:
-        return Factors(self.database)
+        return Factors(self.database, self.vault)
 
     def reopen(self) -> None:
         self.database.close()

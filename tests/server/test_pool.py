@@ -13,8 +13,10 @@ from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
+from trimask_server.store.vault import Vault
 
 STUDY = b"s" * 32
 
@@ -22,7 +24,7 @@ STUDY = b"s" * 32
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     database = SqliteStore(tmp_path / "collector.sqlite3", COLLECTOR)
-    yield Ledger(database)
+    yield Ledger(database, Vault(KeyRing.generate()))
     database.close()
 
 

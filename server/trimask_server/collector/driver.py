@@ -277,7 +277,7 @@ class StudyDriver:
         """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, erase the rest."""
         study, node = self._study, self._node
         if study.protection.budget is not None:
-            await Factors(node.database).make_answerable(study.id, study.release_rows)
+            await Factors(node.database, node.vault).make_answerable(study.id, study.release_rows)
         else:
             await self._ledger.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
