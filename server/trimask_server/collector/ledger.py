@@ -14,12 +14,15 @@ from trimask_server.store.vault import Vault
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 
-BlockState = Literal["planned", "pooled", "erased"]
+BlockState = Literal["planned", "pooled", "erased", "abandoned"]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so)."""
+    """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so).
+
+    planned -> abandoned (erased without being pooled), when a node was restored from a backup that has not all of it.
+    """
 
     block_id: bytes
     submission_ids: bytes
@@ -125,10 +128,31 @@ class Ledger:
 
         return await self.database.write(write)
 
-    async def mark_erased(self, block_id: bytes) -> None:
+    async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
         """Every right provider has erased the block."""
         await self.database.write(
-            lambda tx: tx.run("UPDATE blocks SET state = 'erased' WHERE block_id = ?", (block_id,))
+            lambda tx: tx.run("UPDATE blocks SET state = ? WHERE block_id = ?", (state, block_id))
+        )
+
+    async def generations(self, study_id: bytes) -> dict[str, bytes]:
+        """The store of each right provider, by role, that has been told of every block."""
+        return await self.database.read(
+            lambda tx: {
+                row[0]: row[1]
+                for row in tx.rows(
+                    "SELECT role, generation FROM provider_generations WHERE study_id = ?", (study_id,)
+                )
+            }
+        )
+
+    async def set_generation(self, study_id: bytes, role: str, generation: bytes) -> None:
+        """A right provider's store has been told of every block."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "INSERT INTO provider_generations (study_id, role, generation) VALUES (?, ?, ?)"
+                " ON CONFLICT (study_id, role) DO UPDATE SET generation = excluded.generation",
+                (study_id, role, generation),
+            )
         )
 
     async def releases(self, study_id: bytes) -> list[Release]:

@@ -38,12 +38,11 @@ class Drivers:
         self._drivers: dict[bytes, StudyDriver] = {}
 
     def of(self, study: Study) -> StudyDriver:
-        """The study's driver, running unless the study is closed."""
+        """The study's driver, running."""
         if study.id not in self._drivers:
             driver = StudyDriver(self._node, study, self._ledger, self._collection)
             self._drivers[study.id] = driver
-            if self._node.studies.state(study.id) != "closed":
-                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
+            self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
         return self._drivers[study.id]
 
 
