@@ -25,6 +25,7 @@ from trimask_server.errors import RefusalInterceptor
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import StoreError
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
@@ -80,6 +81,8 @@ class Node:
             self.config.peer_listen, [*peer, self.add_node_service], mutual=True
         )
         self.spawn(self._save_refusals(), "saving refusal counts")
+        if self.database.shared:
+            self.spawn(self._follow_studies(), "following the store")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
@@ -147,7 +150,18 @@ class Node:
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.refusals.save(self.database)
+            try:
+                await self.refusals.save(self.database)
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
+
+    async def _follow_studies(self) -> None:
+        while True:
+            await self.clock.sleep(_SAVE_SECONDS)
+            try:
+                await self.studies.refresh()
+            except (Refused, StoreError) as error:
+                self.log.warning("cannot read the studies yet: %s", error)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
@@ -89,6 +90,12 @@ class _PostgresSession:
                 self._execute("ROLLBACK")
             return fresh
 
+    def check(self) -> None:
+        # COMMIT would answer nicely, and roll back.
+        connection = self._connection
+        if connection is not None and connection.info.transaction_status == TransactionStatus.INERROR:
+            raise StoreError("a statement failed, and the function went on")
+
     def commit(self) -> None:
         self._execute("COMMIT")
 
@@ -153,6 +160,8 @@ class _PostgresSession:
 
 class PostgresStore:
     """A store in one schema of a PostgreSQL database. It is made, and brought up to the newest migration, when opened."""
+
+    shared = True
 
     def __init__(
         self,

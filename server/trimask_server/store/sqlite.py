@@ -75,6 +75,9 @@ class _SqliteSession:
         self.transaction.run("BEGIN IMMEDIATE")
         return True
 
+    def check(self) -> None:
+        """A failed statement undoes itself alone."""
+
     def commit(self) -> None:
         self.transaction.run("COMMIT")
 
@@ -97,6 +100,8 @@ class _SqliteSession:
 
 class SqliteStore:
     """A store in one file. It is made, and brought up to the newest migration, when it is opened."""
+
+    shared = False
 
     def __init__(self, path: Path, migrations: Sequence[Migration | str]) -> None:
         _make_folder(path.parent)

@@ -26,6 +26,13 @@ class StudyRegistry:
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
+    async def refresh(self) -> None:
+        """Take note of what other processes of this node have registered and moved on."""
+        rows = await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies"))
+        if any(study_id not in self._signed for study_id, _ in rows):
+            await self.load()
+        self._states.update(rows)
+
     async def register(self, signed: SignedStudy, now_ms: int) -> None:
         """Keep a verified study; registering it again changes nothing."""
         study_id, text = signed.study.id, signed.to_json()
@@ -67,7 +74,8 @@ class StudyRegistry:
             return
 
         def write(tx: Transaction) -> None:
-            tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            # Another process may have closed it since: that stays.
+            tx.run("UPDATE studies SET state = ? WHERE study_id = ? AND state <> 'closed'", (state, study_id))
 
         await self._database.write(write)
         self._states[study_id] = state
