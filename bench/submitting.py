@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 import tempfile
 import time
@@ -164,7 +165,13 @@ async def _insert(path: Path, payloads: list[bytes]) -> float:
         start = time.perf_counter()
         await asyncio.gather(
             *(
-                rows.insert(study_id, number.to_bytes(SUBMISSION_ID_BYTES, "big"), payload, 0)
+                rows.insert(
+                    study_id,
+                    number.to_bytes(SUBMISSION_ID_BYTES, "big"),
+                    payload,
+                    hashlib.sha256(payload).digest(),
+                    0,
+                )
                 for number, payload in enumerate(payloads)
             )
         )

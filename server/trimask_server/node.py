@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,6 +67,7 @@ class Node:
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
+        self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self.public_port = 0
         self.peer_port = 0
 
@@ -159,6 +160,10 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             await self.refusals.save(self.database)
 
+    def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Have `end` awaited when the node stops, after its last call was answered."""
+        self._at_stop.append(end)
+
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
@@ -166,6 +171,8 @@ class Node:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for end in self._at_stop:
+            await end()
         await self.refusals.save(self.database)
         await self.peers.close()
         self.workers.close()

@@ -30,9 +30,10 @@ class RowStore:
         digest = hashlib.sha256(payload).digest()
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
-    async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
-        """Take a sealed component in; when it was first taken in. On disk when this returns."""
-        digest = hashlib.sha256(payload).digest()
+    async def insert(
+        self, study_id: bytes, submission_id: bytes, payload: bytes, digest: bytes, now_ms: int
+    ) -> int:
+        """Take a sealed component in, its hash beside it; when it was first taken in. On disk when this returns."""
 
         def write(tx: Transaction) -> int:
             # One statement where nothing is amiss; what is amiss is found out afterwards.
