@@ -49,6 +49,7 @@ _STATUS: dict[str, grpc.StatusCode] = {
     "malformed": grpc.StatusCode.INVALID_ARGUMENT,
     "oversized_message": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "unreachable": grpc.StatusCode.UNAVAILABLE,
+    "store_unavailable": grpc.StatusCode.UNAVAILABLE,
 }
 
 

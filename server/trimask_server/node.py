@@ -6,7 +6,6 @@ import asyncio
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import Any, cast
 
 import grpc
@@ -26,8 +25,7 @@ from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
-from trimask_server.store.database import Database
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.database import Store, open_store
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
 
@@ -47,7 +45,7 @@ class Node:
         keys: NodeKeys | None = None,
         clock: Clock | None = None,
         source: RandomSource | None = None,
-        database: Database | None = None,
+        database: Store | None = None,
         peers: Peers | None = None,
         workers: Workers | None = None,
     ) -> None:
@@ -58,9 +56,7 @@ class Node:
         self.source = source or SystemRandom()
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
-        self.database = database or Database(
-            Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
-        )
+        self.database = database or open_store(config, role)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.peers = peers or Peers(self.keys)
@@ -213,6 +209,7 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             refusals=node.refusals.as_messages(),
             version=importlib.metadata.version("trimask"),
             worker_address=node.worker_address,
+            store_generation=node.database.generation,
         )
 
     async def RegisterStudy(

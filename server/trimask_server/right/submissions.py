@@ -57,7 +57,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, opened.digest, now_ms)
+        received = await self._rows.insert(study.id, request.submission_id, sealed, now_ms, opened.digest)
         signature = opened.signature
         if received != now_ms:  # a repeat: the receipt is for when it first came
             message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
