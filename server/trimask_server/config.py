@@ -55,6 +55,8 @@ class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
+    Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
+    `worker_listen` of its own, which peers reach at `worker_address`.
     """
 
     name: str
@@ -63,6 +65,8 @@ class NodeConfig:
     peer_listen: str
     listen: str = ""
     owner_tls_name: str = "owner.trimask.local"
+    worker_listen: str = ""
+    worker_address: str = ""
     log_format: str = "text"
     poll_seconds: float = 0.5
     attempt_timeout_seconds: float = 120.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import sqlite3
 import struct
 from pathlib import Path
@@ -28,6 +29,11 @@ release_rows = 2048
 """ + "".join(
     f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = {-(10**i % 7) - 1}\nmaximum = {10**i % 7 + 1}\n'
     for i in range(7)
+)
+
+sqlite_files = pytest.mark.skipif(
+    os.environ.get("TRIMASK_TEST_STORE") == "postgresql",
+    reason="looks into SQLite files; tests/contract looks into PostgreSQL's",
 )
 
 
@@ -89,6 +95,7 @@ def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: 
         assert contains(tmp_path / "file", needles(study, [answers])), index
 
 
+@sqlite_files
 def test_rows_are_on_disk_encrypted_until_publication(lab: Any, tools: Any) -> None:
     """The other half of the test above: what is stored of a row is there until its block is pooled."""
     signed = lab.open_study()
@@ -184,6 +191,7 @@ def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
 
 
+@sqlite_files
 def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
     """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
     signed = lab.open_study()

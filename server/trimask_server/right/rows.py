@@ -52,9 +52,11 @@ class RowStore:
         digest = hashlib.sha256(payload).digest()
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
-    async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
+    async def insert(
+        self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int, digest: bytes = b""
+    ) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns."""
-        digest = hashlib.sha256(payload).digest()
+        digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         stored = b"" if key is None else key.encrypt(payload, submission_id)
         arrival = _Arrival(study_id, submission_id, stored, digest, now_ms)

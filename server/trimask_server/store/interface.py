@@ -63,11 +63,6 @@ class Store(Protocol):
     """A node's database."""
 
     @property
-    def shared(self) -> bool:
-        """Whether other processes of the same node may be writing too, so that what is in memory can be out of date."""
-        ...
-
-    @property
     def generation(self) -> bytes:
         """Drawn when the store was made and again when it was restored from a backup."""
         ...

@@ -161,8 +161,6 @@ class _PostgresSession:
 class PostgresStore:
     """A store in one schema of a PostgreSQL database. It is made, and brought up to the newest migration, when opened."""
 
-    shared = True
-
     def __init__(
         self,
         url: str,

@@ -101,8 +101,6 @@ class _SqliteSession:
 class SqliteStore:
     """A store in one file. It is made, and brought up to the newest migration, when it is opened."""
 
-    shared = False
-
     def __init__(self, path: Path, migrations: Sequence[Migration | str]) -> None:
         _make_folder(path.parent)
         self.path = path
