@@ -24,9 +24,11 @@ from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.service import ReleaseServicer
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
@@ -43,11 +45,13 @@ class Bench:
         self.path, self.made, self.rows = path, made, rows
         self.study = made.study
         self.database = SqliteStore(path, COLLECTOR)
+        self.vault = Vault(KeyRing.generate())
         self.workers = Workers(1)
 
     def service(self) -> ReleaseServicer:
         node = SimpleNamespace(
             database=self.database,
+            vault=self.vault,
             studies=self.registry,
             workers=self.workers,
             clock=SystemClock(),
@@ -71,7 +75,7 @@ class Bench:
                 (self.study.id, self.rows, factor_to_bytes(factor), factor_state),
             )
         )
-        await Factors(self.database).make_answerable(self.study.id, self.study.release_rows)
+        await Factors(self.database, self.vault).make_answerable(self.study.id, self.study.release_rows)
 
     def request(self, number: int = 1, epsilon: float = 0.5, **mechanism: Any) -> pb.AskReleaseRequest:
         asked = mechanism or {"sum": pb.SumMechanism(columns=["age"], method=pb.SUM_METHOD_GAUSSIAN)}
