@@ -37,6 +37,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "attributes": study.schema.to_dict()["attributes"],
         "derived": study.schema.to_dict()["derived"],
         "protection": study.protection.to_dict(),
+        "clipping": None if study.clipping is None else study.clipping.to_dict(),
         "block_rows": study.block_rows,
         "release_rows": study.release_rows,
         "noise_columns": study.noise_columns,
@@ -155,6 +156,10 @@ def _facts(study: Study) -> Table:
         )
     else:
         table.add_row("towards everybody", Text(_promises(study)[0], style="bold red"))
+    if study.clipping is not None:
+        ball = zip(study.clipping.columns, study.clipping.centre, study.clipping.deviations, strict=True)
+        near = ", ".join(f"{name} {centre:g} (sd {deviation:g})" for name, centre, deviation in ball)
+        table.add_row("devices clip", f"towards {near}, to radius {study.clipping.radius:.4g}")
     columns = f"{study.attributes} + {study.noise_columns} noise columns of scale {study.tau:.3g}"
     table.add_row("a row", f"norm at most {protection.row_norm:.4g}; {columns}")
     table.add_row("together", f"{study.block_rows:,} rows masked, {study.release_rows:,} or more published")
