@@ -12,7 +12,7 @@ from rich.text import Text
 from trimask_core import collusion
 from trimask_core.guarantee import Guarantee
 from trimask_core.schema import Attribute
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import Budget, SignedStudy, Study
 
 __all__ = ["approval_words", "make_console", "render", "summary"]
 
@@ -92,6 +92,13 @@ def approval_words(study: Study, role: str) -> list[str]:
 
 def _promises(study: Study) -> list[str]:
     protection = study.protection
+    if protection.budget is not None:
+        return [
+            (
+                f"No row is ever published. The collector keeps sums of squares and products, exactly, and gives private "
+                f"answers from them until {_budget(protection.budget)} is spent; then it erases them."
+            )
+        ]
     if not protection.sigma:
         return [
             (
@@ -103,6 +110,11 @@ def _promises(study: Study) -> list[str]:
         f"A release holds {study.release_rows:,} people at least, and promises {_pair(protection.public)}.",
         f"The collector sees blocks of {study.block_rows:,} in passing: {_pair(protection.collector)}.",
     ]
+
+
+def _budget(budget: Budget) -> str:
+    parts = [] if budget.epsilon is None else [f"epsilon {budget.epsilon:g} with delta {budget.delta:g}"]
+    return " and ".join(parts if budget.mu is None else [*parts, f"mu {budget.mu:g}"])
 
 
 def _duty(study: Study, role: str) -> str:

@@ -171,7 +171,7 @@ def test_clipping_needs_a_budget_ones_and_the_whole_norm(study: Study) -> None:
         {"protection": replace(study.protection, row_norm=1.0)},
     ):
         with pytest.raises(ImpossibleStudy) as caught:
-            replace(study, **change)  # type: ignore[arg-type]
+            replace(study, **change)
         assert caught.value.reason == "clipping"
 
 
