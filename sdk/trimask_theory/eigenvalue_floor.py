@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,8 +50,7 @@ class FloorTest:
     @property
     def noise(self) -> grid_gaussian.GridGaussian:
         """The noise on the smallest eigenvalue."""
-        sigma = local_noise.calibrate(self.epsilon, self.delta / 2, self.row_norm**2).sigma
-        return grid_gaussian.calibrate([sigma], self.row_norm**2 / sigma)
+        return _noise(self.epsilon, self.delta / 2, self.row_norm**2)
 
     @property
     def deviation(self) -> float:
@@ -71,6 +71,12 @@ class FloorTest:
             raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
         smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
         return max(0.0, float(self.noise.release([smallest], normals)[0]) - self.margin)
+
+
+@lru_cache(maxsize=64)
+def _noise(epsilon: float, delta: float, sensitivity: float) -> grid_gaussian.GridGaussian:
+    sigma = local_noise.calibrate(epsilon, delta, sensitivity).sigma
+    return grid_gaussian.calibrate([sigma], sensitivity / sigma)
 
 
 def reduced_sigma(sigma: float, floor: float) -> float:

@@ -78,7 +78,13 @@ def _plan_exponential(selection: Selection, rows: int, k: int, price: Price) -> 
         frame = pca.gibbs(spectrum, beta, normals, _SWEEPS)[0]
         return Drawn({"components": as_lists(frame), "beta": beta}, guarantee)
 
-    parameters = {"columns": selection.names, "components": k, "method": "exponential", "units": "scaled"}
+    parameters = {
+        "columns": selection.names,
+        "components": k,
+        "method": "exponential",
+        "units": "scaled",
+        "beta": beta,
+    }
     return Plan("principal_components_exponential", parameters, draw)
 
 
