@@ -102,6 +102,10 @@ class SecureNormals(NormalStream):
         super().__init__(source.seed(), b"secure normals")
         self._rounded = RoundedGaussian(source)
 
+    def __deepcopy__(self, _: object) -> SecureNormals:
+        # A copy would draw the same noise twice, which takes the noise away: whoever copies shares the stream.
+        return self
+
     def rounded_normal(self, sigmas: Sequence[int]) -> list[int]:
         """round(sigma Z) for each whole sigma, sampled exactly: noise for numbers on a grid."""
         return [self._rounded.sample(sigma) for sigma in sigmas]
