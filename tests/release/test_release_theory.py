@@ -107,3 +107,10 @@ def test_a_floor_needs_a_price(bad: tuple[float, float, float]) -> None:
         FloorTest(*bad)
     with pytest.raises(ParameterError):
         FloorTest(1.0, 0.1, 1.0).floor(np.ones((2, 3)), np.random.default_rng(0))
+
+
+def test_the_floor_s_noise_is_what_its_price_asks_for() -> None:
+    """Half of delta for the noise at sensitivity l^2, and a hair more for the grid."""
+    test = FloorTest(0.5, 1e-6, 1.5)
+    asked = local_noise.calibrate(0.5, 5e-7, 1.5**2).sigma
+    assert asked < test.deviation == pytest.approx(asked, rel=1e-5)
