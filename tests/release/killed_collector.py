@@ -23,8 +23,8 @@ from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases import service
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
 
@@ -63,7 +63,7 @@ async def ask(
     store: Path, key: bytes, request: pb.AskReleaseRequest
 ) -> tuple[pb.AskReleaseResponse, list[str]]:
     """What a collector that has just started answers, and the states of the study's entries after it."""
-    database, workers = Database(store, COLLECTOR), Workers(1)
+    database, workers = SqliteStore(store, COLLECTOR), Workers(1)
     try:
         studies = StudyRegistry(database)
         await studies.load()
@@ -87,7 +87,7 @@ async def ask(
 
 async def states(store: Path, study_id: bytes) -> tuple[list[str], str]:
     """The ledger's entries and the factor's state, as a start would find them."""
-    database = Database(store, COLLECTOR)
+    database = SqliteStore(store, COLLECTOR)
     try:
         entries = await BudgetLedger(database).entries(study_id)
         return [entry.state for entry in entries], (await Factors(database).state(study_id))[0]

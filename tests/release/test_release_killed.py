@@ -18,8 +18,8 @@ from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
@@ -49,7 +49,7 @@ def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
     plain = make_study(sigma=0.0).study.protection.row_norm
     made = make_study(sigma=0.0, protection=Protection(plain, 0.0, "exact", budget=Budget(1.0, 1e-6)))
     path = tmp_path / "collector.sqlite3"
-    database = Database(path, COLLECTOR)
+    database = SqliteStore(path, COLLECTOR)
 
     async def fill() -> None:
         registry = StudyRegistry(database)
@@ -57,7 +57,10 @@ def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
         await registry.set_state(made.study.id, "closed")
         rows = np.random.default_rng(1).uniform(-1, 1, (48, made.study.attributes))
         factor = factor_to_bytes(np.linalg.qr(rows, mode="r"))
-        statement = "INSERT INTO releases VALUES (?, 1, 48, 2, ?, 'full')"
+        statement = (
+            "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
+            " VALUES (?, 1, 48, 2, ?, 'full')"
+        )
         await database.write(lambda tx: tx.run(statement, (made.study.id, factor)))
         await Factors(database).make_answerable(made.study.id, made.study.release_rows)
 
