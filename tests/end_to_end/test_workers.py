@@ -24,7 +24,9 @@ from trimask_server.store.sqlite import SqliteStore
 def driving_worker(url: str, workers: dict[str, str]) -> str:
     """The worker of the collector that has the study."""
     with psycopg.connect(url) as connection:
-        found = connection.execute("SELECT worker FROM trimask_collector.jobs WHERE kind = 'drive'").fetchone()
+        found = connection.execute(
+            "SELECT worker FROM trimask_collector.jobs WHERE kind = 'drive'"
+        ).fetchone()
     assert found is not None
     (name,) = (name for name, address in workers.items() if address == found[0].split()[-1])
     return name
