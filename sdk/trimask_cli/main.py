@@ -22,6 +22,7 @@ _MODULES = {
     "study": "trimask_cli.commands.study",
     "pull": "trimask_cli.commands.pull",
     "node": "trimask_cli.commands.operator",
+    "release": "trimask_cli.commands.release",
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",
