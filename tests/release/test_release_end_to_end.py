@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-import Iterator
 import numpy as np
 import pytest
 
