@@ -122,6 +122,7 @@ def test_a_closed_study_is_erased_at_a_provider_restored_later(
         assert _count(cluster, "SELECT count(*) FROM data_keys") == 0
 
 
+@pytest.mark.slow
 def test_a_block_whose_rows_were_lost_is_given_up(tmp_path: Path, tools: Any, capsys: Any) -> None:
     """The block is under way (a left provider is down) when R2 is restored to before its rows came."""
     lab = tools.Lab(tmp_path / "lab")

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import psycopg
+import pytest
 
 from trimask_cli.main import main
 from trimask_client import Client
 from trimask_server.local_cluster import ThreadCluster
 
 
+@pytest.mark.slow
 def test_a_study_with_all_its_stores_on_one_server(
     tmp_path: Path, tools: Any, postgres_url: str, capsys: Any
 ) -> None:
