@@ -44,7 +44,7 @@ def test_from_study_to_table(tmp_path: Path) -> None:
     assert "C(activity)[medium]" in outputs
     assert "<picture>" in outputs
     assert r"\toprule" in outputs
-    assert re.search(r"The release is \(40, 1e-06\)-differential privacy", outputs)
+    assert re.search(r"Guarantee of the release: \(40, 1e-06\)-differential privacy", outputs)
 
 
 def test_choosing_epsilon_and_n(tmp_path: Path) -> None:
