@@ -296,6 +296,23 @@ def test_arrow_and_csv_hold_the_rows_that_pandas_does(units: Any, noisy_folder: 
     assert not (tmp_path / "never.csv").exists()
 
 
+def test_duckdb_and_polars_read_the_file_in_place(noisy_folder: Path) -> None:
+    """As the researchers' page says: sums of products in scaled units, without a copy of the rows."""
+    dataset = Dataset.open(noisy_folder)
+    rows = dataset.to_pandas("scaled")
+    expected = float(rows["age"] @ rows["sbp"])
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as database:
+        query = f"SELECT sum(age * sbp), count(*) FROM '{dataset.path}'"  # noqa: S608 - a path of this test
+        product, count = database.execute(query).fetchone()
+    assert product == pytest.approx(expected, rel=1e-12)
+    assert count == len(rows)
+    polars = pytest.importorskip("polars")
+    lazy = polars.scan_parquet(dataset.path).select((polars.col("age") * polars.col("sbp")).sum())
+    assert lazy.collect().item() == pytest.approx(expected, rel=1e-12)
+    assert dataset.to_polars().columns == dataset.names
+
+
 def test_polars_frame_is_made_of_the_arrow_table(noisy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = Dataset.open(noisy_folder)
     stand_in = ModuleType("polars")
