@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
             status.update(f"measuring at epsilon = {epsilon:g}")
             rows += measure(epsilon, data, *effort)
         status.update("measuring over attributes")
-        widths = over_attributes(PEOPLE, (5,) if options.quick else (5, 10, 20), 5 if options.quick else 100)
+        widths = over_attributes(PEOPLE, (5,) if options.quick else (5, 10, 20), 5 if options.quick else 60)
     gram = data.T @ data
     fit = np.linalg.solve(gram[:-1, :-1], gram[:-1, -1])
     noise = float(gram[-1, -1] - gram[:-1, -1] @ fit) / (len(data) - len(fit))

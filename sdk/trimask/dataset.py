@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimask.errors import MissingExtra, ParameterError, VerificationError
+from trimask.export import record_batch, row_schema, write_arrow, write_csv
 from trimask.manifest import DATA_FILE, Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
@@ -205,9 +206,9 @@ class Dataset:
         """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
         import pyarrow as pa
 
-        schema = pa.schema([(name, pa.float64()) for name in self.names])
-        blocks = self._blocks(units)
-        return pa.Table.from_batches([_record_batch(block, schema) for block in blocks], schema=schema)
+        schema = row_schema(self.names)
+        batches = [record_batch(block, schema) for block in self._blocks(units)]
+        return pa.Table.from_batches(batches, schema=schema)
 
     def to_polars(self, units: Units = "original") -> pl.DataFrame:
         """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`."""
@@ -219,16 +220,13 @@ class Dataset:
 
     def to_csv(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
-        import pyarrow as pa
-        from pyarrow import csv
-
         check_units(units)
-        path = Path(path)
-        schema = pa.schema([(name, pa.float64()) for name in self.names])
-        with csv.CSVWriter(path, schema) as writer:
-            for block in self._blocks(units):
-                writer.write_batch(_record_batch(block, schema))
-        return path
+        return write_csv(Path(path), self.names, self._blocks(units))
+
+    def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
+        """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`."""
+        check_units(units)
+        return write_arrow(Path(path), self.names, self._blocks(units))
 
     def _head(self) -> str:
         day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()
@@ -257,10 +255,3 @@ class Dataset:
 def _require_finite(values: Matrix) -> None:
     if not np.all(np.isfinite(values)):
         raise VerificationError(f"{DATA_FILE} has values that are not finite numbers")
-
-
-def _record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = [pa.array(np.ascontiguousarray(block[:, j])) for j in range(block.shape[1])]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -249,8 +250,6 @@ def test_file_with_other_columns_or_values(
     """The collector signed it, but it is not what its manifest describes."""
     import hashlib
 
-    import pyarrow as pa
-
     folder = write_release(tmp_path / "a", noisy, people(100, 1))
     table = pq.read_table(folder / "dataset.parquet")
     infinite = table.set_column(0, "one", pa.array([float("inf")] * 100))
@@ -286,6 +285,8 @@ def test_arrow_and_csv_hold_the_rows_that_pandas_does(units: Any, noisy_folder: 
     path = dataset.to_csv(tmp_path / "rows.csv", units)
     assert path.read_text(encoding="utf-8").splitlines()[0].replace('"', "").split(",") == dataset.names
     np.testing.assert_array_equal(np.loadtxt(path, delimiter=",", skiprows=1), rows.to_numpy())
+    with pa.memory_map(str(dataset.to_arrow_file(tmp_path / "rows.arrow", units))) as mapped:
+        assert pa.ipc.open_file(mapped).read_all().equals(table)
     if units == "scaled":
         assert pq.read_table(dataset.path).equals(table)  # what is read in place
     for method in (dataset.to_arrow, dataset.to_pandas):
