@@ -20,6 +20,7 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.attempts import worker_of
 from trimask_server.matrices import slices
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role
@@ -35,6 +36,16 @@ _PAGE = 8192
 def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
     """What the collector signs when it plans a block."""
     return study_id + block_id + submission_ids
+
+
+def _planned_ids(
+    study: Study, request: right_masking_pb2.AssignBlockRequest | right_masking_pb2.EraseBlockRequest
+) -> list[bytes]:
+    """A plan's ids, which the collector signed."""
+    ids = split_ids(request.submission_ids)
+    message = plan_message(study.id, request.block_id, request.submission_ids)
+    verify(study.collector.identity, "block-plan", message, request.signature, "the block plan")
+    return ids
 
 
 class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
@@ -70,17 +81,14 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         return right_masking_pb2.ListPendingResponse(
             submission_ids=b"".join(submission_id for _, submission_id in found),
             next_page_token=str(found[-1][0]) if len(found) == limit else "",
+            store_generation=self._node.database.generation,
         )
 
     async def AssignBlock(
         self, request: right_masking_pb2.AssignBlockRequest, context: Context
     ) -> right_masking_pb2.AssignBlockResponse:
         study = self._study(request.study_id, context)
-        ids = split_ids(request.submission_ids)
-        verify(
-            study.collector.identity, "block-plan",
-            plan_message(study.id, request.block_id, request.submission_ids), request.signature, "the block plan",
-        )  # fmt: skip
+        ids = _planned_ids(study, request)
         if not study.block_rows <= len(ids) <= study.max_block_rows:
             raise Refused(
                 "block_too_small",
@@ -109,7 +117,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         component = await node.workers.run(self._component, study, k, rows)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask)
-        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0]))
+        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(attempt, "L1")))
         for piece in slices(masked):
             await node.peers.call(
                 stub.PushComponent,
@@ -129,9 +137,14 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         return component
 
     async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:
-        unmasker = study.party(study.unmasking[k - 1])
+        role = study.unmasking[k - 1]
+        unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
-        stub = None if local else UnmaskingServiceStub(self._node.peers.channel(unmasker))
+        stub = (
+            None
+            if local
+            else UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(attempt, role)))
+        )
         for piece in slices(mask.basis):
             request = unmasking_pb2.PushRightMaskRequest(
                 attempt=attempt,
@@ -150,7 +163,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.EraseBlockRequest, context: Context
     ) -> right_masking_pb2.EraseBlockResponse:
         study = self._study(request.study_id, context)
-        rows = await self._rows.erase_block(study.id, request.block_id)
+        ids = _planned_ids(study, request) if request.submission_ids else []
+        rows = await self._rows.erase_block(study.id, request.block_id, ids)
         self._unmasking.forget(study.id, request.block_id)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
