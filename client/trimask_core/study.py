@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
-from trimask_core.form import Form
-from trimask_core.form_file import check_schema
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
@@ -28,6 +26,7 @@ from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
 
 if TYPE_CHECKING:
+    from trimask_core.form import Form
     from trimask_core.rotation import HaarFrame
 
 __all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
@@ -279,7 +278,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party, Form)):
+            elif isinstance(value, (Schema, Protection, Party)) or item.name == "form":
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -318,7 +317,7 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
-                form=Form.from_dict(data["form"]) if "form" in data else None,
+                form=_read_form(data["form"]) if "form" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -331,6 +330,14 @@ class Study:
 _LATER: dict[str, object] = {"admission": "open", "form": None}
 _NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "form"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
+
+
+def _read_form(data: Any) -> Form:
+    from trimask_core.form import (
+        Form,
+    )  # here alone: a device starts faster without it, and most studies have none
+
+    return Form.from_dict(data)
 
 
 def _check(study: Study) -> None:
@@ -376,6 +383,8 @@ def _check(study: Study) -> None:
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
     if study.form is not None:
+        from trimask_core.form_file import check_schema
+
         check_schema(study.form, study.schema)
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
