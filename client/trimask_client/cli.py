@@ -79,7 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     join.set_defaults(run=_join)
 
     answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
-    answer.add_argument("answers", nargs="*", metavar="NAME=VALUE")
+    answer.add_argument(
+        "answers",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="by question if the study has a form, else by attribute; several choices as 'NAME=a b', dates as 2001-12-31",
+    )
     answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
@@ -144,7 +149,10 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
-    entry = queue.seal(client.study.id, _answers(args), again=args.again)
+    answers, form = _answers(args), client.study.form
+    if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
+        answers = dict(form.answers(answers))
+    entry = queue.seal(client.study.id, answers, again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return _send(argparse.Namespace(now=True), queue) if args.send else DONE
 

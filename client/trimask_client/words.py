@@ -35,6 +35,8 @@ def explain_study(study: Study) -> str:
         _way(study),
         _promise(study),
         _collusion(study),
+        "You can withdraw with your receipt until your row is put into a block with at least "
+        f"{study.block_rows - 1} others. From then on nobody can tell it from the others, so nobody can find or remove it.",
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
     ]
     return "\n\n".join(parts)
