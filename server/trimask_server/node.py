@@ -96,7 +96,9 @@ class Node:
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
         # It has the two methods that generated code calls.
-        guarded = cast("grpc.aio.Server", GuardedServer(server, self.refusals, self.log))
+        guarded = cast(
+            "grpc.aio.Server", GuardedServer(server, self.refusals, self.log, self.studies.refresh)
+        )
         names = [add(guarded) for add in services]
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
 
 from trimask_core.errors import ConfigError
 from trimask_server.collector.deliveries import CollectionServicer
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
-from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
@@ -54,8 +55,7 @@ def services_of(node: Node) -> Services:
         ]
 
         def drive() -> None:
-            for study in node.studies.all():
-                drivers.of(study)
+            node.spawn(drivers.run(), "driving studies")
 
         return Services(public, [collection.add_to, *owner, *public], drive)
     unmasking = UnmaskingServicer(node)
@@ -89,9 +89,11 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     return node
 
 
-def run_node(role: NodeRole, config_path: Path) -> int:
-    """Run a node until it is told to stop (SIGTERM or SIGINT)."""
+def run_node(role: NodeRole, config_path: Path, worker_listen: str = "") -> int:
+    """Run a node, or one worker of it, until it is told to stop (SIGTERM or SIGINT)."""
     config = load_config(config_path, role)
+    if worker_listen:
+        config = replace(config, worker_listen=worker_listen)
 
     async def serve() -> None:
         stop = asyncio.Event()

@@ -58,6 +58,7 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
         (3, "data_keys", {"study_id": STUDY, "scope": "release:1", "master_id": "m", "wrapped": b"w"}),
         (3, "jobs", {"kind": "k", "job_key": b"j", "state": "waiting", "attempts": 1, "fence": 1, "due_ms": 1}),
         (3, "provider_generations", {"study_id": STUDY, "role": "R1", "generation": b"g"}),
+        (4, "progress", {"study_id": STUDY, "pending_rows": 7}),
     ],
 }  # fmt: skip
 # Released steps never change: the SHA-256 of what each runs. A step is added here with its release.

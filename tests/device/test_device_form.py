@@ -47,10 +47,3 @@ def test_what_the_form_refuses(home: list[str], capsys: pytest.CaptureFixture[st
     ):
         assert main([*home, "answer", *ANSWERS, wrong]) == 2
         assert said in capsys.readouterr().err
-
-
-def test_the_study_says_how_long_one_can_withdraw(
-    home: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert home
-    assert "You can withdraw with your receipt until" in capsys.readouterr().out

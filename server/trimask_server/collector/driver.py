@@ -50,7 +50,6 @@ class StudyDriver:
         self._publisher = Publisher(node, ledger)
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
         self._tokens = [""] * len(study.right)
-        self.pending_rows = 0
         self.wake = asyncio.Event()
 
     # Talking to nodes
@@ -88,6 +87,8 @@ class StudyDriver:
             try:
                 busy = await self._step()
             except Refused as error:
+                if error.reason == "lease_lost":
+                    raise
                 self._node.log.warning(
                     "study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error
                 )
@@ -104,6 +105,7 @@ class StudyDriver:
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
+        await self._node.studies.refresh()  # another worker may have been told to close it
         for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
             if block.state == "cancelled" or not await self._bound(block):
                 await self._release_block(block)
@@ -163,7 +165,7 @@ class StudyDriver:
         await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
         whole = (1 << len(self._study.right)) - 1
         ready = [submission_id for submission_id, held in self._held.items() if held == whole]
-        self.pending_rows = len(ready)
+        await self._ledger.note_pending(self._study.id, len(ready))
         return ready
 
     # One block
@@ -341,7 +343,7 @@ class StudyDriver:
         """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, erase the rest."""
         study, node = self._study, self._node
         if study.protection.budget is not None:
-            await Factors(node.database).make_answerable(study.id, study.release_rows)
+            await Factors(self._ledger.database).make_answerable(study.id, study.release_rows)
         else:
             await self._ledger.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
@@ -363,7 +365,7 @@ class StudyDriver:
                 study.id,
                 f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
-        self.pending_rows = 0
+        await self._ledger.note_pending(study.id, 0)
         await node.studies.set_state(study.id, "closed")
         node.log.info("closed study=%s", study.id.hex()[:12])
 

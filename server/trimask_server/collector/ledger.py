@@ -233,6 +233,24 @@ class Ledger:
             ]
         )
 
+    async def note_pending(self, study_id: bytes, rows: int) -> None:
+        """Write down how many complete submissions wait for a block, for whoever asks another worker."""
+        if await self.pending_rows(study_id) != rows:
+            await self.database.write(
+                lambda tx: tx.run(
+                    "INSERT INTO progress (study_id, pending_rows) VALUES (?, ?)"
+                    " ON CONFLICT (study_id) DO UPDATE SET pending_rows = excluded.pending_rows",
+                    (study_id, rows),
+                )
+            )
+
+    async def pending_rows(self, study_id: bytes) -> int:
+        """Complete submissions in no block, as last counted."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+        )
+        return 0 if row is None else int(row[0])
+
     async def note(self, study_id: bytes, note: str) -> None:
         """What the owner should know."""
         await self.database.write(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trimask_server.store.migration import Migration
 from trimask_server.store.migrations import (
     m20261116_budget_ledger,
+    m20261116_progress,
     m20261116_shared_store,
     m20261116_tables,
     m20261116_withdrawals,
@@ -22,4 +23,5 @@ COLLECTOR: tuple[Migration, ...] = (
     m20261116_tables.COLLECTOR,
     m20261116_budget_ledger.COLLECTOR,
     m20261116_shared_store.COLLECTOR,
+    m20261116_progress.COLLECTOR,
 )
