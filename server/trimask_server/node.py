@@ -26,7 +26,9 @@ from trimask_server.errors import GuardedServer
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import StoreError
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 __all__ = ["AddServices", "Node", "require_owner"]
@@ -57,6 +59,7 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.peers = peers or Peers(self.keys)
@@ -156,7 +159,10 @@ class Node:
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.refusals.save(self.database)
+            try:
+                await self.refusals.save(self.database)
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
 
     def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
         """Have `end` awaited when the node stops, after its last call was answered."""
