@@ -33,6 +33,9 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
         (3, "submissions",
          {"study_id": STUDY, "submission_id": b"e" * 16, "payload": b"p", "payload_hash": b"h", "receive_time_ms": 9,
           "block_id": None, "encrypted": 1}),
+        (4, "submissions",
+         {"study_id": STUDY, "submission_id": b"w" * 16, "payload": None, "payload_hash": b"", "receive_time_ms": 9,
+          "withdrawn_ms": 9}),
     ],
     "collector": [
         (1, "refusals", {"reason": "malformed", "count": 3}),
