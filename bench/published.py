@@ -77,7 +77,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
     signed = sign(SignedStudy(study), folder)
     node = Node("collector", load_config(folder / "collector" / "node.toml", "collector"))
     try:
-        ledger = Ledger(node.database)
+        ledger = Ledger(node.database, node.vault)
         for start in range(0, rows, _BLOCK):
             count = min(_BLOCK, rows - start)
             block = _people(count, start) + study.protection.sigma * _normals(count, start)
