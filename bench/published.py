@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.rotation import Matrix
 from trimask_core.study import Party, SignedStudy
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.publisher import Publisher, dataset_folder
+from trimask_server.collector.publisher import Publisher
 from trimask_server.config import load_config
 from trimask_server.local_cluster import ProcessCluster, free_base_port
 from trimask_server.node import Node
@@ -86,11 +87,12 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
             await ledger.pool(study.id, block_id, block, rows)
         (release,) = await ledger.releases(study.id)
         dataset_id = await Publisher(node, ledger).publish(signed, release, 0, {})
+        ((_, _, manifest, _),) = await ledger.datasets(study.id)
     finally:
         await node.stop(0.0)
-    path = dataset_folder(Path(node.config.data), dataset_id) / "dataset.parquet"
     party = parties["collector"]
-    return Published(party.address, party.tls_name, roots, dataset_id, rows, path.stat().st_size)
+    size = json.loads(manifest)["files"][0]["bytes"]
+    return Published(party.address, party.tls_name, roots, dataset_id, rows, size)
 
 
 def _people(count: int, seed: int) -> Matrix:
