@@ -167,6 +167,8 @@ class Study:
     mask_commitment: bytes = b""
     # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
     admission: str = "open"
+    # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
+    access: str = "public"
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -319,7 +321,7 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open"}
+_LATER: dict[str, object] = {"admission": "open", "access": "public"}
 _NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
@@ -366,6 +368,8 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.access not in ("public", "token"):
+        raise StudyError("access must be 'public' or 'token'")
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")

@@ -86,6 +86,7 @@ def create_study(
         tls_roots=tls_roots,
         mask_seed=source.seed(),
         admission=plan.admission,
+        access=plan.access,
     )
     if privacy.exact:
         return draft

@@ -15,6 +15,7 @@ from trimask_core.sealing import SealingKey
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "load_config", "load_keys"]
 
+OPERATOR_CERTIFICATE = "operator/tls.pem"
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "Path": (str,),
@@ -22,6 +23,7 @@ _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "int": (int,),
     "bool": (bool,),
+    "tuple[str, ...]": (list,),
 }
 _TYPE_WORDS = {
     "Path": "a path",
@@ -29,6 +31,7 @@ _TYPE_WORDS = {
     "float": "a number",
     "int": "a whole number",
     "bool": "true or false",
+    "tuple[str, ...]": "a list of texts",
 }
 
 
@@ -37,6 +40,7 @@ class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
+    `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
     """
 
     name: str
@@ -50,17 +54,19 @@ class NodeConfig:
     attempt_timeout_seconds: float = 120.0
     mask_threads: int = 1
     compact_releases: bool = False
+    allow_collectors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """A node's identity, sealing key (right providers), and TLS material."""
+    """A node's identity, sealing key (right providers), TLS material, and its operator's pinned certificate."""
 
     identity: SigningKey
     sealing: SealingKey | None
     certificate: bytes
     private_key: bytes
     roots: bytes
+    operator: bytes = b""
 
     def __repr__(self) -> str:
         return f"NodeKeys({self.identity!r})"
@@ -95,6 +101,10 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
             isinstance(value, bool) and item.type != "bool"
         ):
             raise ConfigError(f"setting {name!r} must be {_TYPE_WORDS[str(item.type)]}")
+        if isinstance(value, list):
+            if not all(isinstance(word, str) for word in value):
+                raise ConfigError(f"setting {name!r} must be {_TYPE_WORDS[str(item.type)]}")
+            value = tuple(value)
         values[name] = base / str(value) if item.type == "Path" else value
     needed = ["name", "data", "keys", "peer_listen"] + ([] if role == "left" else ["listen"])
     for name in needed:
@@ -129,4 +139,5 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),
+        operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
+from google.protobuf.message import Message
 
 from trimask_core.errors import (
     ApprovalError,
@@ -43,6 +44,20 @@ _STATUS: dict[str, grpc.StatusCode] = {
     "row_already_used": grpc.StatusCode.FAILED_PRECONDITION,
     "block_too_small": grpc.StatusCode.FAILED_PRECONDITION,
     "study_closed": grpc.StatusCode.FAILED_PRECONDITION,
+    "study_refused": grpc.StatusCode.FAILED_PRECONDITION,
+    "collector_not_allowed": grpc.StatusCode.PERMISSION_DENIED,
+    "too_many_proposals": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "no_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "bad_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_expired": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_used": grpc.StatusCode.ALREADY_EXISTS,
+    "no_token": grpc.StatusCode.UNAUTHENTICATED,
+    "bad_token": grpc.StatusCode.UNAUTHENTICATED,
+    "token_expired": grpc.StatusCode.UNAUTHENTICATED,
+    "wrong_scope": grpc.StatusCode.PERMISSION_DENIED,
+    "unknown_token": grpc.StatusCode.NOT_FOUND,
+    "not_served": grpc.StatusCode.UNIMPLEMENTED,
+    "draining": grpc.StatusCode.UNAVAILABLE,
     "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
     "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
     "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
@@ -70,27 +85,48 @@ def status_of(reason: str) -> grpc.StatusCode:
     return _STATUS.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
 
 
+class Admission(Protocol):
+    """What the interceptor asks before a handler runs; see `gate`."""
+
+    async def admit(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raise `Refused` unless the caller may."""
+        ...
+
+    def covers(self, method: str) -> bool:
+        """Whether this is a call of ours, wherever it may be served."""
+        ...
+
+
+async def _not_served(_: Any, __: Any) -> None:
+    raise Refused("not_served", "this call is not served on this port of this node")
+
+
 Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
 
 
 class RefusalInterceptor(grpc.aio.ServerInterceptor):
-    """Turns exceptions into counted, logged answers."""
+    """Asks the gate who may call, and turns exceptions into counted, logged answers."""
 
-    def __init__(self, refusals: Refusals, log: logging.Logger) -> None:
+    def __init__(self, refusals: Refusals, log: logging.Logger, gate: Admission | None = None) -> None:
         self._refusals = refusals
         self._log = log
+        self._gate = gate
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Wrap unary handlers; health and reflection streams pass through."""
         handler = await continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None and self._gate is not None and self._gate.covers(method):
+            handler = grpc.unary_unary_rpc_method_handler(_not_served)  # who asks is counted all the same
         if handler is None or handler.unary_unary is None:
             return handler
-        method = handler_call_details.method
         inner: Handler = handler.unary_unary
 
         async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
-                if request.ByteSize() > MAX_MESSAGE_BYTES:
+                if self._gate is not None:
+                    await self._gate.admit(method, context)
+                if isinstance(request, Message) and request.ByteSize() > MAX_MESSAGE_BYTES:
                     raise Refused(  # noqa: TRY301 - refused like everything else
                         "oversized_message",
                         f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",

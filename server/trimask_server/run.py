@@ -10,16 +10,19 @@ from pathlib import Path
 
 import uvloop
 
+from trimask_server.collector.admission import AdmissionOwnerServicer
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
 from trimask_server.config import NodeConfig, NodeRole, load_config
+from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
 from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
+from trimask_server.tokens import TokenStore
 from trimask_server.unmasking.service import UnmaskingServicer
 
 __all__ = ["Services", "run_node", "services_of", "start_node"]
@@ -36,8 +39,9 @@ class Services:
 
 def services_of(node: Node) -> Services:
     """The services of a node's role, apart from the sockets they are served on."""
+    governing: list[AddServices] = [ProposalServicer(node).add_to, OperatorServicer(node).add_to]
     if node.role == "collector":
-        ledger = Ledger(node.database)
+        ledger = Ledger(node.database, node.audit)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
         public: list[AddServices] = [
@@ -49,22 +53,24 @@ def services_of(node: Node) -> Services:
         owner: list[AddServices] = [
             StudyOwnerServicer(node, drivers).add_to,
             ReleaseOwnerServicer(node).add_to,
+            AdmissionOwnerServicer(node, TokenStore(node.database, node.audit)).add_to,
         ]
 
         def drive() -> None:
             for study in node.studies.all():
                 drivers.of(study)
 
-        return Services(public, [collection.add_to, *owner, *public], drive)
+        return Services(public, [collection.add_to, *owner, *public, *governing], drive)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
-        rows = RowStore(node.database)
+        rows = RowStore(node.database, node.audit)
         return Services(
             [SubmissionServicer(node, rows).add_to],
-            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
+            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
             _nothing,
         )
-    return Services([], [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to], _nothing)
+    left = [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to]
+    return Services([], [*left, *governing], _nothing)
 
 
 def _nothing() -> None:

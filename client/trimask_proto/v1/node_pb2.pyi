@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trimask_proto.v1 import common_pb2 as _common_pb2
+from trimask_proto.v1 import governance_pb2 as _governance_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -48,6 +49,8 @@ class DescribeNodeResponse(_message.Message):
     BOOT_ID_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    AUDIT_HEAD_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"collector", "right" or "left"."""
     name: _builtins.str
@@ -58,9 +61,15 @@ class DescribeNodeResponse(_message.Message):
     """Drawn anew at every start, so that a peer can tell a restart, which empties memory."""
     version: _builtins.str
     """The version of the software."""
+    draining: _builtins.bool
+    """Whether it takes no new work."""
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Refusals by reason."""
+
+    @_builtins.property
+    def audit_head(self) -> _governance_pb2.AuditHead:
+        """The head of its audit log, for the collector to remember: a log cut short later is then missed."""
 
     def __init__(
         self,
@@ -71,10 +80,12 @@ class DescribeNodeResponse(_message.Message):
         boot_id: _builtins.bytes = ...,
         refusals: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         version: _builtins.str = ...,
+        audit_head: _governance_pb2.AuditHead | None = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
+from trimask_server.audit import AuditLog
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
 from trimask_server.store.database import Database, Transaction
 
@@ -38,9 +39,14 @@ class Release:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The collector's tables."""
+    """The collector's tables; what is decided in them goes into the audit log with it."""
 
     database: Database
+    audit: AuditLog | None = None
+
+    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
+        if self.audit is not None:
+            self.audit.append(tx, kind, **details)
 
     async def blocks(self, study_id: bytes, *states: BlockState) -> list[Block]:
         """Blocks in the given states, in the order they were planned."""
@@ -59,12 +65,15 @@ class Ledger:
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
         """Write a plan down before anybody is told of it."""
         block = Block(block_id, b"".join(ids), len(ids), "planned", 0)
-        await self.database.write(
-            lambda tx: tx.run(
+
+        def write(tx: Transaction) -> None:
+            tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')",
                 (block_id, study_id, block.submission_ids, block.rows),
             )
-        )
+            self._record(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=block.rows)
+
+        await self.database.write(write)
         return block
 
     async def next_attempt(self, block_id: bytes) -> int:
@@ -75,6 +84,7 @@ class Ledger:
             row = tx.row("SELECT attempts FROM blocks WHERE block_id = ?", (block_id,))
             if row is None:
                 raise Refused("unknown_block", "that block was never planned")
+            self._record(tx, "try_begun", block=block_id.hex(), number=int(row[0]))
             return int(row[0])
 
         return await self.database.write(write)
@@ -112,15 +122,26 @@ class Ledger:
                 "UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?",
                 (number, block_id),
             )
+            self._record(
+                tx,
+                "block_pooled",
+                study=study_id.hex(),
+                block=block_id.hex(),
+                rows=masked.shape[0],
+                release=number,
+            )
             return True
 
         return await self.database.write(write)
 
     async def mark_erased(self, block_id: bytes) -> None:
         """Every right provider has erased the block."""
-        await self.database.write(
-            lambda tx: tx.run("UPDATE blocks SET state = 'erased' WHERE block_id = ?", (block_id,))
-        )
+
+        def write(tx: Transaction) -> None:
+            tx.run("UPDATE blocks SET state = 'erased' WHERE block_id = ?", (block_id,))
+            self._record(tx, "block_erased", block=block_id.hex())
+
+        await self.database.write(write)
 
     async def releases(self, study_id: bytes) -> list[Release]:
         """All releases, in order."""
@@ -186,6 +207,7 @@ class Ledger:
                 "UPDATE releases SET state = 'published', factor = NULL WHERE study_id = ? AND release_number = ?",
                 (study_id, number),
             )
+            self._record(tx, "dataset_published", study=study_id.hex(), dataset=dataset_id)
 
         await self.database.write(write)
         await self.database.scrub()

@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_server.audit import AuditLog
 from trimask_server.store.database import Database, Transaction
 
 __all__ = ["RowStore", "split_ids"]
@@ -24,17 +26,33 @@ class RowStore:
     """Rows: taken in once, in at most one block, for ever; erased with their block."""
 
     database: Database
+    audit: AuditLog | None = None
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
         """Refuse bytes other than those that were taken in under this id."""
         digest = hashlib.sha256(payload).digest()
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
-    async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
-        """Take a sealed component in; when it was first taken in. On disk when this returns."""
+    async def insert(
+        self,
+        study_id: bytes,
+        submission_id: bytes,
+        payload: bytes,
+        now_ms: int,
+        invitation: Invitation | None = None,
+    ) -> int:
+        """Take a sealed component in; when it was first taken in. On disk when this returns.
+
+        A verified `invitation` is bound to the submission in the same transaction, for ever.
+        """
         digest = hashlib.sha256(payload).digest()
 
         def write(tx: Transaction) -> int:
+            if invitation is not None:
+                repeat = _known(tx, study_id, submission_id, digest)
+                if repeat is not None:
+                    return repeat
+                _bind(tx, invitation, submission_id, now_ms)
             # One statement where nothing is amiss; what is amiss is found out afterwards.
             inserted = tx.run(
                 "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"
@@ -46,6 +64,9 @@ class RowStore:
                 return now_ms
             known = _known(tx, study_id, submission_id, digest)
             if known is None:
+                state = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+                if state == ("refused",):
+                    raise Refused("study_refused", "this provider's operator has withdrawn from the study")
                 raise Refused("study_closed", "this study takes no more submissions")
             return known
 
@@ -93,6 +114,10 @@ class RowStore:
                 "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
                 [(block_id, study_id, submission_id) for submission_id in ids],
             )
+            if self.audit is not None:
+                self.audit.append(
+                    tx, "block_assigned", study=study_id.hex(), block=block_id.hex(), rows=len(ids)
+                )
 
         await self.database.write(write)
 
@@ -123,8 +148,11 @@ class RowStore:
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
-            tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ?", (block_id,))
-            return len(block[1]) // SUBMISSION_ID_BYTES
+            first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
+            rows = len(block[1]) // SUBMISSION_ID_BYTES
+            if first and self.audit is not None:
+                self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
+            return rows
 
         rows = await self.database.write(write)
         await self.database.scrub()
@@ -134,14 +162,32 @@ class RowStore:
         """Erase every row of a study that is in no block; how many there were."""
 
         def write(tx: Transaction) -> int:
-            return tx.run(
+            erased = tx.run(
                 "UPDATE submissions SET payload = NULL WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL",
                 (study_id,),
             )
+            if self.audit is not None:
+                self.audit.append(tx, "unused_rows_erased", study=study_id.hex(), rows=erased)
+            return erased
 
         rows = await self.database.write(write)
         await self.database.scrub()
         return rows
+
+
+def _bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
+    """Bind an invitation to a submission, unless its time is over or it has another one."""
+    if invitation.expires_ms <= now_ms:
+        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
+    key = (invitation.study_id, invitation.invitation_id)
+    tx.run(
+        "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
+        " ON CONFLICT (study_id, invitation_id) DO NOTHING",
+        (*key, submission_id),
+    )
+    bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
+    if bound is None or bytes(bound[0]) != submission_id:
+        raise Refused("invitation_used", "this invitation was used before, for another submission")
 
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:

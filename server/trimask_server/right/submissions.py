@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import grpc
 
-from trimask_core.errors import Refused, VerificationError
+from trimask_core.errors import InvitationError, Refused, VerificationError
+from trimask_core.invitation import Invitation
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import component_info
+from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
@@ -38,6 +40,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         sealed = request.sealed_component
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
+        invitation = _invitation(study, request.invitation)
         provider = int(study.role_of(node.keys.identity.public)[1:])
         key = node.keys.sealing
         if key is None:
@@ -49,8 +52,24 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
+        received = await self._rows.insert(
+            study.id, request.submission_id, sealed, node.clock.now_ms(), invitation
+        )
         message = receipt_message(study.id, request.submission_id, sealed, received)
         return submission_pb2.SubmitResponse(
             receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)
         )
+
+
+def _invitation(study: Study, data: bytes) -> Invitation | None:
+    """The invitation an invited study asks for, signed by its collector; whether it is over or used is for the store."""
+    if study.admission != "invited":
+        return None
+    if not data:
+        raise Refused("no_invitation", "this study is for invited people; open the link of your invitation")
+    try:
+        invitation = Invitation.from_bytes(study.id, data)
+        invitation.verify(study.collector.identity)
+    except (InvitationError, VerificationError):
+        raise Refused("bad_invitation", "this study's collector did not make this invitation") from None
+    return invitation

@@ -14,6 +14,32 @@ CREATE TABLE studies (
 );
 """
 
+# 2026-11-16. The audit log (one row of audit_head is what its writers queue at), and studies on their way to approval.
+_GOVERNANCE = """
+CREATE TABLE audit (
+  sequence INTEGER PRIMARY KEY,
+  time_ms INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  details TEXT NOT NULL,
+  previous BLOB NOT NULL,
+  hash BLOB NOT NULL,
+  signature BLOB NOT NULL
+);
+CREATE TRIGGER audit_stays BEFORE DELETE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TABLE audit_head (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE proposals (
+  study_id BLOB PRIMARY KEY,
+  signed_study TEXT NOT NULL,
+  decision TEXT NOT NULL,
+  approval TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  propose_time_ms INTEGER NOT NULL
+);
+"""
+
 # 2026-11-16. A row's payload stays sealed on disk; after its block is pooled the payload is NULL and the id and hash
 # remain, so that the submission cannot come a second time.
 PROVIDER = (
@@ -36,6 +62,16 @@ CREATE TABLE blocks (
   study_id BLOB NOT NULL,
   submission_ids BLOB NOT NULL,
   erased INTEGER NOT NULL DEFAULT 0
+);
+""",
+    # 2026-11-16. An invitation belongs to the first submission that came with it, for ever.
+    _GOVERNANCE
+    + """
+CREATE TABLE invitations (
+  study_id BLOB NOT NULL,
+  invitation_id BLOB NOT NULL,
+  submission_id BLOB NOT NULL,
+  PRIMARY KEY (study_id, invitation_id)
 );
 """,
 )
@@ -94,5 +130,25 @@ CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
 WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
   OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
 BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
+""",
+    # 2026-11-16. How many invitations were made; tokens by their hash; the last audit head of every node that was seen.
+    _GOVERNANCE
+    + """
+CREATE TABLE invitations_made (study_id BLOB PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE tokens (
+  token_hash BLOB PRIMARY KEY,
+  study_id BLOB NOT NULL,
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  create_time_ms INTEGER NOT NULL,
+  expire_time_ms INTEGER NOT NULL,
+  revoke_time_ms INTEGER NOT NULL
+);
+CREATE TABLE witnessed_heads (
+  identity BLOB PRIMARY KEY,
+  sequence INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  signature BLOB NOT NULL
+);
 """,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
 from trimask_server.store.database import Database, Transaction
@@ -10,7 +12,7 @@ __all__ = ["StudyRegistry"]
 
 
 class StudyRegistry:
-    """Approved studies, on disk and parsed in memory. States: open, closing, closed."""
+    """Approved studies, on disk and parsed in memory. States: open, closing, closed; refused by its operator."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -26,16 +28,20 @@ class StudyRegistry:
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
-    async def register(self, signed: SignedStudy, now_ms: int) -> None:
-        """Keep a verified study; registering it again changes nothing."""
+    async def register(
+        self, signed: SignedStudy, now_ms: int, also: Callable[[Transaction], None] | None = None
+    ) -> None:
+        """Keep a verified study, and do `also` with it; registering it again changes nothing."""
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
-            tx.run(
+            added = tx.run(
                 "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, 'open', ?)"
                 " ON CONFLICT (study_id) DO NOTHING",
                 (study_id, text, now_ms),
             )
+            if added and also is not None:
+                also(tx)
 
         await self._database.write(write)
         self._signed.setdefault(study_id, signed)
@@ -61,13 +67,25 @@ class StudyRegistry:
         """Every study, oldest first."""
         return [signed.study for signed in self._signed.values()]
 
-    async def set_state(self, study_id: bytes, state: str) -> None:
-        """Move a study on."""
+    async def reload_state(self, study_id: bytes) -> None:
+        """Read a study's state again, after a transaction of somebody else's may have changed it."""
+        row = await self._database.read(
+            lambda tx: tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+        )
+        if row is not None:
+            self._states[study_id] = row[0]
+
+    async def set_state(
+        self, study_id: bytes, state: str, also: Callable[[Transaction], None] | None = None
+    ) -> None:
+        """Move a study on, and do `also` with it."""
         if self.state(study_id) == state:
             return
 
         def write(tx: Transaction) -> None:
             tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            if also is not None:
+                also(tx)
 
         await self._database.write(write)
         self._states[study_id] = state
