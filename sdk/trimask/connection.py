@@ -37,8 +37,8 @@ def connect(
 
     `roots`: the authorities to trust, as PEM or a path (the system's when None). `tls_name`: the name in the
     collector's certificate, if it is not the host's. `certificate`: (certificate, key), where the collector
-    asks for one. `token`: a researcher's, from the study's owner (default: $TRIMASK_TOKEN, if set). `cache`: where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent
-    until the first question.
+    asks for one. `token`: a researcher's, from the study's owner (default: $TRIMASK_TOKEN, if set). `cache`:
+    where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent until the first question.
     """
     return Connection(
         target,

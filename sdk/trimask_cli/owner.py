@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +18,7 @@ from trimask.status import plain_errors
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import study_pb2, study_pb2_grpc
 
-__all__ = ["close_study", "open_study", "render_status", "study_status"]
+__all__ = ["close_study", "open_study", "owner_channel", "render_status", "study_status"]
 
 CALL_SECONDS = 30.0
 
@@ -65,6 +67,13 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
 def _as_owner(
     study: Study, owner: Path, call: Callable[[study_pb2_grpc.StudyOwnerServiceStub], object]
 ) -> None:
+    with owner_channel(study, owner) as channel:
+        call(study_pb2_grpc.StudyOwnerServiceStub(channel))
+
+
+@contextmanager
+def owner_channel(study: Study, owner: Path) -> Iterator[grpc.Channel]:
+    """A channel to the study's collector with the owner's certificate; failures inside come out as plain errors."""
     party = study.collector
     with (
         plain_errors(party.peer_address),
@@ -72,4 +81,4 @@ def _as_owner(
             party.peer_address, study.tls_roots, party.tls_name, owner / "tls.pem", owner / "tls.key"
         ) as channel,
     ):
-        call(study_pb2_grpc.StudyOwnerServiceStub(channel))
+        yield channel

@@ -43,7 +43,7 @@ class PrivacyTarget:
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """[collection]: rows masked together (n) and published together (N), how they are hidden meanwhile, who may submit and read."""
+    """[collection]: rows masked together (n) and published together (N), how they are hidden, who submits and who reads."""
 
     block_rows: int
     release_rows: int

@@ -293,7 +293,7 @@ def test_only_the_owner_ends_answers(release_lab: Any, lab_module: Any) -> None:
                     continue
                 with pytest.raises(Refused) as caught, plain_errors("collector"):
                     ReleaseOwnerServiceStub(channel).EndReleases(request, timeout=10)
-                assert caught.value.reason == "no_token"
+                assert caught.value.reason == "not_the_owner"
             assert release.budget(connection, signed.study.id).state == "answering"
         shown = release.budget(connection, signed.study.id)
         assert (shown.state, shown.left.epsilon) == ("closed", 1.0)

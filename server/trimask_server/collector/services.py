@@ -206,11 +206,11 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         self, request: dataset_pb2.ListDatasetsRequest, context: Context
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
+        # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
+        if any(study.id == request.study_id for study in self._node.studies.all()):
+            self._require(request.study_id, context)
         for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
-            # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
-            if request.study_id:
-                self._require(study_id, context)
-            elif not self._may(study_id, context):
+            if not self._may(study_id, context):
                 continue
             manifest = json.loads(body)
             summaries.append(
