@@ -17,7 +17,7 @@ from trimask_core.clock import Clock
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
 from trimask_server.audit_chain import GENESIS, AuditEntry, AuditHead, seal_entry
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["HEAD_FILE", "AuditLog"]
 
@@ -30,7 +30,7 @@ class AuditLog:
     """Append-only, chained, signed."""
 
     def __init__(
-        self, database: Database, identity: SigningKey, clock: Clock, folder: Path | None, log: logging.Logger
+        self, database: Store, identity: SigningKey, clock: Clock, folder: Path | None, log: logging.Logger
     ) -> None:
         self._database = database
         self._identity = identity

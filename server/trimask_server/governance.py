@@ -122,7 +122,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         await node.workers.run(verify_guarantees, study)
         approval = approve(study, node.keys.identity, node.clock.now_ms())
         await node.proposals.approve(found.signed, approval, node.clock.now_ms())
-        await node.studies.reload_state(study.id)
+        await node.studies.refresh()
         node.log.info("approved study=%s role=%s", study.id.hex()[:12], approval.role)
         return governance_pb2.ApproveStudyResponse(approval=json.dumps(approval.to_dict()).encode())
 
@@ -138,7 +138,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         if node.role == "collector" and self._state(study.id):
             raise Refused("study_registered", "a collector ends a study by closing it: `trimask study close`")
         await node.proposals.refuse(found.signed, reason, node.clock.now_ms())
-        await node.studies.reload_state(study.id)
+        await node.studies.refresh()
         node.log.warning("refused study=%s by its operator", study.id.hex()[:12])
         return governance_pb2.RefuseStudyResponse()
 

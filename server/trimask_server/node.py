@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import importlib.metadata
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -22,16 +22,16 @@ from trimask_proto.v1 import common_pb2, governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
+from trimask_server.attempts import worker_of
 from trimask_server.audit import AuditLog
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
-from trimask_server.errors import RefusalInterceptor
+from trimask_server.errors import GuardedServer
 from trimask_server.gate import Gate, require_owner
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, require_role
 from trimask_server.permissions import require_complete
 from trimask_server.proposals import Proposals, refuse_collector
 from trimask_server.refusals import Refusals
-from trimask_server.store.database import Database
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.database import Store, open_store
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.tokens import TokenStore
 from trimask_server.workers import Workers
@@ -52,7 +52,7 @@ class Node:
         keys: NodeKeys | None = None,
         clock: Clock | None = None,
         source: RandomSource | None = None,
-        database: Database | None = None,
+        database: Store | None = None,
         peers: Peers | None = None,
         workers: Workers | None = None,
     ) -> None:
@@ -63,9 +63,7 @@ class Node:
         self.source = source or SystemRandom()
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
-        self.database = database or Database(
-            Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
-        )
+        self.database = database or open_store(config, role)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.audit = AuditLog(
@@ -84,8 +82,14 @@ class Node:
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
+        self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self.public_port = 0
         self.peer_port = 0
+
+    @property
+    def worker_address(self) -> str:
+        """Where peers reach this very process, if the node has several; else empty."""
+        return self.config.worker_address or self.config.worker_listen
 
     async def load(self) -> None:
         """Read what an earlier run left in the store."""
@@ -120,7 +124,10 @@ class Node:
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
         self.peer_port = await self._serve(
-            self.config.peer_listen, [*peer, self.add_node_service], mutual=True
+            self.config.peer_listen,
+            [*peer, self.add_node_service],
+            mutual=True,
+            also=self.config.worker_listen,
         )
         self.spawn(self._save_refusals(), "saving refusal counts")
         if self.role != "collector" and not self.config.allow_collectors:
@@ -130,28 +137,28 @@ class Node:
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
 
-    async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
+    async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
+        server = grpc.aio.server(options=CHANNEL_OPTIONS)
         gate = Gate(self, mutual=mutual)
-        server = grpc.aio.server(
-            interceptors=(RefusalInterceptor(self.refusals, self.log, gate),), options=CHANNEL_OPTIONS
-        )
-        names = [add(server) for add in services]
+        guarded = GuardedServer(server, self.refusals, self.log, self.studies.refresh, gate)
+        # It has the two methods that generated code calls.
+        names = [add(cast("grpc.aio.Server", guarded)) for add in services]
         require_complete((*names, health.SERVICE_NAME, reflection.SERVICE_NAME))
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
         for name in ("", *names):
             await state.set(name, health_pb2.HealthCheckResponse.SERVING)
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        guarded.refuse_the_rest()
         credentials = grpc.ssl_server_credentials(
             [(self.keys.private_key, self.keys.certificate)],
             # The operator's certificate signs itself: no authority of the peers' can make one that is taken for it.
             root_certificates=self.keys.roots + b"\n" + self.keys.operator if mutual else None,
             require_client_auth=mutual,
         )
-        try:
-            port = server.add_secure_port(address, credentials)
-        except RuntimeError as error:
-            raise ConfigError(f"cannot listen on {address}: {error}") from None
+        port = _listen(server, address, credentials)
+        if also:
+            _listen(server, also, credentials)
         await server.start()
         self._servers.append(server)
         return port
@@ -197,7 +204,7 @@ class Node:
             self.refusals.count(reason)
             self.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
             collector = self.studies.get(attempt.study_id).collector
-            stub = CollectionServiceStub(self.peers.channel(collector))
+            stub = CollectionServiceStub(self.peers.channel(collector, worker_of(attempt, "collector")))
             await self.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
         finally:
             self.running_attempts -= 1
@@ -212,6 +219,10 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             await self.save_refusals()
 
+    def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Have `end` awaited when the node stops, after its last call was answered."""
+        self._at_stop.append(end)
+
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
@@ -219,12 +230,21 @@ class Node:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for end in self._at_stop:
+            await end()
         await self.audit.record("node_stopped")
         await self.save_refusals()
         await self.peers.close()
         self.workers.close()
         self.database.close()
         self.log.info("stopped")
+
+
+def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:
+    try:
+        return server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise ConfigError(f"cannot listen on {address}: {error}") from None
 
 
 class _NodeService(node_pb2_grpc.NodeServiceServicer):
@@ -245,6 +265,8 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             boot_id=node.boot_id,
             refusals=node.refusals.as_messages(),
             version=importlib.metadata.version("trimask"),
+            worker_address=node.worker_address,
+            store_generation=node.database.generation,
             audit_head=governance_pb2.AuditHead(
                 sequence=head.sequence, hash=head.hash, signature=head.signature
             ),

@@ -9,7 +9,7 @@ from typing import Literal
 from trimask_core.errors import Refused
 from trimask_core.study import Approval, SignedStudy, Study
 from trimask_server.audit import AuditLog
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["DecisionWord", "Proposals", "StoredProposal", "refuse_collector"]
 
@@ -43,7 +43,7 @@ class StoredProposal:
 class Proposals:
     """Proposals on disk."""
 
-    database: Database
+    database: Store
     audit: AuditLog
 
     async def propose(self, signed: SignedStudy, now_ms: int) -> None:

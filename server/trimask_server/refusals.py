@@ -6,7 +6,7 @@ from collections import Counter
 
 from trimask_proto.v1 import common_pb2
 from trimask_server.audit import AuditLog
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Refusals"]
 
@@ -19,7 +19,7 @@ class Refusals:
         self._unsaved: Counter[str] = Counter()
 
     @classmethod
-    async def load(cls, database: Database) -> Refusals:
+    async def load(cls, database: Store) -> Refusals:
         """The counts so far."""
         return cls(
             await database.read(
@@ -42,7 +42,7 @@ class Refusals:
             common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()
         ]
 
-    async def save(self, database: Database, audit: AuditLog | None = None) -> None:
+    async def save(self, database: Store, audit: AuditLog | None = None) -> None:
         """Write what changed since the last save, and one entry in the audit log for all of it."""
         if not self._unsaved:
             return
@@ -58,4 +58,8 @@ class Refusals:
             if audit is not None:
                 audit.append(tx, "requests_refused", counts=dict(sorted(changed.items())))
 
-        await database.write(write)
+        try:
+            await database.write(write)
+        except Exception:
+            self._unsaved.update(changed)  # to be written when the store is back
+            raise

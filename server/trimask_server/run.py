@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
 
+from trimask_core.errors import ConfigError
 from trimask_server.collector.admission import AdmissionOwnerServicer
 from trimask_server.collector.deliveries import CollectionServicer
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
-from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
 from trimask_server.right.masking import RightMaskingServicer
+from trimask_server.right.opening import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.tokens import TokenStore
@@ -57,17 +60,20 @@ def services_of(node: Node) -> Services:
         ]
 
         def drive() -> None:
-            for study in node.studies.all():
-                drivers.of(study)
+            node.spawn(drivers.run(), "driving studies")
 
         return Services(public, [collection.add_to, *owner, *public, *governing], drive)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
         rows = RowStore(node.database, node.audit)
+        if node.keys.sealing is None:
+            raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
+        opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
+        node.at_stop(opener.stop)
         return Services(
-            [SubmissionServicer(node, rows).add_to],
+            [SubmissionServicer(node, rows, opener).add_to],
             [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
-            _nothing,
+            opener.start,
         )
     left = [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to]
     return Services([], [*left, *governing], _nothing)
@@ -89,9 +95,11 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     return node
 
 
-def run_node(role: NodeRole, config_path: Path) -> int:
-    """Run a node until it is told to stop (SIGTERM or SIGINT)."""
+def run_node(role: NodeRole, config_path: Path, worker_listen: str = "") -> int:
+    """Run a node, or one worker of it, until it is told to stop (SIGTERM or SIGINT)."""
     config = load_config(config_path, role)
+    if worker_listen:
+        config = replace(config, worker_listen=worker_listen)
 
     async def serve() -> None:
         stop = asyncio.Event()

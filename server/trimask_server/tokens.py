@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource
 from trimask_server.audit import AuditLog
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["SCOPES", "Token", "TokenStore"]
 
@@ -46,7 +46,7 @@ class Token:
 class TokenStore:
     """The collector's tokens."""
 
-    database: Database
+    database: Store
     audit: AuditLog
 
     async def create(

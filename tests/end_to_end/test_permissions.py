@@ -170,7 +170,10 @@ def state_of(lab: Any, node: str) -> dict[str, list[Any]]:
     (path,) = (lab.folder / node / "data").glob("*.sqlite3")
     with sqlite3.connect(path) as raw:
         names = [row[0] for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        kept = sorted(set(names) - {"refusals", "audit", "audit_head", "sqlite_sequence", "witnessed_heads"})
+        kept = sorted(
+            set(names)
+            - {"refusals", "audit", "audit_head", "sqlite_sequence", "witnessed_heads", "jobs", "progress"}
+        )
         found = {name: raw.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in kept}  # noqa: S608
     raw.close()
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ release_rows = 2048
 """ + "".join(
     f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = {-(10**i % 7) - 1}\nmaximum = {10**i % 7 + 1}\n'
     for i in range(7)
+)
+
+sqlite_files = pytest.mark.skipif(
+    os.environ.get("TRIMASK_TEST_STORE") == "postgresql",
+    reason="looks into SQLite files; tests/contract looks into PostgreSQL's",
 )
 
 
@@ -87,6 +93,7 @@ def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: 
         assert contains(tmp_path / "file", needles(study, [answers])), index
 
 
+@sqlite_files
 def test_rows_are_on_disk_before_publication(lab: Any, tools: Any) -> None:
     """The other half of the test above: the sealed rows are there until their block is pooled."""
     signed = lab.open_study()
@@ -173,6 +180,7 @@ def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
 
 
+@sqlite_files
 def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
     """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
     signed = lab.open_study()

@@ -19,8 +19,9 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_server.audit import HEAD_FILE, AuditLog
 from trimask_server.audit_chain import AuditEntry, AuditHead, verify_chain
 from trimask_server.refusals import Refusals
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.schema import PROVIDER
+from trimask_server.store.sqlite import SqliteStore
 
 KEY = SigningKey.generate(DeterministicRandom("audit key"))
 OTHER = SigningKey.generate(DeterministicRandom("another node's key"))
@@ -34,7 +35,7 @@ class Store:
         self.open()
 
     def open(self) -> None:
-        self.database = Database(self.folder / "right.sqlite3", PROVIDER)
+        self.database = SqliteStore(self.folder / "right.sqlite3", PROVIDER)
         self.log = AuditLog(
             self.database, KEY, ManualClock(1_000), self.folder, logging.getLogger("audit-test")
         )
@@ -54,8 +55,8 @@ class Store:
         """Change the file as somebody with the disk would: the triggers go first."""
         self.database.close()
         with sqlite3.connect(self.folder / "right.sqlite3") as raw:
-            raw.execute("DROP TRIGGER audit_stays")
-            raw.execute("DROP TRIGGER audit_unchanged")
+            raw.execute("DROP TRIGGER audit_no_update")
+            raw.execute("DROP TRIGGER audit_no_delete")
             for statement in statements:
                 raw.execute(statement)
         raw.close()
@@ -144,7 +145,7 @@ def test_a_good_start_adds_nothing(store: Store) -> None:
 def test_the_database_refuses_changes_and_deletions(store: Store) -> None:
     store.add(2)
     for statement in ("UPDATE audit SET kind = 'x'", "DELETE FROM audit WHERE sequence = 1"):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        with pytest.raises(StoreError, match="append-only"):
             asyncio.run(store.database.write(lambda tx, sql=statement: tx.run(sql)))  # type: ignore[misc]
     assert len(store.entries()) == 2
 

@@ -13,7 +13,7 @@ from trimask_core.invitation import Invitation
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
 from trimask_server.node import Node, require_owner
 from trimask_server.peers import Context
-from trimask_server.store.database import Transaction
+from trimask_server.store.interface import Transaction
 from trimask_server.tokens import Token, TokenStore
 
 __all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer"]

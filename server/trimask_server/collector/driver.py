@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
+
+import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
-from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.attempts import worker_of
 from trimask_server.collector.deliveries import CollectionServicer, PendingDelivery, masked_answers
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
@@ -31,6 +36,7 @@ __all__ = ["StudyDriver"]
 
 _PAGE = 8192
 _BOOT_POLL_SECONDS = 0.5
+_LOST_POLLS = 3
 _WORRYING_ATTEMPTS = 5
 
 
@@ -45,7 +51,6 @@ class StudyDriver:
         self._publisher = Publisher(node, ledger)
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
         self._tokens = [""] * len(study.right)
-        self.pending_rows = 0
         self.wake = asyncio.Event()
 
     # Talking to nodes
@@ -53,14 +58,17 @@ class StudyDriver:
     def _right(self, party: Party) -> RightMaskingServiceStub:
         return RightMaskingServiceStub(self._node.peers.channel(party))
 
-    async def _each(self, parties: tuple[Party, ...], call: Any) -> list[Any]:
+    async def _each(self, parties: Iterable[Any], call: Any) -> list[Any]:
         return list(await asyncio.gather(*(call(party) for party in parties)))
 
-    async def describe(self, timeout_seconds: float) -> dict[str, node_pb2.DescribeNodeResponse | None]:
-        """Every provider's description by role; None where it did not answer."""
+    async def describe(
+        self, timeout_seconds: float, attempt: Attempt | None = None
+    ) -> dict[str, node_pb2.DescribeNodeResponse | None]:
+        """Every provider's description by role (of the workers in `attempt`, if given); None where it did not answer."""
 
-        async def one(party: Party) -> node_pb2.DescribeNodeResponse | None:
-            stub = NodeServiceStub(self._node.peers.channel(party))
+        async def one(role: str) -> node_pb2.DescribeNodeResponse | None:
+            address = "" if attempt is None else worker_of(attempt, role)
+            stub = NodeServiceStub(self._node.peers.channel(self._study.party(role), address))
             try:
                 answer: node_pb2.DescribeNodeResponse = await self._node.peers.call(
                     stub.DescribeNode, node_pb2.DescribeNodeRequest(), timeout_seconds
@@ -69,9 +77,8 @@ class StudyDriver:
                 return None
             return answer
 
-        parties = {role: party for role, party in self._study.parties.items() if role != "collector"}
-        answers = await self._each(tuple(parties.values()), one)
-        return dict(zip(parties, answers, strict=True))
+        roles = [role for role in self._study.parties if role != "collector"]
+        return dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
 
     # The loop
 
@@ -81,6 +88,8 @@ class StudyDriver:
             try:
                 busy = False if self._node.draining else await self._step()
             except Refused as error:
+                if error.reason == "lease_lost":
+                    raise
                 self._node.log.warning(
                     "study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error
                 )
@@ -97,6 +106,7 @@ class StudyDriver:
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
+        await self._node.studies.refresh()  # another worker may have been told to close it
         for block in await self._ledger.blocks(study_id, "planned", "pooled"):
             if block.state == "planned":
                 await self._mask_or_tell(block)
@@ -153,7 +163,7 @@ class StudyDriver:
         await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
         whole = (1 << len(self._study.right)) - 1
         ready = [submission_id for submission_id, held in self._held.items() if held == whole]
-        self.pending_rows = len(ready)
+        await self._ledger.note_pending(self._study.id, len(ready))
         return ready
 
     # One block
@@ -185,10 +195,13 @@ class StudyDriver:
             ),
         )
         await self._each(study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan))
-        boots = await self._boot_ids()
+        nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
-        attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)
+        attempt = Attempt(
+            study_id=study.id, block_id=block.block_id, number=number, workers=self._workers(nodes)
+        )
         pending = self._collection.expect(study, attempt, block.rows)
+        boots = {role: answer.boot_id for role, answer in nodes.items()}
         watch = asyncio.create_task(self._watch(pending, boots))
         try:
             await self._start(attempt)
@@ -206,38 +219,57 @@ class StudyDriver:
 
     async def _start(self, attempt: Attempt) -> None:
         study, peers = self._study, self._node.peers
-        unmaskers = tuple(study.party(role) for role in dict.fromkeys(study.unmasking))
+        unmaskers = list(dict.fromkeys(study.unmasking))
+        right = [f"R{k}" for k in range(1, len(study.right) + 1)]
 
-        def stub(party: Party) -> UnmaskingServiceStub:
-            return UnmaskingServiceStub(peers.channel(party))
+        def channel(role: str) -> grpc.aio.Channel:
+            return peers.channel(study.party(role), worker_of(attempt, role))
+
+        def stub(role: str) -> UnmaskingServiceStub:
+            return UnmaskingServiceStub(channel(role))
 
         prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
-        answers = await self._each(unmaskers, lambda party: peers.call(stub(party).PrepareAttempt, prepare))
+        answers = await self._each(unmaskers, lambda role: peers.call(stub(role).PrepareAttempt, prepare))
         share = unmasking_pb2.ShareBlindingKeysRequest(
             attempt=attempt, keys=[answer.key for answer in answers]
         )
-        await self._each(unmaskers, lambda party: peers.call(stub(party).ShareBlindingKeys, share))
+        await self._each(unmaskers, lambda role: peers.call(stub(role).ShareBlindingKeys, share))
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
-        await self._each(study.right, lambda party: peers.call(self._right(party).StartMasking, start))
+        await self._each(
+            right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)
+        )
 
-    async def _boot_ids(self) -> dict[str, bytes]:
-        """Every provider's boot id, taken before a try begins; a try without one of them is not begun."""
-        boots: dict[str, bytes] = {}
+    async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
+        """Every provider, asked before a try begins; a try without one of them is not begun."""
+        nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
         for role, answer in (await self.describe(5.0)).items():
             if answer is None:
                 raise Refused("unreachable", f"{role} does not answer; the try waits for it")
             await witness(self._node, self._study.party(role), answer.audit_head)
             if answer.draining:
                 raise Refused("draining", f"{role} is about to stop; the try waits for it")
-            boots[role] = answer.boot_id
-        return boots
+            nodes[role] = answer
+        return nodes
+
+    def _workers(self, nodes: dict[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
+        """The workers of this try: those that have just answered, and this one."""
+        addresses = {role: answer.worker_address for role, answer in nodes.items()}
+        addresses["collector"] = self._node.worker_address
+        return [Worker(role=role, address=address) for role, address in addresses.items() if address]
 
     async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
-        """A node that was restarted has lost its part of the try: end it now rather than at the timeout."""
+        """A node that was restarted has lost its part of the try: end it now rather than at the timeout.
+
+        A worker that is gone does not come back under its address: the next try takes another one of its node.
+        """
+        silent: Counter[str] = Counter()
         while not pending.outcome.done():
-            for role, answer in (await self.describe(2.0)).items():
+            for role, answer in (await self.describe(2.0, pending.attempt)).items():
                 if answer is not None and answer.boot_id != boots[role]:
                     pending.fail("peer_restarted", f"{role} was restarted during the try")
+                silent[role] = silent[role] + 1 if answer is None else 0
+                if silent[role] >= _LOST_POLLS and worker_of(pending.attempt, role):
+                    pending.fail("peer_restarted", f"the worker of {role} in this try does not answer")
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
     async def _erase_block(self, block: Block) -> None:
@@ -281,7 +313,7 @@ class StudyDriver:
         """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, erase the rest."""
         study, node = self._study, self._node
         if study.protection.budget is not None:
-            await Factors(node.database).make_answerable(study.id, study.release_rows)
+            await Factors(self._ledger.database).make_answerable(study.id, study.release_rows)
         else:
             await self._ledger.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
@@ -303,7 +335,7 @@ class StudyDriver:
                 study.id,
                 f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
-        self.pending_rows = 0
+        await self._ledger.note_pending(study.id, 0)
         entry = node.audit.entry("study_closed", study=study.id.hex())
         await node.studies.set_state(study.id, "closed", entry)
         node.log.info("closed study=%s", study.id.hex()[:12])

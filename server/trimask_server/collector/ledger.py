@@ -9,7 +9,7 @@ from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.audit import AuditLog
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 
@@ -41,7 +41,7 @@ class Release:
 class Ledger:
     """The collector's tables; what is decided in them goes into the audit log with it."""
 
-    database: Database
+    database: Store
     audit: AuditLog | None = None
 
     def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
@@ -56,7 +56,7 @@ class Ledger:
                 Block(*row)
                 for row in tx.rows(
                     "SELECT block_id, submission_ids, row_count, state, attempts FROM blocks"  # noqa: S608 - marks only
-                    f" WHERE study_id = ? AND state IN ({marks}) ORDER BY rowid",
+                    f" WHERE study_id = ? AND state IN ({marks}) ORDER BY sequence",
                     (study_id, *states),
                 )
             ]
@@ -229,11 +229,29 @@ class Ledger:
             lambda tx: [
                 (row[0], row[1], row[2], row[3])
                 for row in tx.rows(
-                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY rowid",  # noqa: S608
+                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY sequence",  # noqa: S608
                     (study_id,) if study_id else (),
                 )
             ]
         )
+
+    async def note_pending(self, study_id: bytes, rows: int) -> None:
+        """Write down how many complete submissions wait for a block, for whoever asks another worker."""
+        if await self.pending_rows(study_id) != rows:
+            await self.database.write(
+                lambda tx: tx.run(
+                    "INSERT INTO progress (study_id, pending_rows) VALUES (?, ?)"
+                    " ON CONFLICT (study_id) DO UPDATE SET pending_rows = excluded.pending_rows",
+                    (study_id, rows),
+                )
+            )
+
+    async def pending_rows(self, study_id: bytes) -> int:
+        """Complete submissions in no block, as last counted."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+        )
+        return 0 if row is None else int(row[0])
 
     async def note(self, study_id: bytes, note: str) -> None:
         """What the owner should know."""

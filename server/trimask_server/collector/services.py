@@ -8,11 +8,10 @@ from pathlib import Path
 import grpc
 
 from trimask_core.errors import Refused, StudyError
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import SignedStudy
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.deliveries import CollectionServicer
-from trimask_server.collector.driver import StudyDriver
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.publisher import dataset_folder
@@ -21,7 +20,7 @@ from trimask_server.governance import head_message
 from trimask_server.node import Node, require_owner
 from trimask_server.peers import Context
 
-__all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
+__all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
 _READ_BYTES = 2 << 20
 _STATES = {
@@ -29,25 +28,6 @@ _STATES = {
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
-
-
-class Drivers:
-    """One driver a study, started once."""
-
-    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
-        self._node = node
-        self._ledger = ledger
-        self._collection = collection
-        self._drivers: dict[bytes, StudyDriver] = {}
-
-    def of(self, study: Study) -> StudyDriver:
-        """The study's driver, running unless the study is closed."""
-        if study.id not in self._drivers:
-            driver = StudyDriver(self._node, study, self._ledger, self._collection)
-            self._drivers[study.id] = driver
-            if self._node.studies.state(study.id) != "closed":
-                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
-        return self._drivers[study.id]
 
 
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
@@ -107,7 +87,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],
-            pending_rows=driver.pending_rows,
+            pending_rows=await self._ledger.pending_rows(study.id),
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
                 release.rows for release in releases if release.state in ("open", "full", "answerable")
@@ -174,7 +154,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
         entry = node.audit.entry("study_opened", study=study.id.hex(), admission=study.admission)
         await node.studies.register(signed, node.clock.now_ms(), entry)
-        self._drivers.of(study)
+        self._drivers.look()
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
@@ -186,7 +166,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         if self._node.studies.state(study.id) == "open":
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)
-        self._drivers.of(study).wake.set()
+        self._drivers.look()
         return study_pb2.CloseStudyResponse()
 
 
@@ -255,11 +235,13 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id, context)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
+        files = {item["name"]: item["sha256"] for item in json.loads(manifest)["files"]}
+        if request.file_name not in files:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
-        path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, files[request.file_name])
+        path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(
             content=await self._node.workers.run(_read, path, request.offset, limit)

@@ -11,7 +11,7 @@ from trimask_core.study import Party
 from trimask_proto.v1 import governance_pb2
 from trimask_server.audit_chain import AuditHead
 from trimask_server.node import Node
-from trimask_server.store.database import Transaction
+from trimask_server.store.interface import Transaction
 
 __all__ = ["witness"]
 

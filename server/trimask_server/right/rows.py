@@ -9,7 +9,7 @@ from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit import AuditLog
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["RowStore", "split_ids"]
 
@@ -25,7 +25,7 @@ def split_ids(joined: bytes) -> list[bytes]:
 class RowStore:
     """Rows: taken in once, in at most one block, for ever; erased with their block."""
 
-    database: Database
+    database: Store
     audit: AuditLog | None = None
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
@@ -39,13 +39,14 @@ class RowStore:
         submission_id: bytes,
         payload: bytes,
         now_ms: int,
+        digest: bytes = b"",
         invitation: Invitation | None = None,
     ) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns.
 
         A verified `invitation` is bound to the submission in the same transaction, for ever.
         """
-        digest = hashlib.sha256(payload).digest()
+        digest = digest or hashlib.sha256(payload).digest()
 
         def write(tx: Transaction) -> int:
             if invitation is not None:
