@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
+from trimask_core.clipping import Clipping
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
@@ -26,9 +27,10 @@ from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
 
 if TYPE_CHECKING:
+    from trimask_core.form import Form
     from trimask_core.rotation import HaarFrame
 
-__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve"]
+__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
 
 FORMAT = "trimask-study/1"
 _APPROVAL = "study-approval"
@@ -44,6 +46,12 @@ def _decode(text: str) -> bytes:
 
 def _commitment(mask_seed: bytes) -> bytes:
     return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
+
+
+def canonical_json(data: Mapping[str, Any]) -> bytes:
+    """The one way a study is written before it is hashed."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,10 @@ class Study:
     mask_commitment: bytes = b""
     # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
     admission: str = "open"
+    # What people are shown and asked; without one, an app makes a plain form of the schema.
+    form: Form | None = None
+    # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
+    clipping: Clipping | None = None
     # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
     access: str = "public"
 
@@ -196,6 +208,11 @@ class Study:
     def grid(self) -> Grid:
         """The integer grid."""
         return Grid(self.grid_exponent)
+
+    def encode(self, answers: Mapping[str, object]) -> list[float]:
+        """The scaled row x1 a device begins with: what the schema makes of the answers, clipped where declared."""
+        row = self.schema.encode(answers)
+        return row if self.clipping is None else self.clipping.apply(self.schema.columns, row)
 
     @property
     def share_scale(self) -> float:
@@ -271,7 +288,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party)):
+            elif isinstance(value, (Schema, Protection, Party, Clipping)) or item.name == "form":
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -283,9 +300,7 @@ class Study:
     @cached_property
     def canonical(self) -> bytes:
         """The bytes the id is the hash of."""
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return canonical_json(self.to_dict())
 
     @cached_property
     def id(self) -> bytes:
@@ -312,6 +327,8 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
+                form=_read_form(data["form"]) if "form" in data else None,
+                clipping=None if "clipping" not in data else Clipping.from_dict(data["clipping"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -321,9 +338,19 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open", "access": "public"}
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
+_LATER: dict[str, object] = {"admission": "open", "access": "public", "clipping": None, "form": None}
+_NESTED = {
+    "schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping", "form",
+}  # fmt: skip
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
+
+
+def _read_form(data: Any) -> Form:
+    from trimask_core.form import (
+        Form,
+    )  # here alone: a device starts faster without it, and most studies have none
+
+    return Form.from_dict(data)
 
 
 def _check(study: Study) -> None:
@@ -370,10 +397,27 @@ def _check(study: Study) -> None:
         raise StudyError("admission must be 'open' or 'invited'")
     if study.access not in ("public", "token"):
         raise StudyError("access must be 'public' or 'token'")
+    if study.form is not None:
+        from trimask_core.form_file import check_schema
+
+        check_schema(study.form, study.schema)
+    if study.clipping is not None:
+        _check_clipping(study, study.clipping)
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
     _check_parties(study)
+
+
+def _check_clipping(study: Study, clipping: Clipping) -> None:
+    clipping.check(study.schema)
+    if study.protection.budget is None or not study.schema.ones:
+        raise ImpossibleStudy(
+            "clipping", "clipping is for private sums: a study with a budget and with the ones column"
+        )
+    if study.protection.row_norm < study.schema.row_norm:
+        # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
+        raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
 
 
 def _check_grid(study: Study) -> None:

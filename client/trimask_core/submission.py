@@ -1,6 +1,6 @@
 """The device's part: from answers to K1 sealed components, frozen.
 
-Order matters (architecture, "The way of a row", step 2): encode, clip to R if the study asks for it, round to the
+Order matters (architecture, "The way of a row", step 2): encode, clip if the study asks for it, round to the
 grid, add discrete Gaussian noise; then the noise columns under B_0; then round, split and seal. What follows the noise
 is post-processing of integers, so floating point after that step cannot weaken the guarantee.
 
@@ -23,6 +23,7 @@ from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import Study
+from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,18 +49,22 @@ _SEED, _VECTOR = b"\x01", b"\x02"
 
 @dataclass(frozen=True)
 class SealedSubmission:
-    """A random id and, for each right provider in order, its sealed component. Never edited after this."""
+    """A random id and, for each right provider in order, its sealed component. Never edited after this.
+
+    The id is the hash of `withdrawal_key`, which goes into the receipt and to nobody else until it is used.
+    """
 
     study_id: bytes
     submission_id: bytes
     sealed: tuple[bytes, ...] = field(repr=False)
+    withdrawal_key: bytes = field(default=b"", repr=False)
 
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> NDArray[np.int64]:
     """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
     import numpy as np  # not at the top, here and below: a device may have to do without
 
-    row = study.schema.encode(answers)
+    row = study.encode(answers)
     norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
     if norm > limit:  # only where the study asks for a smaller R than the schema allows
@@ -92,13 +97,14 @@ def build_submission(
     """Everything a device sends, from what a person answered. `arithmetic` is chosen by what is installed, unless given."""
     split = _split_by_numpy if (arithmetic or _installed()) == "numpy" else _split_in_python
     seeds, vector = split(study, answers, source)
-    submission_id = source.read(SUBMISSION_ID_BYTES)
+    withdrawal_key = source.read(WITHDRAWAL_KEY_BYTES)
+    submission_id = submission_id_of(study.id, withdrawal_key)
     payloads = [*(_SEED + seed for seed in seeds), _VECTOR + vector]
     sealed = tuple(
         seal(provider.sealing, payload, component_info(study.id, k, submission_id))
         for k, (provider, payload) in enumerate(zip(study.right, payloads, strict=True), 1)
     )
-    return SealedSubmission(study.id, submission_id, sealed)
+    return SealedSubmission(study.id, submission_id, sealed, withdrawal_key)
 
 
 def _installed() -> Arithmetic:

@@ -15,13 +15,36 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.form import Form
+from trimask_core.form_file import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget
 
-__all__ = ["CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition", "load_definition"]
+__all__ = [
+    "ClippingPlan",
+    "CollectionPlan",
+    "Method",
+    "PrivacyTarget",
+    "Protect",
+    "StudyDefinition",
+    "load_definition",
+]
 
 Method = Literal["sharp", "theorem"]
 Protect = Literal["record", "unit"]
+
+
+@dataclass(frozen=True)
+class ClippingPlan:
+    """[privacy.clipping]: columns that are about normal, for sums by Algorithm 3; `centre` and `deviations` are public.
+
+    `probability` is the share of people whose values are moved, 1/release_rows when left out.
+    """
+
+    columns: tuple[str, ...]
+    centre: tuple[float, ...]
+    deviations: tuple[float, ...]
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +62,7 @@ class PrivacyTarget:
     exact: bool = False
     row_norm: float | None = None
     budget: Budget | None = None
+    clipping: ClippingPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +89,7 @@ class StudyDefinition:
     schema: Schema
     privacy: PrivacyTarget
     collection: CollectionPlan
+    form: Form | None = None
 
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""
@@ -79,7 +104,7 @@ class StudyDefinition:
         )
 
 
-_TOP = ("title", "purpose", "contact", "ones", "privacy", "collection", "attributes", "derived")
+_TOP = ("title", "purpose", "contact", "ones", "privacy", "collection", "attributes", "derived", "form")
 _BOUNDED = ("continuous", "integer")
 
 
@@ -94,14 +119,23 @@ def load_definition(source: Path | str) -> StudyDefinition:
     top = _Table(data, "")
     attributes = tuple(_attribute(_Table(item, "attributes")) for item in top.tables("attributes"))
     derived = tuple(_derived(_Table(item, "derived")) for item in top.tables("derived"))
+    schema = Schema(attributes, derived, ones=top.flag("ones", default=True))
     return StudyDefinition(
         title=top.text("title"),
         purpose=top.text("purpose"),
         contact=top.text("contact"),
-        schema=Schema(attributes, derived, ones=top.flag("ones", default=True)),
+        schema=schema,
         privacy=_privacy(top.table("privacy")),
         collection=_collection(top.table("collection")),
+        form=_form(data["form"], schema) if "form" in data else None,
     )
+
+
+def _form(data: object, schema: Schema) -> Form:
+    form = Form.from_dict(data, schema)
+    # The study checks this again, with the day of its creation where this has any day.
+    check_schema(form.created(0), schema)
+    return form
 
 
 def _privacy(table: _Table) -> PrivacyTarget:
@@ -127,6 +161,7 @@ def _privacy(table: _Table) -> PrivacyTarget:
         exact=exact,
         row_norm=table.number("row_norm"),
         budget=_budget(table, exact=exact),
+        clipping=_clipping(table),
     )
 
 
@@ -138,6 +173,24 @@ def _budget(privacy: _Table, *, exact: bool) -> Budget | None:
     table = privacy.table("budget")
     table.refuse_unknown(_names(Budget))
     return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
+
+
+def _clipping(privacy: _Table) -> ClippingPlan | None:
+    if "clipping" not in privacy.data:
+        return None
+    if "budget" not in privacy.data:
+        raise StudyError("[privacy.clipping] is for private sums: give a [privacy.budget]")
+    table = privacy.table("clipping")
+    table.refuse_unknown(("columns", "probability"))
+    columns = [_Table(item, f"{table.path}.columns") for item in table.tables("columns")]
+    for column in columns:
+        column.refuse_unknown(("name", "centre", "deviation"))
+    return ClippingPlan(
+        columns=tuple(column.text("name") for column in columns),
+        centre=tuple(column.required("centre") for column in columns),
+        deviations=tuple(column.required("deviation") for column in columns),
+        probability=table.number("probability"),
+    )
 
 
 def _collection(table: _Table) -> CollectionPlan:
@@ -241,6 +294,12 @@ class _Table:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number")
         return float(value)
+
+    def required(self, key: str) -> float:
+        value = self.number(key)
+        if value is None:
+            raise self._wrong(key, "given, as a number")
+        return value
 
     def whole(self, key: str) -> int | None:
         value = self.data.get(key)

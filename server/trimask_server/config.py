@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
+from trimask_server.store.keyring import KeyRing
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
 
@@ -81,7 +82,7 @@ class NodeConfig:
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """A node's identity, sealing key (right providers), TLS material, and its operator's pinned certificate."""
+    """A node's identity, sealing key (right providers), TLS material, storage keys, and its operator's certificate."""
 
     identity: SigningKey
     sealing: SealingKey | None
@@ -89,6 +90,7 @@ class NodeKeys:
     private_key: bytes
     roots: bytes
     operator: bytes = b""
+    storage: KeyRing = field(default_factory=KeyRing.generate)
 
     def __repr__(self) -> str:
         return f"NodeKeys({self.identity!r})"
@@ -197,4 +199,5 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
         private_key=read("tls.key"),
         roots=read("ca.pem"),
         operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
+        storage=KeyRing.open(folder),
     )

@@ -96,10 +96,14 @@ class ProcessCluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> ProcessCluster:
-        for name in self.workers:
-            self.start(name)
-        for name in self.workers:
-            self.wait_ready(name)
+        try:
+            for name in self.workers:
+                self.start(name)
+            for name in self.workers:
+                self.wait_ready(name)
+        except BaseException:
+            self.stop()  # nobody else will
+            raise
         return self
 
     def __exit__(

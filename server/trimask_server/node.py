@@ -32,7 +32,9 @@ from trimask_server.permissions import require_complete
 from trimask_server.proposals import Proposals, refuse_collector
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import StoreError
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.tokens import TokenStore
 from trimask_server.workers import Workers
 
@@ -64,6 +66,7 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.audit = AuditLog(
@@ -217,7 +220,10 @@ class Node:
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.save_refusals()
+            try:
+                await self.save_refusals()
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
 
     def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
         """Have `end` awaited when the node stops, after its last call was answered."""

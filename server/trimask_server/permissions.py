@@ -98,6 +98,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
             new_work=True,
             note="an invited study: with an invitation of its collector, bound to one submission for ever",
         ),
+        "Withdraw": _rule(Role.ANYONE, note="whoever has the key to withdraw, which is on its device alone"),
     },
     "trimask_proto.v1.StudyOwnerService": {
         "SendProposal": _OWNER,
@@ -131,6 +132,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
     },
     "trimask_proto.v1.RightMaskingService": {
         "ListPending": _COLLECTOR,
+        "CancelBlock": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
         "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
         "EraseBlock": _COLLECTOR,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -17,6 +18,7 @@ from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
@@ -44,7 +46,7 @@ def services_of(node: Node) -> Services:
     """The services of a node's role, apart from the sockets they are served on."""
     governing: list[AddServices] = [ProposalServicer(node).add_to, OperatorServicer(node).add_to]
     if node.role == "collector":
-        ledger = Ledger(node.database, node.audit)
+        ledger = Ledger(node.database, node.vault, node.audit)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
         public: list[AddServices] = [
@@ -60,23 +62,37 @@ def services_of(node: Node) -> Services:
         ]
 
         def drive() -> None:
+            node.spawn(
+                _encrypt_old(node, StoredFactors(node.vault).encrypt_old(node.database)), "encrypting factors"
+            )
             node.spawn(drivers.run(), "driving studies")
 
         return Services(public, [collection.add_to, *owner, *public, *governing], drive)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
-        rows = RowStore(node.database, node.audit)
+        rows = RowStore(node.database, node.vault, node.audit)
         if node.keys.sealing is None:
             raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
         opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
         node.at_stop(opener.stop)
+
+        def begin() -> None:
+            opener.start()
+            node.spawn(_encrypt_old(node, rows.encrypt_old_rows()), "encrypting rows")
+
         return Services(
             [SubmissionServicer(node, rows, opener).add_to],
             [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
-            opener.start,
+            begin,
         )
     left = [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to]
     return Services([], [*left, *governing], _nothing)
+
+
+async def _encrypt_old(node: Node, work: Coroutine[Any, Any, int]) -> None:
+    """What a version without data keys left in the store."""
+    if count := await work:
+        node.log.info("encrypted %d stored values of an earlier version", count)
 
 
 def _nothing() -> None:

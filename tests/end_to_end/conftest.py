@@ -57,12 +57,13 @@ class Lab:
         self.parties = make_keys(folder, node_places(right, left, "127.0.0.1", base))
         self.owner = folder / "owner"
 
-    def use_postgres(self, server: LocalPostgres) -> None:
-        """Every node in its own schema of a new database."""
+    def use_postgres(self, server: LocalPostgres) -> str:
+        """Every node in its own schema of a new database; its address."""
         url = server.create_database(f"lab_{secrets.token_hex(6)}")
         for name in self.parties:
             with (self.folder / name / "node.toml").open("a") as file:
                 file.write(f'\n[store]\nurl = "{url}"\n')
+        return url
 
     def key(self, name: str) -> SigningKey:
         return SigningKey(read_secret(self.folder / name / "identity.key"))

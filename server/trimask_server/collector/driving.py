@@ -23,6 +23,7 @@ __all__ = ["Drivers"]
 
 _KIND = "drive"
 _LEASE_SECONDS = 15.0
+_CLOSED_SECONDS = 60.0
 
 
 class Drivers:
@@ -58,6 +59,7 @@ class Drivers:
     async def run(self) -> None:
         """Take studies on for as long as the node runs."""
         node = self._node
+        node.spawn(self._look_after_closed(), "looking after closed studies")
         await self._jobs.reclaim(_KIND, self._worker, node.clock.now_ms())
         while True:
             try:
@@ -69,6 +71,21 @@ class Drivers:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), node.config.poll_seconds)
 
+    async def _look_after_closed(self) -> None:
+        """A right provider that is restored from a backup may have rows of a study that was closed since."""
+        node = self._node
+        while True:
+            for study in node.studies.all():
+                if node.studies.state(study.id) != "closed":
+                    continue
+                try:
+                    await self.of(study).heed_restores()
+                except Refused as error:
+                    node.log.warning("closed study=%s: %s", study.id.hex()[:12], error)
+                except Exception:
+                    node.log.exception("failed while looking after closed study=%s", study.id.hex()[:12])
+            await asyncio.sleep(_CLOSED_SECONDS)
+
     async def _take_on(self) -> None:
         node = self._node
         await node.studies.refresh()
@@ -77,7 +94,9 @@ class Drivers:
                 await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
         while job := await self._jobs.lease(_KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS):
             study = node.studies.get(job.key)
-            self._driving[study.id] = self._new(study, Ledger(FencedStore(node.database, job), node.audit))
+            self._driving[study.id] = self._new(
+                study, Ledger(FencedStore(node.database, job), node.vault, node.audit)
+            )
             node.spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
 
     async def _drive(self, study: Study, job: Job) -> None:
