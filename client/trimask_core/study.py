@@ -179,6 +179,8 @@ class Study:
     form: Form | None = None
     # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
     clipping: Clipping | None = None
+    # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
+    access: str = "public"
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -336,7 +338,7 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open", "clipping": None, "form": None}
+_LATER: dict[str, object] = {"admission": "open", "access": "public", "clipping": None, "form": None}
 _NESTED = {
     "schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping", "form",
 }  # fmt: skip
@@ -393,6 +395,8 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.access not in ("public", "token"):
+        raise StudyError("access must be 'public' or 'token'")
     if study.form is not None:
         from trimask_core.form_file import check_schema
 

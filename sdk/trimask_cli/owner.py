@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -17,7 +18,7 @@ from trimask.status import plain_errors
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 
-__all__ = ["close_study", "end_releases", "open_study", "render_status", "study_status"]
+__all__ = ["close_study", "end_releases", "open_study", "owner_channel", "render_status", "study_status"]
 
 CALL_SECONDS = 30.0
 
@@ -78,6 +79,13 @@ def _studies(channel: grpc.Channel) -> study_pb2_grpc.StudyOwnerServiceStub:
 
 
 def _as_owner(study: Study, owner: Path, call: Callable[[grpc.Channel], object]) -> None:
+    with owner_channel(study, owner) as channel:
+        call(channel)
+
+
+@contextmanager
+def owner_channel(study: Study, owner: Path) -> Iterator[grpc.Channel]:
+    """A channel to the study's collector with the owner's certificate; failures inside come out as plain errors."""
     party = study.collector
     with (
         plain_errors(party.peer_address),
@@ -85,4 +93,4 @@ def _as_owner(study: Study, owner: Path, call: Callable[[grpc.Channel], object])
             party.peer_address, study.tls_roots, party.tls_name, owner / "tls.pem", owner / "tls.key"
         ) as channel,
     ):
-        call(channel)
+        yield channel

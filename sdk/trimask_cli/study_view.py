@@ -45,6 +45,8 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "share_leakage": study.share_leakage,
         "grid_exponent": study.grid_exponent,
         "unmasking": list(study.unmasking),
+        "admission": study.admission,
+        "access": study.access,
         "parties": [
             {
                 "role": role,
@@ -82,12 +84,29 @@ def approval_words(study: Study, role: str) -> list[str]:
     asked = ", ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
     return [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
+        f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}.",
+        *_doors(study),
         *_promises(study),
         _duty(study, role),
         collusion.report(study.topology).summary,
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
+
+
+def _doors(study: Study) -> list[str]:
+    """Who may submit, and who may read."""
+    submit = (
+        "Only invited people may submit, each once."
+        if study.admission == "invited"
+        else "Anybody who has the link may submit."
+    )
+    read = (
+        "What is published is for researchers with a token of the owner's."
+        if study.access == "token"
+        else "What is published, anybody may read."
+    )
+    return [submit, read]
 
 
 def _promises(study: Study) -> list[str]:
@@ -179,6 +198,7 @@ def _facts(study: Study) -> Table:
     table.add_row(
         "components", f"each hides a row to mu = {leakage or f'{study.share_leakage:.3g}'} Gaussian DP"
     )
+    table.add_row("who", " ".join(_doors(study)))
     table.add_row("collusion", collusion.report(study.topology).summary)
     return table
 

@@ -67,7 +67,7 @@ class PrivacyTarget:
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """[collection]: rows masked together (n) and published together (N), how they are hidden meanwhile, who may submit."""
+    """[collection]: rows masked together (n) and published together (N), how they are hidden, who submits and who reads."""
 
     block_rows: int
     release_rows: int
@@ -76,6 +76,7 @@ class CollectionPlan:
     obfuscation_failure: float = 1e-9
     unmasking: tuple[str, ...] | None = None
     admission: str = "open"
+    access: str = "public"
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,7 @@ def _collection(table: _Table) -> CollectionPlan:
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
         admission=table.text("admission", "open"),
+        access=table.text("access", "public"),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")
     if leakage is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import uvloop
 
 from trimask_core.errors import ConfigError
+from trimask_server.collector.admission import AdmissionOwnerServicer
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
@@ -19,12 +20,14 @@ from trimask_server.collector.releases.service import ReleaseOwnerServicer, Rele
 from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.config import NodeConfig, NodeRole, load_config
+from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
 from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.opening import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
+from trimask_server.tokens import TokenStore
 from trimask_server.unmasking.service import UnmaskingServicer
 
 __all__ = ["Services", "run_node", "services_of", "start_node"]
@@ -41,8 +44,9 @@ class Services:
 
 def services_of(node: Node) -> Services:
     """The services of a node's role, apart from the sockets they are served on."""
+    governing: list[AddServices] = [ProposalServicer(node).add_to, OperatorServicer(node).add_to]
     if node.role == "collector":
-        ledger = Ledger(node.database, node.vault)
+        ledger = Ledger(node.database, node.vault, node.audit)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
         public: list[AddServices] = [
@@ -54,6 +58,7 @@ def services_of(node: Node) -> Services:
         owner: list[AddServices] = [
             StudyOwnerServicer(node, drivers).add_to,
             ReleaseOwnerServicer(node).add_to,
+            AdmissionOwnerServicer(node, TokenStore(node.database, node.audit)).add_to,
         ]
 
         def drive() -> None:
@@ -62,10 +67,10 @@ def services_of(node: Node) -> Services:
             )
             node.spawn(drivers.run(), "driving studies")
 
-        return Services(public, [collection.add_to, *owner, *public], drive)
+        return Services(public, [collection.add_to, *owner, *public, *governing], drive)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
-        rows = RowStore(node.database, node.vault)
+        rows = RowStore(node.database, node.vault, node.audit)
         if node.keys.sealing is None:
             raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
         opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
@@ -77,10 +82,11 @@ def services_of(node: Node) -> Services:
 
         return Services(
             [SubmissionServicer(node, rows, opener).add_to],
-            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
+            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
             begin,
         )
-    return Services([], [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to], _nothing)
+    left = [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to]
+    return Services([], [*left, *governing], _nothing)
 
 
 async def _encrypt_old(node: Node, work: Coroutine[Any, Any, int]) -> None:

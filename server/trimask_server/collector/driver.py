@@ -28,6 +28,7 @@ from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.restores import Restores
+from trimask_server.collector.witness import witness
 from trimask_server.node import Node
 from trimask_server.right.rows import split_ids
 
@@ -88,7 +89,7 @@ class StudyDriver:
         """Until the study is closed."""
         while self._node.studies.state(self._study.id) != "closed":
             try:
-                busy = await self._step()
+                busy = False if self._node.draining else await self._step()
             except Refused as error:
                 if error.reason == "lease_lost":
                     raise
@@ -291,6 +292,9 @@ class StudyDriver:
         for role, answer in (await self.describe(5.0)).items():
             if answer is None:
                 raise Refused("unreachable", f"{role} does not answer; the try waits for it")
+            await witness(self._node, self._study.party(role), answer.audit_head)
+            if answer.draining:
+                raise Refused("draining", f"{role} is about to stop; the try waits for it")
             nodes[role] = answer
         return nodes
 
@@ -376,7 +380,8 @@ class StudyDriver:
                 f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
         await self._ledger.note_pending(study.id, 0)
-        await node.studies.set_state(study.id, "closed")
+        entry = node.audit.entry("study_closed", study=study.id.hex())
+        await node.studies.set_state(study.id, "closed", entry)
         node.log.info("closed study=%s", study.id.hex()[:12])
 
 

@@ -94,7 +94,9 @@ class Drivers:
                 await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
         while job := await self._jobs.lease(_KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS):
             study = node.studies.get(job.key)
-            self._driving[study.id] = self._new(study, Ledger(FencedStore(node.database, job), node.vault))
+            self._driving[study.id] = self._new(
+                study, Ledger(FencedStore(node.database, job), node.vault, node.audit)
+            )
             node.spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
 
     async def _drive(self, study: Study, job: Job) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
+from trimask_server.audit import AuditLog
 from trimask_server.collector.pool import fold
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.store.interface import Store, Transaction
@@ -44,10 +45,15 @@ class Release:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The collector's tables."""
+    """The collector's tables; what is decided in them goes into the audit log with it."""
 
     database: Store
     vault: Vault
+    audit: AuditLog | None = None
+
+    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
+        if self.audit is not None:
+            self.audit.append(tx, kind, **details)
 
     @property
     def _factors(self) -> StoredFactors:
@@ -70,12 +76,15 @@ class Ledger:
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
         """Write a plan down before anybody is told of it."""
         block = Block(block_id, b"".join(ids), len(ids), "planned", 0)
-        await self.database.write(
-            lambda tx: tx.run(
+
+        def write(tx: Transaction) -> None:
+            tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')",
                 (block_id, study_id, block.submission_ids, block.rows),
             )
-        )
+            self._record(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=block.rows)
+
+        await self.database.write(write)
         return block
 
     async def cancel(self, block_id: bytes) -> None:
@@ -103,6 +112,7 @@ class Ledger:
             row = tx.row("SELECT attempts FROM blocks WHERE block_id = ?", (block_id,))
             if row is None:
                 raise Refused("unknown_block", "that block was never planned")
+            self._record(tx, "try_begun", block=block_id.hex(), number=int(row[0]))
             return int(row[0])
 
         return await self.database.write(write)
@@ -142,15 +152,26 @@ class Ledger:
                 "UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?",
                 (number, block_id),
             )
+            self._record(
+                tx,
+                "block_pooled",
+                study=study_id.hex(),
+                block=block_id.hex(),
+                rows=masked.shape[0],
+                release=number,
+            )
             return True
 
         return await self.database.write(write)
 
     async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
         """Every right provider has erased the block."""
-        await self.database.write(
-            lambda tx: tx.run("UPDATE blocks SET state = ? WHERE block_id = ?", (state, block_id))
-        )
+
+        def write(tx: Transaction) -> None:
+            tx.run("UPDATE blocks SET state = ? WHERE block_id = ?", (state, block_id))
+            self._record(tx, f"block_{state}", block=block_id.hex())
+
+        await self.database.write(write)
 
     async def generations(self, study_id: bytes) -> dict[str, bytes]:
         """The store of each right provider, by role, that has been told of every block."""
@@ -233,6 +254,7 @@ class Ledger:
                 (dataset_id, study_id, number, manifest, signature),
             )
             self._factors.forget_one(tx, study_id, number, "published")
+            self._record(tx, "dataset_published", study=study_id.hex(), dataset=dataset_id)
 
         await self.database.write(write)
         await self.database.scrub()

@@ -71,7 +71,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> right_masking_pb2.ListPendingResponse:
         study = self._study(request.study_id, context)
         if request.stop_intake:
-            await self._node.studies.set_state(study.id, "closing")
+            entry = self._node.audit.entry("study_closing", study=study.id.hex())
+            await self._node.studies.set_state(study.id, "closing", entry)
         try:
             after = int(request.page_token or "0")
         except ValueError:
@@ -190,7 +191,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.EraseStudyRequest, context: Context
     ) -> right_masking_pb2.EraseStudyResponse:
         study = self._study(request.study_id, context)
-        await self._node.studies.set_state(study.id, "closed")
+        entry = self._node.audit.entry("study_closed", study=study.id.hex())
+        await self._node.studies.set_state(study.id, "closed", entry)
         rows = await self._rows.erase_pending(study.id)
         self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
         return right_masking_pb2.EraseStudyResponse(erased_rows=rows)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_server.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.store.vault import INTAKE, DataKey, Vault, block_scope, destroy_keys
 
@@ -44,6 +46,7 @@ class RowStore:
 
     database: Store
     vault: Vault
+    audit: AuditLog | None = None
     # Unwrapped once a study: an insert costs one encryption. Only keys that are committed are here.
     _intake: dict[bytes, DataKey] = field(default_factory=dict, init=False, repr=False)
 
@@ -53,14 +56,37 @@ class RowStore:
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
     async def insert(
-        self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int, digest: bytes = b""
+        self,
+        study_id: bytes,
+        submission_id: bytes,
+        payload: bytes,
+        now_ms: int,
+        digest: bytes = b"",
+        invitation: Invitation | None = None,
     ) -> int:
-        """Take a sealed component in; when it was first taken in. On disk when this returns."""
+        """Take a sealed component in; when it was first taken in. On disk when this returns.
+
+        A verified `invitation` is bound to the submission in the same transaction, for ever.
+        """
         digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         stored = b"" if key is None else key.encrypt(payload, submission_id)
         arrival = _Arrival(study_id, submission_id, stored, digest, now_ms)
-        return await self.database.write_each(_insert, arrival)
+        if (
+            key is None
+        ):  # it was not open; should an operator open it again meanwhile, this row is for the next attempt
+            return await self.database.write(lambda tx: _or_raise(_first_time(tx, arrival)))
+        if invitation is None:
+            return await self.database.write_each(_insert, arrival)
+
+        def write(tx: Transaction) -> int:
+            repeat = _known(tx, study_id, submission_id, digest)
+            if repeat is not None:
+                return repeat
+            _bind(tx, invitation, submission_id, now_ms)
+            return _or_raise(_insert(tx, [arrival])[0])
+
+        return await self.database.write(write)
 
     async def _intake_key(self, study_id: bytes) -> DataKey | None:
         """The key for what a study takes in, made with the first row; None when it takes nothing in."""
@@ -114,6 +140,10 @@ class RowStore:
                 (block_id, study_id, joined),
             )
             self._move(tx, study_id, block_id, [(name, row[1], row[2]) for name, row in rows.items()])
+            if self.audit is not None:
+                self.audit.append(
+                    tx, "block_assigned", study=study_id.hex(), block=block_id.hex(), rows=len(ids)
+                )
             return []
 
         return await self.database.write(write)
@@ -152,6 +182,8 @@ class RowStore:
                 )
             self._move_back(tx, study_id, block_id)
             tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
+            if self.audit is not None:
+                self.audit.append(tx, "block_cancelled", study=study_id.hex(), block=block_id.hex())
 
         await self.database.write(write)
         await self.database.scrub()
@@ -211,9 +243,12 @@ class RowStore:
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
-            tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ?", (block_id,))
+            first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
             destroy_keys(tx, study_id, [block_scope(block_id)])
-            return len(block[1]) // SUBMISSION_ID_BYTES
+            rows = len(block[1]) // SUBMISSION_ID_BYTES
+            if first and self.audit is not None:
+                self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
+            return rows
 
         rows = await self.database.write(write)
         await self.database.scrub()
@@ -224,10 +259,13 @@ class RowStore:
 
         def write(tx: Transaction) -> int:
             destroy_keys(tx, study_id, [INTAKE])
-            return tx.run(
+            erased = tx.run(
                 "UPDATE submissions SET payload = NULL WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL",
                 (study_id,),
             )
+            if self.audit is not None:
+                self.audit.append(tx, "unused_rows_erased", study=study_id.hex(), rows=erased)
+            return erased
 
         rows = await self.database.write(write)
         self._intake.pop(study_id, None)
@@ -281,7 +319,32 @@ def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
         known = _known(tx, row.study_id, row.submission_id, row.digest)
     except Refused as refusal:
         return refusal
-    return Refused("study_closed", "this study takes no more submissions") if known is None else known
+    if known is not None:
+        return known
+    if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
+        return Refused("study_refused", "this provider's operator has withdrawn from the study")
+    return Refused("study_closed", "this study takes no more submissions")
+
+
+def _or_raise(answer: int | Exception) -> int:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
+    """Bind an invitation to a submission, unless its time is over or it has another one."""
+    if invitation.expires_ms <= now_ms:
+        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
+    key = (invitation.study_id, invitation.invitation_id)
+    tx.run(
+        "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
+        " ON CONFLICT (study_id, invitation_id) DO NOTHING",
+        (*key, submission_id),
+    )
+    bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
+    if bound is None or bytes(bound[0]) != submission_id:
+        raise Refused("invitation_used", "this invitation was used before, for another submission")
 
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
