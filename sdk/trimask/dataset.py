@@ -216,7 +216,8 @@ class Dataset:
             polars = import_module("polars")
         except ImportError:
             raise MissingExtra("polars", "Dataset.to_polars") from None
-        return polars.from_arrow(self.to_arrow(units))
+        frame: pl.DataFrame = polars.from_arrow(self.to_arrow(units))
+        return frame
 
     def to_csv(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
