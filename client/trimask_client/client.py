@@ -139,10 +139,12 @@ class Client:
         for attempt in range(1, self._attempts + 1):
             try:
                 return self._call_once(endpoint, request)
-            except Unreachable:
-                if attempt == self._attempts:
+            except (Unreachable, Refused) as error:
+                # A refusal stands unless the provider says when to come again (it is full, or being restarted).
+                asked = error.retry_after_ms if isinstance(error, Refused) else 0
+                if asked is None or attempt == self._attempts:
                     raise
                 # Full jitter: a provider that comes back is not met by every device at once.
                 share = int.from_bytes(self._source.read(4), "big") / 2**32
-                self._sleep(share * min(10.0, 0.2 * 2**attempt))
+                self._sleep(min(asked / 1000, 30.0) + share * min(10.0, 0.2 * 2**attempt))
         raise Unreachable("no attempt was made; give attempts >= 1")

@@ -246,6 +246,7 @@ class Queue:
         progress = self._progress(name)
         received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
         failures: list[str] = []
+        asked_ms = 0
         for provider in range(1, len(sealed) + 1):
             role = f"R{provider}"
             if role in received:
@@ -254,6 +255,8 @@ class Queue:
                 received[role] = client.upload(submission, provider)
             except TrimaskError as error:
                 failures.append(str(error) if role in str(error) else f"{role}: {error}")
+                if isinstance(error, Refused):
+                    asked_ms = max(asked_ms, error.retry_after_ms or 0)
                 if isinstance(error, Refused) and is_final(error.reason):
                     progress["final"] = True
                     break
@@ -265,7 +268,9 @@ class Queue:
         share = int.from_bytes(self._source.read(4), "big") / 2**32
         progress["attempts"] += 1
         progress["why"] = "; ".join(failures).rstrip(".")
-        progress["next_ms"] = self._clock.now_ms() + backoff_ms(progress["attempts"], share)
+        # Never sooner than a provider asked for.
+        pause_ms = max(asked_ms, backoff_ms(progress["attempts"], share))
+        progress["next_ms"] = self._clock.now_ms() + pause_ms
         self._save(PROGRESS, name, progress)
         return self.entry(entry.submission_id)
 

@@ -36,7 +36,9 @@ _TYPE_WORDS = {
 class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
-    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
+    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
+    `http_listen` where health, metrics and (on a collector) the status page are: plain HTTP, so loopback or a proxy's.
+    docs/operations.md says what each of the others does.
     """
 
     name: str
@@ -50,6 +52,12 @@ class NodeConfig:
     attempt_timeout_seconds: float = 120.0
     mask_threads: int = 1
     compact_releases: bool = False
+    http_listen: str = ""
+    reload_seconds: float = 30.0
+    keep_closed_days: float = 30.0
+    max_concurrent_submissions: int = 1024
+    rate_limit_per_second: float = 0.0
+    rate_limit_burst: int = 200
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from aiohttp.web import RouteDef
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from opentelemetry import trace
+from opentelemetry.trace import Tracer
 
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
@@ -22,8 +25,15 @@ from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
-from trimask_server.errors import RefusalInterceptor
-from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
+from trimask_server.errors import GuardedServer
+from trimask_server.operations import drain, upkeep
+from trimask_server.operations.certificates import Certificates, TlsMaterial
+from trimask_server.operations.http_port import HttpPort
+from trimask_server.operations.limits import Limits, server_options
+from trimask_server.operations.metrics import Metrics
+from trimask_server.operations.readiness import Health
+from trimask_server.operations.requests import Observation
+from trimask_server.peers import Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR, PROVIDER
@@ -60,9 +70,19 @@ class Node:
         self.database = database or Database(
             Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
         )
+        self.metrics = Metrics()
+        self.database.observe = self.metrics.observe_commit
+        self.tracer: Tracer = trace.get_tracer("trimask")
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
-        self.peers = peers or Peers(self.keys)
+        material = TlsMaterial(self.keys.certificate, self.keys.private_key, self.keys.roots)
+        self.certificates = Certificates(material, None if keys else Path(config.keys))
+        self.peers = peers or Peers(self.keys, self)
+        self.health = Health()
+        self.http = HttpPort(self)
+        self.draining = False
+        # What knows of tries under way; asked when they have to be handed back.
+        self.tries: list[Callable[[], Iterable[common_pb2.Attempt]]] = []
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
@@ -74,34 +94,41 @@ class Node:
         await self.studies.load()
         self.refusals = await Refusals.load(self.database)
 
-    async def serve(self, public: list[AddServices], peer: list[AddServices]) -> None:
+    async def serve(
+        self, public: list[AddServices], peer: list[AddServices], pages: Sequence[RouteDef] = ()
+    ) -> None:
         """Listen, and begin the work that never ends."""
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
         self.peer_port = await self._serve(
             self.config.peer_listen, [*peer, self.add_node_service], mutual=True
         )
+        if self.config.http_listen:
+            await self.http.start(list(pages))
         self.spawn(self._save_refusals(), "saving refusal counts")
+        self.spawn(upkeep.follow_readiness(self), "following readiness")
+        self.spawn(upkeep.watch_key_files(self), "watching key files")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
-        server = grpc.aio.server(
-            interceptors=(RefusalInterceptor(self.refusals, self.log),), options=CHANNEL_OPTIONS
+        public = not mutual
+        server = grpc.aio.server(options=server_options(public=public))
+        guarded = GuardedServer(
+            server,
+            self.refusals,
+            self.log,
+            inside=Limits(self, public=public).wrap,
+            outside=Observation(self, public=public).wrap,
         )
-        names = [add(server) for add in services]
+        names = [add(cast("grpc.aio.Server", guarded)) for add in services]
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
-        for name in ("", *names):
-            await state.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self.health.add(state, ("", *names))
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        credentials = grpc.ssl_server_credentials(
-            [(self.keys.private_key, self.keys.certificate)],
-            root_certificates=self.keys.roots if mutual else None,
-            require_client_auth=mutual,
-        )
+        credentials = self.certificates.server_credentials(mutual=mutual)
         try:
             port = server.add_secure_port(address, credentials)
         except RuntimeError as error:
@@ -136,7 +163,9 @@ class Node:
         """Run one node's share of a try; if it fails, tell the collector so that it begins a new one."""
         try:
             await work
+            self.metrics.tries.labels("done").inc()
         except Exception as error:
+            self.metrics.tries.labels("given_up").inc()
             reason = error.reason if isinstance(error, Refused) else "internal_error"
             if not isinstance(error, Refused):
                 self.log.exception("failed while %s", what)
@@ -151,8 +180,13 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             await self.refusals.save(self.database)
 
+    async def drain(self) -> None:
+        """Begin nothing new, and hand tries under way back; calls under way go on. There is no way back but a restart."""
+        await drain.drain(self)
+
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
+        await self.http.stop()
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         tasks = list(self._tasks)
         for task in tasks:

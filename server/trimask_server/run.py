@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,8 @@ from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwn
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
+from trimask_server.operations.signals import serve_until_told
+from trimask_server.operations.tracing import configure_tracing
 from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
@@ -74,27 +74,22 @@ def _nothing() -> None:
 async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     """A node of the given role, serving."""
     node = Node(role, config)
-    await node.load()
-    services = services_of(node)
-    await node.serve(services.public, services.peer)
-    # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
-    await node.database.scrub()
-    services.begin()
+    try:
+        await node.load()
+        services = services_of(node)
+        await node.serve(services.public, services.peer)
+        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+        await node.database.scrub()
+        services.begin()
+    except BaseException:
+        await node.stop(0)  # a port that was taken, say: leave nothing half started
+        raise
     return node
 
 
 def run_node(role: NodeRole, config_path: Path) -> int:
     """Run a node until it is told to stop (SIGTERM or SIGINT)."""
     config = load_config(config_path, role)
-
-    async def serve() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        node = await start_node(role, config)
-        await stop.wait()
-        await node.stop()
-
-    uvloop.run(serve())
+    configure_tracing(config.name, role)
+    uvloop.run(serve_until_told(lambda: start_node(role, config)))
     return 0

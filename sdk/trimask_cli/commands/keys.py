@@ -25,6 +25,11 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--base-port", type=int, default=7400, metavar="PORT", help="first port (default 7400)"
     )
+    parser.add_argument(
+        "--http",
+        action="store_true",
+        help="give every node an HTTP port on loopback: health, metrics, status page",
+    )
     parser.set_defaults(run=run)
 
 
@@ -35,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     from trimask_cli import keys
 
-    places = keys.node_places(args.right, args.left, args.host, args.base_port)
+    places = keys.node_places(args.right, args.left, args.host, args.base_port, http=args.http)
     parties = keys.make_keys(args.folder, places)
     table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)
     for heading in ("node", "devices and researchers", "nodes and owner", "certificate's name"):

@@ -76,7 +76,7 @@ class StudyDriver:
 
     async def run(self) -> None:
         """Until the study is closed."""
-        while self._node.studies.state(self._study.id) != "closed":
+        while self._node.studies.state(self._study.id) != "closed" and not self._node.draining:
             try:
                 busy = await self._step()
             except Refused as error:
@@ -162,6 +162,7 @@ class StudyDriver:
         try:
             await self._mask_block(block)
         except Refused as error:
+            self._node.metrics.tries.labels("failed").inc()
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
@@ -200,6 +201,7 @@ class StudyDriver:
             self._collection.end(attempt)
             if pending.outcome.done() and not pending.outcome.cancelled():
                 pending.outcome.exception()  # seen: not to be reported as lost
+        node.metrics.tries.labels("pooled").inc()
         await self._ledger.pool(study.id, block.block_id, masked, study.release_rows)
         node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
 

@@ -152,6 +152,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         study = self._study(request.study_id, context)
         rows = await self._rows.erase_block(study.id, request.block_id)
         self._unmasking.forget(study.id, request.block_id)
+        self._node.metrics.erased_rows.labels("pooled").inc(rows)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
 
@@ -161,5 +162,6 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         study = self._study(request.study_id, context)
         await self._node.studies.set_state(study.id, "closed")
         rows = await self._rows.erase_pending(study.id)
+        self._node.metrics.erased_rows.labels("unused").inc(rows)
         self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
         return right_masking_pb2.EraseStudyResponse(erased_rows=rows)

@@ -13,6 +13,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -69,6 +70,8 @@ class Database:
     def __init__(self, path: Path, migrations: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        # Told of every group from the writer's thread: how many writes, and how many seconds their commit took.
+        self.observe: Callable[[int, float], None] = lambda _writes, _seconds: None
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         connection = self._connect()
         _migrate(connection, migrations)
@@ -86,6 +89,11 @@ class Database:
         connection.execute("PRAGMA secure_delete=ON")  # erased rows are overwritten with zeros
         connection.execute("PRAGMA busy_timeout=10000")
         return connection
+
+    @property
+    def depth(self) -> int:
+        """Writes that wait."""
+        return self._queue.qsize()
 
     async def write(self, function: Callable[[Transaction], T]) -> T:
         """Run `function` in a transaction; return what it returned once that is on disk."""
@@ -126,7 +134,10 @@ class Database:
                 except queue.Empty:
                     break
             closing = job is None
+            begun = time.perf_counter()
             self._run_group(connection, jobs)
+            if jobs:
+                self.observe(len(jobs), time.perf_counter() - begun)
         connection.close()
 
     def _run_group(self, connection: sqlite3.Connection, jobs: list[_Job[Any]]) -> None:
