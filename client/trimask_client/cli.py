@@ -111,6 +111,9 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
+    queue.refresh_keys(
+        client.study.id
+    )  # to the newest keys where the network is there, else to those at hand
     entry = queue.seal(client.study.id, _answers(args), again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return _send(argparse.Namespace(now=True), queue) if args.send else DONE

@@ -16,6 +16,7 @@ LONGEST_WAIT_MS = 6 * 3600 * 1000
 # Refusals that no waiting changes. Every other reason may pass: a study not yet open there, a node being repaired.
 _FINAL = {
     "conflicting_submission",
+    "expired_key",
     "malformed",
     "oversized_message",
     "replayed_submission",

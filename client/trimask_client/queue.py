@@ -101,6 +101,8 @@ class Queue:
                 source=self._source,
                 timeout_seconds=self._timeout,
             )
+            known = record.get("sealing", {})
+            self._clients[study_id].sealing = {int(k): bytes.fromhex(key) for k, key in known.items()}
         return self._clients[study_id]
 
     def save_draft(self, study_id: bytes, answers: Mapping[str, object]) -> None:
@@ -121,6 +123,20 @@ class Queue:
             self._vault.delete(DRAFTS, study_id.hex())
 
     # Sealing and sending
+
+    def refresh_keys(self, study_id: bytes) -> bool:
+        """Ask for the right providers' newest sealing keys, if the network is there; whether all answered.
+
+        What is sealed from now on is sealed to them; what is sealed already is never sealed again.
+        """
+        client = self.client(study_id)
+        found = client.refresh_keys()
+        with self._disk.lock("records", wait=True):
+            record = self._vault.get(STUDIES, study_id.hex())
+            if record is not None:
+                keys = {str(k): key.hex() for k, key in found.items()}
+                self._vault.put(STUDIES, study_id.hex(), {**record, "sealing": keys})
+        return len(found) == len(client.study.right)
 
     def seal(
         self, study_id: bytes, answers: Mapping[str, object] | None = None, *, again: bool = False
@@ -145,6 +161,7 @@ class Queue:
                 {
                     "study_id": study_id.hex(),
                     "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
+                    "key_ids": [key_id.hex() for key_id in sealed.key_ids],
                     "sealed_ms": self._clock.now_ms(),
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
@@ -242,7 +259,8 @@ class Queue:
             return entry
         client = self.client(entry.study_id)
         sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
-        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed)
+        key_ids = tuple(bytes.fromhex(key_id) for key_id in payload.get("key_ids", ()))
+        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key_ids=key_ids)
         progress = self._progress(name)
         received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
         failures: list[str] = []

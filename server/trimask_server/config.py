@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
+from trimask_server.right.key_ring import load_ring
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "load_config", "load_keys"]
 
@@ -133,7 +134,7 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
 
     return NodeKeys(
         identity=SigningKey(secret("identity.key")),
-        sealing=SealingKey(secret("sealing.key")) if role == "right" else None,
+        sealing=load_ring(folder).keys[0].key if role == "right" else None,
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),

@@ -26,7 +26,7 @@ from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
-from trimask_server.operations import drain, upkeep
+from trimask_server.operations import upkeep
 from trimask_server.operations.certificates import Certificates, TlsMaterial
 from trimask_server.operations.http_port import HttpPort
 from trimask_server.operations.limits import Limits, server_options
@@ -35,6 +35,7 @@ from trimask_server.operations.readiness import Health
 from trimask_server.operations.requests import Observation
 from trimask_server.peers import Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
+from trimask_server.right.key_ring import RingKey, SealingRing, load_ring
 from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
@@ -77,6 +78,7 @@ class Node:
         self.refusals = Refusals({})
         material = TlsMaterial(self.keys.certificate, self.keys.private_key, self.keys.roots)
         self.certificates = Certificates(material, None if keys else Path(config.keys))
+        self.sealing = _sealing_ring(role, self.keys, None if keys else Path(config.keys))
         self.peers = peers or Peers(self.keys, self)
         self.health = Health()
         self.http = HttpPort(self)
@@ -180,9 +182,10 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             await self.refusals.save(self.database)
 
-    async def drain(self) -> None:
-        """Begin nothing new, and hand tries under way back; calls under way go on. There is no way back but a restart."""
-        await drain.drain(self)
+    async def drain(self, *, resume: bool = False) -> None:
+        """Begin nothing new; or begin things again. Calls and tries under way go on. Ends with the process."""
+        self.draining = not resume
+        self.log.info("begins new work again" if resume else "draining: nothing new is begun")
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
@@ -197,6 +200,14 @@ class Node:
         self.workers.close()
         self.database.close()
         self.log.info("stopped")
+
+
+def _sealing_ring(role: NodeRole, keys: NodeKeys, folder: Path | None) -> SealingRing | None:
+    if role != "right":
+        return None
+    if folder is not None:
+        return load_ring(folder)
+    return None if keys.sealing is None else SealingRing([RingKey(keys.sealing)])
 
 
 def require_owner(node: Node, context: Context) -> None:

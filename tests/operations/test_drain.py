@@ -20,6 +20,7 @@ from trimask_client import Client
 from trimask_client.transport import Unreachable
 from trimask_core.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
+from trimask_server.operations.drain import wind_down
 from trimask_server.operations.signals import GRACE_SECONDS
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -159,7 +160,7 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
     assert masking.wait(60)
-    own_lab.on_loop(left.drain())
+    own_lab.on_loop(wind_down(left))
     assert own_lab.node("collector").refusals.as_dict()["attempt_draining"] == 1
     assert left.metrics.registry.get_sample_value("trimask_tries_total", {"outcome": "handed_back"}) == 1
     own_lab.cluster.stop("L1")

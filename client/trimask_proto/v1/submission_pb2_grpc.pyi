@@ -37,6 +37,8 @@ class SubmissionServiceStub:
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    GetSealingKeys: _grpc.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]
+    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
 
 @_typing.type_check_only
 class SubmissionServiceAsyncStub(SubmissionServiceStub):
@@ -47,6 +49,8 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    GetSealingKeys: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]  # type: ignore[assignment]
+    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to devices."""
@@ -60,5 +64,13 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
         """
+
+    @_abc_1.abstractmethod
+    def GetSealingKeys(
+        self,
+        request: _submission_pb2.GetSealingKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_submission_pb2.GetSealingKeysResponse, _abc.Awaitable[_submission_pb2.GetSealingKeysResponse]]:
+        """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -20,6 +20,7 @@ from trimask_core.errors import ConfigError
 __all__ = ["Certificates", "TlsMaterial", "read_material"]
 
 FILES = ("tls.pem", "tls.key", "ca.pem")
+_WATCHED = (*FILES, "sealing.keys")
 WARN_DAYS = 14
 _DAY_MS = 24 * 3600 * 1000
 
@@ -113,7 +114,7 @@ class Certificates:
         if self._folder is None:
             return ()
         found = []
-        for name in FILES:
+        for name in _WATCHED:
             try:
                 status = (self._folder / name).stat()
             except OSError:

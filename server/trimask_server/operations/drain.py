@@ -18,19 +18,16 @@ from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 if TYPE_CHECKING:
     from trimask_server.node import Node
 
-__all__ = ["CALLS_SECONDS", "drain"]
+__all__ = ["CALLS_SECONDS", "wind_down"]
 
 CALLS_SECONDS = 8.0
 _TELL_SECONDS = 2.0
 
 
-async def drain(node: Node) -> None:
-    """Idempotent. Returns when the collector has been told of every try, or cannot be."""
-    if node.draining:
-        return
-    node.draining = True
+async def wind_down(node: Node) -> None:
+    """What comes before the ports are closed. Returns when the collector was told of every try, or cannot be."""
+    await node.drain()
     await node.health.set(serving=False)
-    node.log.info("draining: nothing new is begun")
     await asyncio.gather(*(_hand_back(node, attempt) for source in node.tries for attempt in source()))
 
 

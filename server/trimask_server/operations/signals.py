@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from trimask_server.operations.drain import CALLS_SECONDS
+from trimask_server.operations.drain import CALLS_SECONDS, wind_down
 from trimask_server.operations.upkeep import reload_keys
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
     watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))
     watchdog.daemon = True
     watchdog.start()
-    await node.drain()
+    await wind_down(node)
     await node.stop(CALLS_SECONDS)
     watchdog.cancel()
 

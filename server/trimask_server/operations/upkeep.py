@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
 from trimask_server.operations.readiness import check_readiness
+from trimask_server.right.key_ring import load_ring
 
 if TYPE_CHECKING:
     from trimask_server.node import Node
@@ -32,6 +34,36 @@ async def follow_readiness(node: Node) -> None:
 
 def reload_keys(node: Node) -> bool:
     """Take over renewed certificates and sealing keys; whether anything was new. What is unusable changes nothing."""
+    return any((_reload_certificate(node), _reload_sealing(node)))
+
+
+def _reload_sealing(node: Node) -> bool:
+    if node.sealing is None:
+        return False
+    try:
+        fresh = load_ring(Path(node.config.keys))
+        # A row held here may need a key that is no longer in the file: better to refuse the file than to lose the row.
+        gone = {item.key.public for item in node.sealing.keys if item.expire_ms is None} - {
+            item.key.public for item in fresh.keys
+        }
+        if gone:
+            raise ConfigError("sealing.keys lacks a key that was in use; restore it from your backup")  # noqa: TRY301
+    except ConfigError as error:
+        node.metrics.reloads.labels("refused").inc()
+        node.refusals.count("bad_key_file")
+        node.log.error("kept the old sealing keys: %s", error)  # noqa: TRY400 - the sentence says all
+        return False
+    before = [(item.key.public, item.activate_ms, item.expire_ms) for item in node.sealing.keys]
+    if before == [(item.key.public, item.activate_ms, item.expire_ms) for item in fresh.keys]:
+        return False
+    node.sealing = fresh
+    node.metrics.reloads.labels("taken").inc()
+    states = ", ".join(item.state(node.clock.now_ms()) for item in fresh.keys)
+    node.log.info("took over %d sealing keys: %s", len(fresh.keys), states)
+    return True
+
+
+def _reload_certificate(node: Node) -> bool:
     try:
         fresh = node.certificates.reload(node.clock.now_ms())
     except ConfigError as error:

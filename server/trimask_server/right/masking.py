@@ -119,12 +119,12 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
 
     def _component(self, study: Study, k: int, rows: list[tuple[bytes, bytes]]) -> Matrix:
         """X^k, a row for each submission, in the order of their ids."""
-        key = self._node.keys.sealing
-        if key is None:
+        ring = self._node.sealing
+        if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
         component = np.empty((len(rows), study.columns))
         for index, (submission_id, sealed) in enumerate(rows):
-            payload = key.open(sealed, component_info(study.id, k, submission_id))
+            payload = ring.open_held(sealed, component_info(study.id, k, submission_id))
             component[index] = study.grid.to_float(read_component(study, k, payload))
         return component
 

@@ -25,10 +25,10 @@ class RowStore:
 
     database: Database
 
-    async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
-        """Refuse bytes other than those that were taken in under this id."""
+    async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
+        """Refuse bytes other than those that were taken in under this id; when these were, if they were."""
         digest = hashlib.sha256(payload).digest()
-        await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+        return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
     async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns."""

@@ -6,7 +6,8 @@ import grpc
 
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.receipt import receipt_message
-from trimask_core.sealing import component_info
+from trimask_core.sealing import component_info, sealing_key_message
+from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
@@ -39,18 +40,50 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         provider = int(study.role_of(node.keys.identity.public)[1:])
-        key = node.keys.sealing
-        if key is None:
+        ring = node.sealing
+        if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
+        now = node.clock.now_ms()
         try:
-            payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
+            info = component_info(study.id, provider, request.submission_id)
+            payload = ring.open_new(sealed, info, now, request.sealing_key_id)
             check_component(study, provider, payload)
         except VerificationError as error:
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None
+        except Refused:
+            # Taken in before its key expired, and the answer was lost: it gets the receipt it has earned.
+            received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
+            if received is None:
+                raise
+            return self._receipt(study, request, received)
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
-        message = receipt_message(study.id, request.submission_id, sealed, received)
+        received = await self._rows.insert(study.id, request.submission_id, sealed, now)
+        return self._receipt(study, request, received)
+
+    def _receipt(
+        self, study: Study, request: submission_pb2.SubmitRequest, received: int
+    ) -> submission_pb2.SubmitResponse:
+        message = receipt_message(study.id, request.submission_id, request.sealed_component, received)
         return submission_pb2.SubmitResponse(
-            receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)
+            receive_time_ms=received, signature=self._node.keys.identity.sign("receipt", message)
         )
+
+    async def GetSealingKeys(
+        self, request: submission_pb2.GetSealingKeysRequest, context: Context
+    ) -> submission_pb2.GetSealingKeysResponse:
+        node = self._node
+        if node.sealing is None:
+            raise Refused("not_your_role", "this node has no sealing key")
+        records = []
+        for item in node.sealing.active(node.clock.now_ms()):
+            message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
+            records.append(
+                submission_pb2.SealingKeyRecord(
+                    public_key=item.key.public,
+                    activate_time_ms=item.activate_ms,
+                    expire_time_ms=item.expire_ms or 0,
+                    signature=node.keys.identity.sign("sealing-key", message),
+                )
+            )
+        return submission_pb2.GetSealingKeysResponse(keys=records)
