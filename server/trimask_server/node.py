@@ -26,7 +26,7 @@ from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
-from trimask_server.operations import upkeep
+from trimask_server.operations import garbage, upkeep
 from trimask_server.operations.certificates import Certificates, TlsMaterial
 from trimask_server.operations.http_port import HttpPort
 from trimask_server.operations.limits import Limits, server_options
@@ -110,6 +110,7 @@ class Node:
         self.spawn(self._save_refusals(), "saving refusal counts")
         self.spawn(upkeep.follow_readiness(self), "following readiness")
         self.spawn(upkeep.watch_key_files(self), "watching key files")
+        self.spawn(garbage.collect_forever(self), "collecting garbage")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),

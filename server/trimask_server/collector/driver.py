@@ -45,6 +45,7 @@ class StudyDriver:
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
         self._tokens = [""] * len(study.right)
         self.pending_rows = 0
+        self.last_seen_ms: dict[str, int] = {}  # by role, when the node last answered
         self.wake = asyncio.Event()
 
     # Talking to nodes
@@ -70,6 +71,10 @@ class StudyDriver:
 
         parties = {role: party for role, party in self._study.parties.items() if role != "collector"}
         answers = await self._each(tuple(parties.values()), one)
+        now = self._node.clock.now_ms()
+        self.last_seen_ms |= {
+            role: now for role, answer in zip(parties, answers, strict=True) if answer is not None
+        }
         return dict(zip(parties, answers, strict=True))
 
     # The loop

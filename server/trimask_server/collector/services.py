@@ -36,6 +36,7 @@ class Drivers:
         self._ledger = ledger
         self._collection = collection
         self._drivers: dict[bytes, StudyDriver] = {}
+        node.studies.on_forget.append(lambda study_id: self._drivers.pop(study_id, None))
 
     def of(self, study: Study) -> StudyDriver:
         """The study's driver, running unless the study is closed."""
@@ -89,12 +90,18 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         described = await driver.describe(1.0)
         refusals = [
             study_pb2.NodeRefusals(
-                role=role, reachable=answer is not None, counts=[] if answer is None else answer.refusals
+                role=role,
+                reachable=answer is not None,
+                counts=[] if answer is None else answer.refusals,
+                last_seen_time_ms=driver.last_seen_ms.get(role, 0),
             )
             for role, answer in described.items()
         ]
         own = study_pb2.NodeRefusals(
-            role="collector", reachable=True, counts=self._node.refusals.as_messages()
+            role="collector",
+            reachable=True,
+            counts=self._node.refusals.as_messages(),
+            last_seen_time_ms=self._node.clock.now_ms(),
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],

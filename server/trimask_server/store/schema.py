@@ -14,6 +14,11 @@ CREATE TABLE studies (
 );
 """
 
+# 2026-11-16. When a study closed, so that what is left of it can go a while later; and that it did.
+_CLOSURES = """
+CREATE TABLE closures (study_id BLOB PRIMARY KEY, closed_ms INTEGER NOT NULL, collected_ms INTEGER);
+"""
+
 # 2026-11-16. A row's payload stays sealed on disk; after its block is pooled the payload is NULL and the id and hash
 # remain, so that the submission cannot come a second time.
 PROVIDER = (
@@ -38,6 +43,7 @@ CREATE TABLE blocks (
   erased INTEGER NOT NULL DEFAULT 0
 );
 """,
+    _CLOSURES,
 )
 
 # 2026-11-16. A block's A X is never here: only the release's running factor.
@@ -95,4 +101,5 @@ WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS N
   OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
 BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
 """,
+    _CLOSURES,
 )

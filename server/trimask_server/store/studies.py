@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
 from trimask_server.store.database import Database, Transaction
@@ -10,12 +12,14 @@ __all__ = ["StudyRegistry"]
 
 
 class StudyRegistry:
-    """Approved studies, on disk and parsed in memory. States: open, closing, closed."""
+    """Approved studies, on disk and parsed in memory. States: open, closing, closed; then collected, with no more than
+    the id left, on disk alone: a study that is over cannot be registered, and its rows sent, a second time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._signed: dict[bytes, SignedStudy] = {}
         self._states: dict[bytes, str] = {}
+        self.on_forget: list[Callable[[bytes], object]] = []
 
     async def load(self) -> None:
         """Read what an earlier run registered."""
@@ -23,6 +27,8 @@ class StudyRegistry:
             lambda tx: tx.rows("SELECT study_id, signed_study, state FROM studies ORDER BY registered_ms")
         )
         for study_id, text, state in rows:
+            if state == "collected":
+                continue
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
@@ -31,6 +37,9 @@ class StudyRegistry:
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
+            known = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+            if known is not None and known[0] == "collected":
+                raise Refused("study_closed", "this study was closed and erased here; it cannot begin again")
             tx.run(
                 "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, 'open', ?)"
                 " ON CONFLICT (study_id) DO NOTHING",
@@ -60,6 +69,13 @@ class StudyRegistry:
     def all(self) -> list[Study]:
         """Every study, oldest first."""
         return [signed.study for signed in self._signed.values()]
+
+    def forget(self, study_id: bytes) -> None:
+        """Drop a study from memory, once the store says it is collected."""
+        self._signed.pop(study_id, None)
+        self._states.pop(study_id, None)
+        for forget in self.on_forget:
+            forget(study_id)
 
     async def set_state(self, study_id: bytes, state: str) -> None:
         """Move a study on."""
