@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvloop
+from aiohttp.web import RouteDef
 
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, Drivers, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.status_page import StatusPages
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
@@ -32,6 +34,7 @@ class Services:
     public: list[AddServices]
     peer: list[AddServices]
     begin: Callable[[], None]
+    pages: list[RouteDef] = field(default_factory=list)
 
 
 def services_of(node: Node) -> Services:
@@ -40,8 +43,9 @@ def services_of(node: Node) -> Services:
         ledger = Ledger(node.database)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
+        studies = StudyServicer(node, ledger, drivers)
         public: list[AddServices] = [
-            StudyServicer(node, ledger, drivers).add_to,
+            studies.add_to,
             DatasetServicer(node, ledger).add_to,
             ReleaseServicer(node).add_to,
         ]
@@ -55,7 +59,8 @@ def services_of(node: Node) -> Services:
             for study in node.studies.all():
                 drivers.of(study)
 
-        return Services(public, [collection.add_to, *owner, *public], drive)
+        pages = StatusPages(node, ledger, studies).routes()
+        return Services(public, [collection.add_to, *owner, *public], drive, pages)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
         rows = RowStore(node.database)
@@ -77,7 +82,7 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     try:
         await node.load()
         services = services_of(node)
-        await node.serve(services.public, services.peer)
+        await node.serve(services.public, services.peer, services.pages)
         # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
         await node.database.scrub()
         services.begin()

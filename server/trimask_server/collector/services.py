@@ -83,7 +83,10 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudyStatus(
         self, request: study_pb2.GetStudyStatusRequest, context: Context
     ) -> study_pb2.GetStudyStatusResponse:
-        study = self._node.studies.get(request.study_id)
+        return await self.status_of(self._node.studies.get(request.study_id))
+
+    async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
+        """The same, for a page of this node's own."""
         driver = self._drivers.of(study)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._ledger.releases(study.id)
