@@ -54,6 +54,7 @@ _STATUS: dict[str, grpc.StatusCode] = {
     "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "expired_key": grpc.StatusCode.FAILED_PRECONDITION,
+    "store_unavailable": grpc.StatusCode.UNAVAILABLE,
 }
 
 

@@ -74,12 +74,12 @@ class Peers:
         self._source: RandomSource = SystemRandom() if observer is None else observer.source
         self._retiring: set[asyncio.Task[None]] = set()
 
-    def channel(self, party: Party) -> grpc.aio.Channel:
-        """The channel to a party's peer address."""
-        key = (party.peer_address, party.tls_name)
+    def channel(self, party: Party, address: str = "") -> grpc.aio.Channel:
+        """The channel to a party's peer address, or to one worker of it at an address of its own."""
+        key = (address or party.peer_address, party.tls_name)
         if key not in self._channels:
             options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", party.tls_name))
-            self._channels[key] = grpc.aio.secure_channel(party.peer_address, self._credentials, options)
+            self._channels[key] = grpc.aio.secure_channel(key[0], self._credentials, options)
         return self._channels[key]
 
     def renew(self, material: TlsMaterial) -> None:

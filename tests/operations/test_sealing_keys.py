@@ -52,33 +52,32 @@ def test_the_life_of_two_keys(ring: SealingRing) -> None:
     assert [item.key.public for item in ring.active(101 * DAY)] == [new.key.public, old.key.public]
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_what_opens_when(ring: SealingRing, named: bool) -> None:
-    new, old = ring.keys
-    for item in ring.keys:
-        sealed = seal(item.key.public, b"row", INFO)
-        key_id = sealing_key_id(item.key.public) if named else b""
-        for day in (100, 101, 130):
-            assert ring.open_new(sealed, INFO, day * DAY, key_id) == b"row"
-        assert ring.open_held(sealed, INFO) == b"row"
-    late = seal(old.key.public, b"row", INFO)
+def test_what_opens_when(ring: SealingRing) -> None:
+    new, old = (item.key for item in ring.keys)
+    for day in (100, 101, 130):
+        assert ring.accepting(day * DAY) == (new, old)
+        for key in (new, old):
+            ring.refuse_expired_id(sealing_key_id(key.public), day * DAY)
+    assert ring.accepting(131 * DAY) == (new,)
+    late = seal(old.public, b"row", INFO)
+    assert not ring.is_expired_for(late, INFO, 130 * DAY)
+    assert ring.is_expired_for(late, INFO, 131 * DAY)
+    assert not ring.is_expired_for(late[:-1] + bytes([late[-1] ^ 1]), INFO, 131 * DAY)
     with pytest.raises(Refused, match="retired on 1970-05-12") as caught:
-        ring.open_new(late, INFO, 131 * DAY, sealing_key_id(old.key.public) if named else b"")
+        ring.refuse_expired_id(sealing_key_id(old.public), 131 * DAY)
     assert caught.value.reason == "expired_key"
     assert (
         ring.open_held(late, INFO) == b"row"
     )  # a row that came in time is masked with its block all the same
-    with pytest.raises(VerificationError, match="does not open"):
-        ring.open_new(late[:-1] + bytes([late[-1] ^ 1]), INFO, 101 * DAY)
-    with pytest.raises(VerificationError, match="does not open"):
-        ring.open_new(late, INFO, 101 * DAY, sealing_key_id(new.key.public))
+    with pytest.raises(VerificationError, match="opens with no key"):
+        ring.open_held(bytes(60), INFO)
 
 
 def test_a_key_nobody_has_any_more(ring: SealingRing) -> None:
-    stranger = SealingKey.generate()
     with pytest.raises(Refused) as caught:
-        ring.open_new(b"x" * 60, INFO, 0, sealing_key_id(stranger.public))
+        ring.refuse_expired_id(sealing_key_id(SealingKey.generate().public), 0)
     assert caught.value.reason == "expired_key"
+    ring.refuse_expired_id(b"", 0)  # a device that does not say is asked to do nothing new
 
 
 def test_an_expired_key_goes_when_no_row_needs_it(ring: SealingRing) -> None:
@@ -163,7 +162,12 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         with pytest.raises(Refused, match="answer again if the study is open") as caught:
             offline.upload(late, 1)
         assert caught.value.reason == "expired_key"
+        unnamed = dataclasses.replace(late, key_ids=())  # a device that does not say which key
+        with pytest.raises(Refused, match="retired") as caught:
+            offline.upload(unnamed, 1)
+        assert caught.value.reason == "expired_key"
         assert offline.upload(lost, 1).receive_time_ms  # it was taken in in time: the same receipt
+        assert offline.upload(dataclasses.replace(lost, key_ids=()), 1).receive_time_ms
         # The queue stops, says why, and never draws the noise again.
         (tried,) = queue.send()
         assert tried.state == "refused"
@@ -178,7 +182,7 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         again.seal(study.id, ANSWERS)
         assert [item.state for item in again.send()] == ["sent"]
         again.close()
-    assert own_lab.node("R1").refusals.as_dict()["expired_key"] == 2
+    assert own_lab.node("R1").refusals.as_dict()["expired_key"] == 3
 
 
 def test_rows_under_two_keys_are_masked_together(own_lab: Any) -> None:

@@ -34,8 +34,14 @@ async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
+    node: Node | None = None
+
+    def reload() -> None:
+        if node is not None:  # while it starts it reads its keys anyway, and must not be ended by this signal
+            reload_keys(node)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
     node = await start()
-    loop.add_signal_handler(signal.SIGHUP, reload_keys, node)
     await told.wait()
     # In a thread of its own, so that it ends the process even if the loop no longer turns (a long product of matrices).
     watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))

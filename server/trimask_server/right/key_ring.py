@@ -21,7 +21,16 @@ from trimask_core.errors import ConfigError, ParameterError, Refused, Verificati
 from trimask_core.randomness import RandomSource
 from trimask_core.sealing import SealingKey, sealing_key_id
 
-__all__ = ["KeyState", "RingKey", "SealingRing", "forget_spent", "load_ring", "rotate", "save_ring"]
+__all__ = [
+    "KeyState",
+    "RingKey",
+    "SealingRing",
+    "expired_key",
+    "forget_spent",
+    "load_ring",
+    "rotate",
+    "save_ring",
+]
 
 RING_FILE, SINGLE_FILE = "sealing.keys", "sealing.key"
 _FORMAT = "trimask-sealing-keys/1"
@@ -55,21 +64,23 @@ class SealingRing:
         """Those that devices are told of, newest first."""
         return [item for item in self.keys if item.state(now_ms) == "active"]
 
-    def open_new(self, sealed: bytes, info: bytes, now_ms: int, key_id: bytes = b"") -> bytes:
-        """The plaintext of a submission that comes in now; `expired_key` if it is too late for its key."""
-        wanted = [item for item in self.keys if not key_id or sealing_key_id(item.key.public) == key_id]
-        if not wanted:
-            raise _too_late(None)
-        live = [item for item in wanted if item.state(now_ms) != "expired"]
-        plain = _open_any(live, sealed, info)
-        if plain is not None:
-            return plain
-        for item in wanted:
-            if item not in live and _open_any([item], sealed, info) is not None:
-                raise _too_late(item.expire_ms)
-        raise VerificationError(
-            "a sealed component does not open: it was altered, or sealed to another key, study or submission"
-        )
+    def accepting(self, now_ms: int) -> tuple[SealingKey, ...]:
+        """Those that open what comes in now, newest first. One that is pending does, too: another process may be ahead."""
+        live = tuple(item.key for item in self.keys if item.state(now_ms) != "expired")
+        return live or (self.keys[0].key,)
+
+    def refuse_expired_id(self, key_id: bytes, now_ms: int) -> None:
+        """Refuse a submission that names a key which has expired, or which this provider no longer has."""
+        if not key_id:
+            return
+        named = [item for item in self.keys if sealing_key_id(item.key.public) == key_id]
+        if not named or named[0].state(now_ms) == "expired":
+            raise expired_key(named[0].expire_ms if named else None)
+
+    def is_expired_for(self, sealed: bytes, info: bytes, now_ms: int) -> bool:
+        """Whether something that no living key opens was sealed to an expired one."""
+        expired = [item for item in self.keys if item.state(now_ms) == "expired"]
+        return _open_any(expired, sealed, info) is not None
 
     def open_held(self, sealed: bytes, info: bytes) -> bytes:
         """The plaintext of a row that came in time, whatever has become of its key since."""
@@ -90,7 +101,8 @@ def _open_any(keys: Iterable[RingKey], sealed: bytes, info: bytes) -> bytes | No
     return None
 
 
-def _too_late(expire_ms: int | None) -> Refused:
+def expired_key(expire_ms: int | None = None) -> Refused:
+    """What a device is told whose payload came too late for its key."""
     when = "" if expire_ms is None else f" on {datetime.fromtimestamp(expire_ms / 1000, UTC):%Y-%m-%d}"
     return Refused(
         "expired_key",

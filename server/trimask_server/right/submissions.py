@@ -5,13 +5,14 @@ from __future__ import annotations
 import grpc
 
 from trimask_core.errors import Refused, VerificationError
-from trimask_core.receipt import receipt_message
+from trimask_core.receipt import receipt_digest_message, receipt_message
 from trimask_core.sealing import component_info, sealing_key_message
-from trimask_core.study import Study
-from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
+from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
+from trimask_server.right.key_ring import expired_key
+from trimask_server.right.opening import Opener, OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
 
 __all__ = ["SubmissionServicer"]
@@ -20,9 +21,11 @@ __all__ = ["SubmissionServicer"]
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: Node, rows: RowStore) -> None:
+    def __init__(self, node: Node, rows: RowStore, opener: Opener) -> None:
         self._node = node
         self._rows = rows
+        self._opener = opener
+        self._under_way = 0
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -32,6 +35,13 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     async def Submit(
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
+        self._under_way += 1
+        try:
+            return await self._take_in(request)
+        finally:
+            self._under_way -= 1
+
+    async def _take_in(self, request: submission_pb2.SubmitRequest) -> submission_pb2.SubmitResponse:
         node = self._node
         study = node.studies.get(request.study_id)
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
@@ -43,31 +53,33 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         ring = node.sealing
         if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
-        now = node.clock.now_ms()
+        form = ComponentForm(provider, len(study.right), study.columns)
+        now_ms = node.clock.now_ms()
         try:
-            info = component_info(study.id, provider, request.submission_id)
-            payload = ring.open_new(sealed, info, now, request.sealing_key_id)
-            check_component(study, provider, payload)
-        except VerificationError as error:
-            await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
-            raise Refused("tampered_component", str(error)) from None
-        except Refused:
-            # Taken in before its key expired, and the answer was lost: it gets the receipt it has earned.
+            ring.refuse_expired_id(request.sealing_key_id, now_ms)
+            await self._opener.use_live(OpeningKeys(node.keys.identity, ring.accepting(now_ms)))
+            parcel = Parcel(study.id, request.submission_id, form, now_ms, sealed)
+            opened = await self._opener.open(parcel, self._under_way)
+        except (VerificationError, Refused) as error:
             received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
+            if isinstance(error, VerificationError):
+                info = component_info(study.id, provider, request.submission_id)
+                if not ring.is_expired_for(sealed, info, now_ms):
+                    raise Refused("tampered_component", str(error)) from None
+                error = expired_key()
             if received is None:
-                raise
-            return self._receipt(study, request, received)
+                raise error from None
+            # Taken in before its key expired, and the answer was lost: it gets the receipt it has earned.
+            message = receipt_message(study.id, request.submission_id, sealed, received)
+            signature = node.keys.identity.sign("receipt", message)
+            return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, now)
-        return self._receipt(study, request, received)
-
-    def _receipt(
-        self, study: Study, request: submission_pb2.SubmitRequest, received: int
-    ) -> submission_pb2.SubmitResponse:
-        message = receipt_message(study.id, request.submission_id, request.sealed_component, received)
-        return submission_pb2.SubmitResponse(
-            receive_time_ms=received, signature=self._node.keys.identity.sign("receipt", message)
-        )
+        received = await self._rows.insert(study.id, request.submission_id, sealed, now_ms, opened.digest)
+        signature = opened.signature
+        if received != now_ms:  # a repeat: the receipt is for when it first came
+            message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
+            signature = node.keys.identity.sign("receipt", message)
+        return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
 
     async def GetSealingKeys(
         self, request: submission_pb2.GetSealingKeysRequest, context: Context

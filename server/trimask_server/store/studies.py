@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["StudyRegistry"]
 
@@ -15,7 +15,7 @@ class StudyRegistry:
     """Approved studies, on disk and parsed in memory. States: open, closing, closed; then collected, with no more than
     the id left, on disk alone: a study that is over cannot be registered, and its rows sent, a second time."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Store) -> None:
         self._database = database
         self._signed: dict[bytes, SignedStudy] = {}
         self._states: dict[bytes, str] = {}
