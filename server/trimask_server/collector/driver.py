@@ -28,6 +28,8 @@ from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.node import Node
+from trimask_server.operations.context import current_request, current_study
+from trimask_server.operations.tracing import span
 from trimask_server.right.masking import plan_message
 from trimask_server.right.rows import split_ids
 
@@ -171,8 +173,12 @@ class StudyDriver:
 
     async def _mask_or_tell(self, block: Block) -> None:
         """One try; a block that keeps failing is brought to the owner's notice."""
+        prefix = self._study.id.hex()[:12]
+        current_request.set(self._node.source.read(8).hex())
+        current_study.set(prefix)
         try:
-            await self._mask_block(block)
+            with span(self._node.tracer, "try", attributes={"trimask.study": prefix}):
+                await self._mask_block(block)
         except Refused as error:
             self._node.metrics.tries.labels("failed").inc()
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:

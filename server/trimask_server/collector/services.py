@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextvars import Context
 from pathlib import Path
 
 import grpc
@@ -16,7 +17,7 @@ from trimask_server.collector.driver import StudyDriver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import dataset_folder
 from trimask_server.node import Node, require_owner
-from trimask_server.peers import Context
+from trimask_server.peers import Context as CallContext
 
 __all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
 
@@ -44,7 +45,8 @@ class Drivers:
             driver = StudyDriver(self._node, study, self._ledger, self._collection)
             self._drivers[study.id] = driver
             if self._node.studies.state(study.id) != "closed":
-                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
+                # In a context of its own: what it does belongs to no request, least of all to the one that opened the study.
+                Context().run(self._node.spawn, driver.run(), f"driving study {study.id.hex()[:12]}")
         return self._drivers[study.id]
 
 
@@ -62,7 +64,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         return study_pb2.DESCRIPTOR.services_by_name["StudyService"].full_name
 
     async def ListStudies(
-        self, request: study_pb2.ListStudiesRequest, context: Context
+        self, request: study_pb2.ListStudiesRequest, context: CallContext
     ) -> study_pb2.ListStudiesResponse:
         studies = self._node.studies
         return study_pb2.ListStudiesResponse(
@@ -75,13 +77,13 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
 
     async def GetStudy(
-        self, request: study_pb2.GetStudyRequest, context: Context
+        self, request: study_pb2.GetStudyRequest, context: CallContext
     ) -> study_pb2.GetStudyResponse:
         signed = self._node.studies.signed(request.study_id)
         return study_pb2.GetStudyResponse(signed_study=signed.to_json().encode())
 
     async def GetStudyStatus(
-        self, request: study_pb2.GetStudyStatusRequest, context: Context
+        self, request: study_pb2.GetStudyStatusRequest, context: CallContext
     ) -> study_pb2.GetStudyStatusResponse:
         return await self.status_of(self._node.studies.get(request.study_id))
 
@@ -135,7 +137,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
 
     async def OpenStudy(
-        self, request: study_pb2.OpenStudyRequest, context: Context
+        self, request: study_pb2.OpenStudyRequest, context: CallContext
     ) -> study_pb2.OpenStudyResponse:
         require_owner(self._node, context)
         node = self._node
@@ -166,7 +168,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
     async def CloseStudy(
-        self, request: study_pb2.CloseStudyRequest, context: Context
+        self, request: study_pb2.CloseStudyRequest, context: CallContext
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
@@ -189,7 +191,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
 
     async def ListDatasets(
-        self, request: dataset_pb2.ListDatasetsRequest, context: Context
+        self, request: dataset_pb2.ListDatasetsRequest, context: CallContext
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
         for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
@@ -213,13 +215,13 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
 
     async def GetManifest(
-        self, request: dataset_pb2.GetManifestRequest, context: Context
+        self, request: dataset_pb2.GetManifestRequest, context: CallContext
     ) -> dataset_pb2.GetManifestResponse:
         manifest, signature = await self._find(request.dataset_id)
         return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
 
     async def ReadFile(
-        self, request: dataset_pb2.ReadFileRequest, context: Context
+        self, request: dataset_pb2.ReadFileRequest, context: CallContext
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.

@@ -46,6 +46,7 @@ _BEGINS |= {
 }
 _OVERLOADED_MS, _DRAINING_MS = 1000, 5000
 _ADDRESSES = 65_536
+HANDSHAKE_MS = 10_000
 
 
 def message_limit(method: str) -> int:
@@ -59,7 +60,7 @@ def server_options(*, public: bool) -> tuple[tuple[str, int], ...]:
         ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
         # A TLS handshake takes a second on a bad line; who takes longer is not calling.
-        ("grpc.server_handshake_timeout_ms", 10_000),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", 100),
         ("grpc.max_metadata_size", 16 << 10),
         # Who pings oftener than this is cut off ("too many pings").
