@@ -189,6 +189,22 @@ def test_a_certificate_that_runs_out_is_said(own_lab: Any) -> None:
     assert own_lab.metric("R1", "trimask_certificate_expiry_seconds") == pytest.approx(5 * 86400, abs=60)
 
 
+def test_grpc_is_told_of_a_certificate_once(keys_only: Any, monkeypatch: Any) -> None:
+    """Or it ends the process when many handshakes time out; see `server_credentials`."""
+    fetchers: list[Any] = []
+    monkeypatch.setattr(
+        grpc, "dynamic_ssl_server_credentials", lambda _, fetch, **__: fetchers.append(fetch) or object()
+    )
+    folder = keys_only.folder / "R1"
+    held = Certificates(read_material(folder), folder)
+    held.server_credentials(mutual=False)
+    held.server_credentials(mutual=True)
+    assert [fetch() for fetch in fetchers * 2] == [None] * 4
+    _renew(keys_only, "R1")
+    assert held.reload(int(NOW.timestamp() * 1000))
+    assert [fetch() is None for fetch in fetchers * 2] == [False, False, True, True]  # each port once
+
+
 def test_secrets_stay_out_of_representations(keys_only: Any) -> None:
     material = read_material(keys_only.folder / "R1")
     assert "PRIVATE" not in repr(material)

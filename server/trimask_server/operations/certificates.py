@@ -8,8 +8,10 @@ expired certificate or one without the node's name would cut the node off, so th
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import grpc
 from cryptography import x509
@@ -135,12 +137,27 @@ class Certificates:
         return True
 
     def server_credentials(self, *, mutual: bool) -> grpc.ServerCredentials:
-        """Credentials that look here at every handshake."""
+        """Credentials that look here at every handshake.
 
-        def current() -> grpc.ServerCertificateConfiguration:
-            held = self.material
+        gRPC is told of a certificate only when it is another one than before. Told anew at every handshake, 1.85 loses
+        count of who uses the old one, and a hundred silent connections end the process ("Check failed: prior > 0").
+        """
+        told = self.material
+
+        def configuration(held: TlsMaterial) -> grpc.ServerCertificateConfiguration:
             return grpc.ssl_server_certificate_configuration(
                 [(held.private_key, held.certificate)], root_certificates=held.roots if mutual else None
             )
 
-        return grpc.dynamic_ssl_server_credentials(current(), current, require_client_authentication=mutual)
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal told
+            if self.material is told:
+                return None
+            told = self.material
+            return configuration(told)
+
+        # gRPC takes None for "as before"; its type stubs do not say so.
+        fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
+        return grpc.dynamic_ssl_server_credentials(
+            configuration(told), fetch, require_client_authentication=mutual
+        )
