@@ -104,12 +104,14 @@ class GuardedServer:
         server: grpc.aio.Server,
         refusals: Refusals,
         log: logging.Logger,
+        look_again: Callable[[], Awaitable[bool]],
         inside: Layer = as_it_is,
         outside: Layer = as_it_is,
     ) -> None:
         self._server = server
         self._refusals = refusals
         self._log = log
+        self._look_again = look_again  # for a study that another worker of this node has taken in
         self._inside = inside
         self._outside = outside
 
@@ -128,10 +130,15 @@ class GuardedServer:
 
     def _guard(self, method: str, handler: Any) -> Any:
         inner: Handler = handler.unary_unary
-        refusals, log = self._refusals, self._log
+        refusals, log, look_again = self._refusals, self._log, self._look_again
 
         async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
+                try:
+                    return await inner(request, context)
+                except Refused as error:
+                    if error.reason != "unknown_study" or not await look_again():
+                        raise
                 return await inner(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)

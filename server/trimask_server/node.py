@@ -38,7 +38,9 @@ from trimask_server.peers import Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.right.key_ring import RingKey, SealingRing, load_ring
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import ObservedStore, StoreError
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 __all__ = ["AddServices", "Node", "require_owner"]
@@ -69,8 +71,10 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.metrics = Metrics()
-        self.database.observe(self.metrics.observe_commit)
+        if isinstance(self.database, ObservedStore):
+            self.database.observe(self.metrics.observe_commit)
         self.tracer: Tracer = trace.get_tracer("trimask")
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
@@ -130,6 +134,7 @@ class Node:
             server,
             self.refusals,
             self.log,
+            self.studies.refresh,
             inside=Limits(self, public=public).wrap,
             outside=Observation(self, public=public).wrap,
         )
@@ -188,7 +193,10 @@ class Node:
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.refusals.save(self.database)
+            try:
+                await self.refusals.save(self.database)
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
 
     async def drain(self, *, resume: bool = False) -> None:
         """Begin nothing new; or begin things again. Calls and tries under way go on. Ends with the process."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextvars import Context
 from pathlib import Path
 
 import grpc
@@ -12,14 +11,13 @@ from trimask_core.errors import Refused, StudyError
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.deliveries import CollectionServicer
-from trimask_server.collector.driver import StudyDriver
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import dataset_folder
 from trimask_server.node import Node, require_owner
-from trimask_server.peers import Context as CallContext
+from trimask_server.peers import Context
 
-__all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
+__all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
 _READ_BYTES = 2 << 20
 _STATES = {
@@ -27,27 +25,6 @@ _STATES = {
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
-
-
-class Drivers:
-    """One driver a study, started once."""
-
-    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
-        self._node = node
-        self._ledger = ledger
-        self._collection = collection
-        self._drivers: dict[bytes, StudyDriver] = {}
-        node.studies.on_forget.append(lambda study_id: self._drivers.pop(study_id, None))
-
-    def of(self, study: Study) -> StudyDriver:
-        """The study's driver, running unless the study is closed."""
-        if study.id not in self._drivers:
-            driver = StudyDriver(self._node, study, self._ledger, self._collection)
-            self._drivers[study.id] = driver
-            if self._node.studies.state(study.id) != "closed":
-                # In a context of its own: what it does belongs to no request, least of all to the one that opened the study.
-                Context().run(self._node.spawn, driver.run(), f"driving study {study.id.hex()[:12]}")
-        return self._drivers[study.id]
 
 
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
@@ -64,7 +41,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         return study_pb2.DESCRIPTOR.services_by_name["StudyService"].full_name
 
     async def ListStudies(
-        self, request: study_pb2.ListStudiesRequest, context: CallContext
+        self, request: study_pb2.ListStudiesRequest, context: Context
     ) -> study_pb2.ListStudiesResponse:
         studies = self._node.studies
         return study_pb2.ListStudiesResponse(
@@ -77,13 +54,13 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
 
     async def GetStudy(
-        self, request: study_pb2.GetStudyRequest, context: CallContext
+        self, request: study_pb2.GetStudyRequest, context: Context
     ) -> study_pb2.GetStudyResponse:
         signed = self._node.studies.signed(request.study_id)
         return study_pb2.GetStudyResponse(signed_study=signed.to_json().encode())
 
     async def GetStudyStatus(
-        self, request: study_pb2.GetStudyStatusRequest, context: CallContext
+        self, request: study_pb2.GetStudyStatusRequest, context: Context
     ) -> study_pb2.GetStudyStatusResponse:
         return await self.status_of(self._node.studies.get(request.study_id))
 
@@ -110,7 +87,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],
-            pending_rows=driver.pending_rows,
+            pending_rows=await self._ledger.pending_rows(study.id),
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
                 release.rows for release in releases if release.state in ("open", "full", "answerable")
@@ -137,7 +114,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
 
     async def OpenStudy(
-        self, request: study_pb2.OpenStudyRequest, context: CallContext
+        self, request: study_pb2.OpenStudyRequest, context: Context
     ) -> study_pb2.OpenStudyResponse:
         require_owner(self._node, context)
         node = self._node
@@ -163,18 +140,18 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             except Refused as error:
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
         await node.studies.register(signed, node.clock.now_ms())
-        self._drivers.of(study)
+        self._drivers.look()
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
     async def CloseStudy(
-        self, request: study_pb2.CloseStudyRequest, context: CallContext
+        self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
         if self._node.studies.state(study.id) == "open":
             await self._node.studies.set_state(study.id, "closing")
-        self._drivers.of(study).wake.set()
+        self._drivers.look()
         return study_pb2.CloseStudyResponse()
 
 
@@ -191,7 +168,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
 
     async def ListDatasets(
-        self, request: dataset_pb2.ListDatasetsRequest, context: CallContext
+        self, request: dataset_pb2.ListDatasetsRequest, context: Context
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
         for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
@@ -215,21 +192,23 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
 
     async def GetManifest(
-        self, request: dataset_pb2.GetManifestRequest, context: CallContext
+        self, request: dataset_pb2.GetManifestRequest, context: Context
     ) -> dataset_pb2.GetManifestResponse:
         manifest, signature = await self._find(request.dataset_id)
         return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
 
     async def ReadFile(
-        self, request: dataset_pb2.ReadFileRequest, context: CallContext
+        self, request: dataset_pb2.ReadFileRequest, context: Context
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
+        files = {item["name"]: item["sha256"] for item in json.loads(manifest)["files"]}
+        if request.file_name not in files:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
-        path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, files[request.file_name])
+        path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(
             content=await self._node.workers.run(_read, path, request.offset, limit)

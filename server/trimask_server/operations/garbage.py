@@ -1,7 +1,7 @@
 """What is left of studies that closed a while ago is erased.
 
-At a right or left provider: rows (already erased with their blocks), ids, hashes, plans. At the collector: plans, with
-the ids in them, and notes. What stays: the study's id, so that it can never be registered and filled again; at the
+At a right or left provider: rows (already erased with their blocks), ids, hashes, plans, data keys. At the
+collector: plans, with the ids in them, and notes. What stays: the study's id, so that it can never be registered and filled again; at the
 collector also the published datasets, whose manifests hold the signed study, the state of each release and the budget
 ledger. A study that still answers questions from its budget is not touched.
 
@@ -85,12 +85,16 @@ async def collect_garbage(node: Node) -> list[bytes]:
 def _erase_provider(tx: Transaction, study_id: bytes) -> int:
     rows = tx.run("DELETE FROM submissions WHERE study_id = ?", (study_id,))
     tx.run("DELETE FROM blocks WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
     return rows
 
 
 def _erase_collector(tx: Transaction, study_id: bytes) -> int:
     tx.run("DELETE FROM blocks WHERE study_id = ?", (study_id,))
     tx.run("DELETE FROM notes WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM progress WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM jobs WHERE job_key = ?", (study_id,))
     tx.run("UPDATE releases SET factor = NULL WHERE study_id = ?", (study_id,))
     return 0
 

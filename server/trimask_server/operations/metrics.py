@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from trimask_server.store.database import Transaction
+from trimask_server.store.interface import ObservedStore, Transaction
 
 if TYPE_CHECKING:
     from trimask_server.node import Node
@@ -91,7 +91,9 @@ def _of_memory(node: Node) -> list[Metric]:
             value=(node.certificates.expires_ms - node.clock.now_ms()) / 1000,
         ),
         GaugeMetricFamily(
-            "trimask_store_queue_depth", "Writes waiting for the store.", value=node.database.depth
+            "trimask_store_queue_depth",
+            "Writes waiting for the store.",
+            value=node.database.depth if isinstance(node.database, ObservedStore) else 0,
         ),
         GaugeMetricFamily("trimask_draining", "1 while the node drains.", value=int(node.draining)),
     ]

@@ -6,6 +6,8 @@ from trimask_server.store.migration import Migration
 from trimask_server.store.migrations import (
     m20261116_budget_ledger,
     m20261116_closures,
+    m20261116_old_rows,
+    m20261116_progress,
     m20261116_shared_store,
     m20261116_tables,
 )
@@ -15,6 +17,7 @@ __all__ = ["COLLECTOR", "PROVIDER"]
 PROVIDER: tuple[Migration, ...] = (
     m20261116_tables.PROVIDER,
     m20261116_shared_store.PROVIDER,
+    m20261116_old_rows.PROVIDER,
     m20261116_closures.BOTH,
 )
 
@@ -22,5 +25,6 @@ COLLECTOR: tuple[Migration, ...] = (
     m20261116_tables.COLLECTOR,
     m20261116_budget_ledger.COLLECTOR,
     m20261116_shared_store.COLLECTOR,
+    m20261116_progress.COLLECTOR,
     m20261116_closures.BOTH,
 )

@@ -75,6 +75,9 @@ class _SqliteSession:
         self.transaction.run("BEGIN IMMEDIATE")
         return True
 
+    def check(self) -> None:
+        """A failed statement undoes itself alone."""
+
     def commit(self) -> None:
         self.transaction.run("COMMIT")
 
