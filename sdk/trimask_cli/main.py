@@ -26,7 +26,6 @@ _MODULES = {
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",
-    "node": "trimask_cli.commands.node_keys",
 }
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130

@@ -8,19 +8,13 @@ from pathlib import Path
 
 from trimask_cli.options import Subparsers
 
-__all__ = ["add_commands", "parse_span", "register"]
+__all__ = ["parse_span", "register"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def register(subparsers: Subparsers) -> None:
-    """Add the group and its commands."""
-    parser = subparsers.add_parser("node", help="look after a node of your own")
-    add_commands(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
-
-
-def add_commands(commands: Subparsers) -> None:
-    """Add what is about keys to the group."""
+def register(commands: Subparsers) -> None:
+    """Add what is about keys to the commands of `trimask node`."""
     rotate = commands.add_parser(
         "rotate-sealing-key",
         help="make a right provider's next sealing key",

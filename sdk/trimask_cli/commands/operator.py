@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimask_cli.commands import node_store
+from trimask_cli.commands import node_keys, node_store
 from trimask_cli.options import Subparsers
 
 __all__ = ["register"]
@@ -11,7 +11,10 @@ __all__ = ["register"]
 def register(subparsers: Subparsers) -> None:
     """Add the command and its own commands."""
     parser = subparsers.add_parser(
-        "node", help="operate a node: backups, storage keys", description="For the operator of a node."
+        "node",
+        help="operate a node: backups, storage and sealing keys",
+        description="For the operator of a node.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     node_store.register(commands)
+    node_keys.register(commands)

@@ -1,8 +1,8 @@
 """What is left of studies that closed a while ago is erased.
 
-At a right or left provider: rows (already erased with their blocks), ids, hashes, plans, data keys. At the
-collector: plans, with the ids in them, and notes. What stays: the study's id, so that it can never be registered and filled again; at the
-collector also the published datasets, whose manifests hold the signed study, the state of each release and the budget
+At a right or left provider: rows (already erased with their blocks), ids, hashes, plans, data keys. At the collector:
+plans, with the ids in them, and notes. What stays: the study's id, so that it can never be registered and filled again; at
+the collector also the published datasets, whose manifests hold the signed study, the state of each release and the budget
 ledger. A study that still answers questions from its budget is not touched.
 
 Expired sealing keys that no row held needs any more are destroyed on the same round.
@@ -94,6 +94,7 @@ def _erase_collector(tx: Transaction, study_id: bytes) -> int:
     tx.run("DELETE FROM notes WHERE study_id = ?", (study_id,))
     tx.run("DELETE FROM progress WHERE study_id = ?", (study_id,))
     tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM provider_generations WHERE study_id = ?", (study_id,))
     tx.run("DELETE FROM jobs WHERE job_key = ?", (study_id,))
     tx.run("UPDATE releases SET factor = NULL WHERE study_id = ?", (study_id,))
     return 0

@@ -34,7 +34,7 @@ _LARGER_BYTES = {
     "PushDelivery": MAX_MESSAGE_BYTES,
 }
 # What begins something that a draining node would not finish. Everything else is let through, so that it ends.
-_BEGINS = {"Submit", "OpenStudy", "RegisterStudy", "AskRelease"}
+_BEGINS = {"Submit", "OpenStudy", "AskRelease"}
 # A draining node has handed its tries back: nothing more of them is worth taking in. Deliveries to the collector are.
 _BEGINS |= {
     "PrepareAttempt",
