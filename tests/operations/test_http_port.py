@@ -109,3 +109,18 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
     path.write_text(text.replace('http_listen = "127.0.0.1:', 'http_listen = "192.0.2.1:'))
     with pytest.raises(ConfigError, match="http_listen"):
         asyncio.run(start_node("left", load_config(path, "left")))
+
+
+def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
+    from trimask_cli.main import main
+    from trimask_server.config import load_config
+
+    assert (
+        main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])
+        == 0
+    )
+    found = [
+        load_config(tmp_path / "k" / name / "node.toml", role).http_listen
+        for name, role in (("collector", "collector"), ("R1", "right"), ("R2", "right"), ("L1", "left"))
+    ]
+    assert found == [f"127.0.0.1:{port}" for port in (9008, 9009, 9010, 9011)]

@@ -144,12 +144,11 @@ class GroupWriter:
                     break
             closing = job is None
             if jobs:
-                begun = time.perf_counter()
                 self._run_group(jobs)
-                self.observe(len(jobs), time.perf_counter() - begun)
         self._session.close()
 
     def _run_group(self, jobs: list[_Job]) -> None:
+        begun = time.perf_counter()
         self._groups += 1
         group = [job for job in jobs if not job.between]
         try:
@@ -166,6 +165,7 @@ class GroupWriter:
             except Exception as error:  # noqa: BLE001 - handed to whoever asked
                 for job in waiting:
                     job.error = error
+        self.observe(len(jobs), time.perf_counter() - begun)
         # One call into the loop for the whole group: waking it for every job costs more than the insert did.
         for loop in {job.loop for job in jobs}:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
