@@ -161,6 +161,9 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
             client.submit({"hours": hour / 3, "rested": True})
     assert masking.wait(60)
     own_lab.on_loop(wind_down(left))
+    with _channel(own_lab, "owner", to="L1") as channel:  # at once, not when readiness is next looked at
+        found = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+    assert found.status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert own_lab.node("collector").refusals.as_dict()["attempt_draining"] == 1
     assert left.metrics.registry.get_sample_value("trimask_tries_total", {"outcome": "handed_back"}) == 1
     own_lab.cluster.stop("L1")

@@ -110,6 +110,32 @@ def test_a_stranger_names_no_request(ops_lab: Any) -> None:
     assert not trace.get_current_span(incoming_context({})).get_span_context().is_valid
 
 
+def test_context_is_taken_from_peers_alone(own_lab: Any) -> None:
+    from trimask.channel import open_channel
+    from trimask_proto.v1 import node_pb2, node_pb2_grpc, submission_pb2, submission_pb2_grpc
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    own_lab.node("R1").tracer = provider.get_tracer("test")
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    metadata = (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),)
+    party, keys = own_lab.parties["R1"], own_lab.folder / "owner"
+    with open_channel(party.address, keys / "ca.pem", party.tls_name) as channel:
+        stub = submission_pb2_grpc.SubmissionServiceStub(channel)
+        stub.GetSealingKeys(submission_pb2.GetSealingKeysRequest(), metadata=metadata, timeout=10)
+    with open_channel(
+        party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
+    ) as channel:
+        node = node_pb2_grpc.NodeServiceStub(channel)
+        node.DescribeNode(node_pb2.DescribeNodeRequest(), metadata=metadata, timeout=10)
+    found = {
+        span.name.rpartition("/")[2]: f"{span.context.trace_id:032x}"
+        for span in exporter.get_finished_spans()
+    }
+    assert found["DescribeNode"] == trace_id
+    assert found["GetSealingKeys"] != trace_id
+
+
 def test_text_lines_carry_the_same(capsys: Any) -> None:
     logger = logs.configure("text-test", "text")
     request, study = current_request.set("0" * 16), current_study.set("ab" * 6)
