@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo system test test-all test-postgres lint bench bench-accuracy protos clean
+.PHONY: demo system test test-all test-postgres lint bench bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,9 @@ bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes
 
 bench-accuracy: $(STAMP)  ## errors of every method on the same data; writes out/accuracy.json
 	$(BIN)/python -m bench.accuracy --plot out/accuracy.png
+
+bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
+	$(BIN)/python -m bench.ndis_tables
 
 protos: $(STAMP)  ## regenerate the committed stubs
 	$(BIN)/python protos/generate.py

@@ -1,4 +1,4 @@
-"""`trimask-client join|answer|send|status|budget|receipt`: taking part from a shell or a script.
+"""`trimask-client join|answer|send|status|budget|receipt|withdraw`: taking part from a shell or a script.
 
 Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
 """
@@ -14,11 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trimask_client.client import Client
+from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
+from trimask_client.fetch import fetch_study
 from trimask_client.queue import Queue
 from trimask_client.vault import device_key
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
+from trimask_core.invitation import SCHEME, Link
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy, Study
 
@@ -62,13 +65,27 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     join = commands.add_parser("join", help="read an invitation's study, check it, keep it")
-    join.add_argument("study", type=Path, help="the signed study (JSON)")
+    join.add_argument("study", help="the invitation's link (trimask://...), or the signed study's file")
+    join.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="authorities (PEM) the collector's certificate must come from, or 'system'; the link's hash checks the study "
+        "in any case",
+    )
+    join.add_argument(
+        "--tls-name", default="", help="with --ca: the name its certificate carries (default: the host's)"
+    )
     join.add_argument("--id", help="the study id in the invitation; a study with another is refused")
     join.add_argument("--yes", action="store_true", help="do not ask for the id to be compared by eye")
     join.set_defaults(run=_join)
 
     answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
-    answer.add_argument("answers", nargs="*", metavar="NAME=VALUE")
+    answer.add_argument(
+        "answers",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="by question if the study has a form, else by attribute; several choices as 'NAME=a b', dates as 2001-12-31",
+    )
     answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
@@ -97,32 +114,55 @@ def _parser() -> argparse.ArgumentParser:
         "--verify", type=Path, metavar="RECEIPT", help="check the signatures of a saved receipt"
     )
     receipt.add_argument("--study", type=Path, help="with --verify: the signed study (default: a joined one)")
+    receipt.add_argument(
+        "--shown", action="store_true", help="without the key that withdraws it: a copy to show to others"
+    )
     receipt.set_defaults(run=_receipt)
+
+    withdraw = commands.add_parser(
+        "withdraw", help="have a submission erased at every provider, while that is possible"
+    )
+    withdraw.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
+    withdraw.add_argument("--receipt", type=Path, help="a receipt kept from this or another device")
+    withdraw.add_argument(
+        "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
+    )
+    withdraw.set_defaults(run=_withdraw)
     return parser
 
 
 def _join(args: argparse.Namespace, queue: Queue) -> int:
-    signed = SignedStudy.from_json(args.study.read_text(encoding="utf-8"))
-    with Client(signed, study_id=args.id) as client:
+    link = Link.parse(args.study) if args.study.lower().startswith(SCHEME) else None
+    if link is None:
+        signed = SignedStudy.from_json(Path(args.study).read_text(encoding="utf-8"))
+    else:
+        roots = None if args.ca is None else "" if args.ca == "system" else Path(args.ca).read_text("ascii")
+        signed = fetch_study(
+            link.address, link.study_id, roots=roots, tls_name=args.tls_name, timeout_seconds=args.timeout
+        )
+    study_id = args.id if link is None else link.study_id
+    with Client(signed, study_id=study_id) as client:
         print(client.explain())
-    if args.id is None and not args.yes:
+    if study_id is None and not args.yes:
         if not sys.stdin.isatty():
             raise ConfigError(
                 "give --id with the study id of your invitation, or --yes if you have compared it"
             )
         if input("\nIs this the id in your invitation? [y/N] ").strip().lower() not in ("y", "yes"):
             raise StudyError("not joined")
-    joined = queue.join(signed, args.id)
+    invited = {} if link is None or link.invitation is None else {"invitation": link.invitation}
+    joined = queue.join(signed, study_id, **invited)
     print(f"\nJoined {joined.hex()[:12]}.")
     return DONE
 
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
-    queue.refresh_keys(
-        client.study.id
-    )  # to the newest keys where the network is there, else to those at hand
-    entry = queue.seal(client.study.id, _answers(args), again=args.again)
+    queue.refresh_keys(client.study.id)  # the newest, if the network is there; else those at hand
+    answers, form = _answers(args), client.study.form
+    if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
+        answers = dict(form.answers(answers))
+    entry = queue.seal(client.study.id, answers, again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return _send(argparse.Namespace(now=True), queue) if args.send else DONE
 
@@ -148,7 +188,7 @@ def _send(args: argparse.Namespace, queue: Queue) -> int:
     now_ms = SystemClock().now_ms()
     for entry in tried:
         print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
-    left = [entry for entry in queue.entries() if entry.state != "sent"]
+    left = [entry for entry in queue.entries() if entry.state not in SETTLED]
     if not tried:
         print("Nothing is due; `status` says what waits." if left else "Nothing waits to be sent.")
     return PENDING if left else DONE
@@ -177,7 +217,7 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
         if not entry.study_id:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
-        print("No study joined yet: `trimask-client join STUDY.json --id ID`.")
+        print("No study joined yet: `trimask-client join trimask://...`, the link of your invitation.")
     return DONE
 
 
@@ -201,6 +241,7 @@ def _entry_dict(entry: Entry, now_ms: int) -> dict[str, object]:
         "providers": entry.providers,
         "attempts": entry.attempts,
         "next_attempt_ms": entry.next_ms,
+        "withdrawn_by": list(entry.withdrawn_by),
         "why": entry.why,
         "words": entry.words(now_ms),
     }
@@ -220,11 +261,29 @@ def _receipt(args: argparse.Namespace, queue: Queue) -> int:
         return DONE
     sent = {entry.submission_id: entry.receipt for entry in queue.entries() if entry.receipt is not None}
     found = sent[_one(tuple(sent), args.submission, "sent submission")]
+    if args.shown:
+        found = found.shown
     if args.out is None:
         print(found.to_json())
     else:
         args.out.write_text(found.to_json() + "\n", encoding="utf-8")
     return DONE
+
+
+def _withdraw(args: argparse.Namespace, queue: Queue) -> int:
+    if args.receipt is not None:
+        receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
+        if args.study is not None:
+            queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+        elif receipt.study_id not in queue.studies() and receipt.collector:
+            signed = fetch_study(receipt.collector, receipt.study_id, timeout_seconds=args.timeout)
+            queue.join(signed, receipt.study_id)
+        entry = queue.withdraw(receipt)
+    else:
+        ids = tuple(entry.submission_id for entry in queue.entries())
+        entry = queue.withdraw(_one(ids, args.submission, "submission"))
+    print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
+    return DONE if entry.state == "withdrawn" else PENDING
 
 
 def _one(ids: Sequence[bytes], digits: str, what: str) -> bytes:

@@ -35,6 +35,7 @@ def explain_study(study: Study) -> str:
         _way(study),
         _promise(study),
         _collusion(study),
+        _withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
     ]
     return "\n\n".join(parts)
@@ -115,6 +116,13 @@ def _guarantee(promise: Guarantee) -> str:
             f"it would change by a factor of at most {times:.3g}, but for a chance of {promise.delta:.2g}."
         )
     return words
+
+
+def _withdrawal(study: Study) -> str:
+    return (
+        f"You can withdraw with your receipt until your row is put into a block with {study.block_rows - 1} others or more. "
+        "From then on nobody can tell it from the others, so nobody can find or remove it."
+    )
 
 
 def _collusion(study: Study) -> str:

@@ -27,9 +27,10 @@ from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
 
 if TYPE_CHECKING:
+    from trimask_core.form import Form
     from trimask_core.rotation import HaarFrame
 
-__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve"]
+__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
 
 FORMAT = "trimask-study/1"
 _APPROVAL = "study-approval"
@@ -45,6 +46,12 @@ def _decode(text: str) -> bytes:
 
 def _commitment(mask_seed: bytes) -> bytes:
     return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
+
+
+def canonical_json(data: Mapping[str, Any]) -> bytes:
+    """The one way a study is written before it is hashed."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,8 @@ class Study:
     mask_commitment: bytes = b""
     # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
     admission: str = "open"
+    # What people are shown and asked; without one, an app makes a plain form of the schema.
+    form: Form | None = None
     # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
     clipping: Clipping | None = None
 
@@ -277,7 +286,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party, Clipping)):
+            elif isinstance(value, (Schema, Protection, Party, Clipping)) or item.name == "form":
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -289,9 +298,7 @@ class Study:
     @cached_property
     def canonical(self) -> bytes:
         """The bytes the id is the hash of."""
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return canonical_json(self.to_dict())
 
     @cached_property
     def id(self) -> bytes:
@@ -318,6 +325,7 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
+                form=_read_form(data["form"]) if "form" in data else None,
                 clipping=None if "clipping" not in data else Clipping.from_dict(data["clipping"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -328,9 +336,19 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open", "clipping": None}
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping"}
+_LATER: dict[str, object] = {"admission": "open", "clipping": None, "form": None}
+_NESTED = {
+    "schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping", "form",
+}  # fmt: skip
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
+
+
+def _read_form(data: Any) -> Form:
+    from trimask_core.form import (
+        Form,
+    )  # here alone: a device starts faster without it, and most studies have none
+
+    return Form.from_dict(data)
 
 
 def _check(study: Study) -> None:
@@ -375,6 +393,10 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.form is not None:
+        from trimask_core.form_file import check_schema
+
+        check_schema(study.form, study.schema)
     if study.clipping is not None:
         _check_clipping(study, study.clipping)
     _check_grid(study)

@@ -23,6 +23,7 @@ from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
 from trimask_core.sealing import component_info, seal, sealing_key_id
 from trimask_core.study import Study
+from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,11 +49,15 @@ _SEED, _VECTOR = b"\x01", b"\x02"
 
 @dataclass(frozen=True)
 class SealedSubmission:
-    """A random id and, for each right provider in order, its sealed component. Never edited after this."""
+    """A random id and, for each right provider in order, its sealed component. Never edited after this.
+
+    The id is the hash of `withdrawal_key`, which goes into the receipt and to nobody else until it is used.
+    """
 
     study_id: bytes
     submission_id: bytes
     sealed: tuple[bytes, ...] = field(repr=False)
+    withdrawal_key: bytes = field(default=b"", repr=False)
     key_ids: tuple[bytes, ...] = ()  # which key each is sealed to; empty where that is not known
 
 
@@ -97,14 +102,16 @@ def build_submission(
     """
     split = _split_by_numpy if (arithmetic or _installed()) == "numpy" else _split_in_python
     seeds, vector = split(study, answers, source)
-    submission_id = source.read(SUBMISSION_ID_BYTES)
+    withdrawal_key = source.read(WITHDRAWAL_KEY_BYTES)
+    submission_id = submission_id_of(study.id, withdrawal_key)
     payloads = [*(_SEED + seed for seed in seeds), _VECTOR + vector]
     keys = [(sealing or {}).get(k, provider.sealing) for k, provider in enumerate(study.right, 1)]
     sealed = tuple(
         seal(key, payload, component_info(study.id, k, submission_id))
         for k, (key, payload) in enumerate(zip(keys, payloads, strict=True), 1)
     )
-    return SealedSubmission(study.id, submission_id, sealed, tuple(sealing_key_id(key) for key in keys))
+    key_ids = tuple(sealing_key_id(key) for key in keys)
+    return SealedSubmission(study.id, submission_id, sealed, withdrawal_key, key_ids)
 
 
 def _installed() -> Arithmetic:

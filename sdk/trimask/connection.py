@@ -153,7 +153,7 @@ class Connection:
             pull_file(entry, folder, read, progress)
         (folder / MANIFEST_FILE).write_bytes(manifest.raw)
         (folder / SIGNATURE_FILE).write_bytes(manifest.signature)
-        return Dataset.open(folder, study_id=manifest.study_id)
+        return Dataset(manifest, folder)  # all that `Dataset.open` checks has just been checked
 
     def _check_chain(self, manifest: Manifest) -> None:
         """Every release names the hash of the one before, so a collector cannot swap or drop one unseen."""

@@ -94,6 +94,7 @@ def create_study(
         tls_roots=tls_roots,
         mask_seed=source.seed(),
         admission=plan.admission,
+        form=None if definition.form is None else definition.form.created(now_ms),
         clipping=None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows),
     )
     if privacy.exact:

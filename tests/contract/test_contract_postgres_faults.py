@@ -163,6 +163,24 @@ def test_another_nodes_schema_is_refused(store: PostgresStore, postgres_url: str
         PostgresStore(postgres_url, "trimask_mixed", [COLLECTOR[1], *COLLECTOR])
 
 
+def test_a_scrub_waits_for_a_long_reader_and_nobody_waits_for_the_scrub(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url, SCHEMA, ["CREATE TABLE data_keys (x INTEGER)"])
+
+    async def course() -> None:
+        with psycopg.connect(postgres_url) as reader:
+            reader.execute(f"TABLE {SCHEMA}.data_keys")  # its transaction stays open
+            scrubbing = asyncio.create_task(store.scrub())
+            for number in range(20):
+                await store.write(
+                    lambda tx, number=number: tx.run("INSERT INTO data_keys VALUES (?)", (number,))
+                )
+            assert not scrubbing.done()
+        await scrubbing
+
+    asyncio.run(course())
+    store.close()
+
+
 @pytest.mark.parametrize(
     "how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGQUIT], ids=["restarted", "crashed"]
 )

@@ -82,9 +82,9 @@ def test_rows_are_bound_to_one_block_all_or_none(make_store: Any) -> None:
         # Another process of the same node reads them too.
         other = RowStore(make_store(PROVIDER), rows.vault)
         for reader in (rows, other):
-            assert await reader.block(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:10]]
+            assert await reader.start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:10]]
         with refused("no plan"):
-            await rows.block(STUDY, b"c" * 16)
+            await rows.start(STUDY, b"c" * 16)
         with refused("no plan"):
             await rows.erase_block(STUDY, b"c" * 16)
 
@@ -100,7 +100,7 @@ def test_front_ends_that_share_a_store_take_rows_in_side_by_side(make_store: Any
         )
         assert [times[i] == times[i + 1] for i in range(0, 40, 2)] == [True] * 20
         await fronts[0].assign(STUDY, BLOCK, IDS)
-        assert await fronts[1].block(STUDY, BLOCK) == [(name, payload(name)) for name in IDS]
+        assert await fronts[1].start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS]
 
     asyncio.run(course())
 
@@ -146,7 +146,7 @@ def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureR
         assert await rows.erase_block(STUDY, BLOCK) == 10
         assert await rows.erase_block(STUDY, BLOCK) == 10
         with refused("erased"):
-            await rows.block(STUDY, BLOCK)
+            await rows.start(STUDY, BLOCK)
         assert wrapped.pop(f"block:{BLOCK.hex()}") not in files()
         assert wrapped["intake"] in files()
         assert len(await rows.pending(STUDY, 0, 100)) == 11
@@ -187,14 +187,14 @@ def test_rows_of_a_version_without_data_keys(make_store: Any) -> None:
         rows = await open_rows(store, ids=[])
         assert await rows.insert(STUDY, IDS[0], payload(IDS[0]), 9) == 1
         expected = [(name, payload(name)) for name in IDS[:5]]
-        assert await rows.block(STUDY, BLOCK) == expected
+        assert await rows.start(STUDY, BLOCK) == expected
         await rows.assign(STUDY, b"c" * 16, IDS[5:10])
         assert await rows.encrypt_old_rows() == 15
         assert await rows.encrypt_old_rows() == 0
-        assert await rows.block(STUDY, BLOCK) == expected
-        assert await rows.block(STUDY, b"c" * 16) == [(name, payload(name)) for name in IDS[5:10]]
+        assert await rows.start(STUDY, BLOCK) == expected
+        assert await rows.start(STUDY, b"c" * 16) == [(name, payload(name)) for name in IDS[5:10]]
         await rows.assign(STUDY, b"d" * 16, IDS[10:])
-        assert await rows.block(STUDY, b"d" * 16) == [(name, payload(name)) for name in IDS[10:]]
+        assert await rows.start(STUDY, b"d" * 16) == [(name, payload(name)) for name in IDS[10:]]
 
     asyncio.run(course())
 
@@ -210,7 +210,7 @@ def test_a_stored_row_cannot_be_moved_or_altered(make_store: Any) -> None:
         )
         await store.write(lambda tx: tx.run(swap, (IDS[1], IDS[0])))
         with pytest.raises(VerificationError, match="altered, or moved"):
-            await rows.block(STUDY, BLOCK)
+            await rows.start(STUDY, BLOCK)
         await store.write(lambda tx: tx.run("UPDATE data_keys SET scope = 'moved' WHERE scope = 'intake'"))
         await store.write(
             lambda tx: tx.run(
@@ -238,13 +238,13 @@ def test_a_rotated_ring_reads_and_writes(make_store: Any, tmp_path: Path) -> Non
         assert await store.write(Vault(other).rewrap) == 2
         assert await store.write(Vault(other).rewrap) == 0
         assert other.destroy_retired() == 1
-        assert await rows.block(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:5]]
+        assert await rows.start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:5]]
         await rows.assign(STUDY, b"c" * 16, IDS[5:])
         masters = await store.read(lambda tx: tx.rows("SELECT DISTINCT master_id FROM data_keys"))
         assert masters == [(fresh.key_id,)]
         stranger = RowStore(store, Vault(KeyRing.generate()))
         with pytest.raises(ConfigError, match=fresh.key_id):
-            await stranger.block(STUDY, BLOCK)
+            await stranger.start(STUDY, BLOCK)
 
     asyncio.run(course())
 

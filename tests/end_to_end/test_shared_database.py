@@ -37,7 +37,7 @@ def test_a_study_with_all_its_stores_on_one_server(
         capsys.readouterr()
         config = str(lab.folder / "R1" / "node.toml")
         assert main(["node", "rotate-storage-key", "--config", config, "--destroy-retired"]) == 0
-        assert "1 older master keys are destroyed" in capsys.readouterr().out
+        assert "Older master keys destroyed: 1." in capsys.readouterr().out
         lab.close(signed.study)
         datasets = lab.datasets(signed.study)
         assert sum(dataset.rows for dataset in datasets) == 60

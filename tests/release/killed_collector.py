@@ -23,9 +23,11 @@ from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases import service
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 OWNER: Any = SimpleNamespace(auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]})
@@ -69,6 +71,7 @@ async def ask(
         await studies.load()
         node: Any = SimpleNamespace(
             database=database,
+            vault=Vault(KeyRing.open(store.parent)),
             studies=studies,
             workers=workers,
             clock=SystemClock(),
@@ -90,7 +93,8 @@ async def states(store: Path, study_id: bytes) -> tuple[list[str], str]:
     database = SqliteStore(store, COLLECTOR)
     try:
         entries = await BudgetLedger(database).entries(study_id)
-        return [entry.state for entry in entries], (await Factors(database).state(study_id))[0]
+        factors = Factors(database, Vault(KeyRing.open(store.parent)))
+        return [entry.state for entry in entries], (await factors.state(study_id))[0]
     finally:
         database.close()
 

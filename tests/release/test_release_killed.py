@@ -18,9 +18,11 @@ from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.factors import Factors
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
 # What a kill leaves in the ledger: the reservation is the first thing on disk, the answer with its cost the last.
@@ -62,7 +64,8 @@ def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
             " VALUES (?, 1, 48, 2, ?, 'full')"
         )
         await database.write(lambda tx: tx.run(statement, (made.study.id, factor)))
-        await Factors(database).make_answerable(made.study.id, made.study.release_rows)
+        factors = Factors(database, Vault(KeyRing.open(tmp_path)))
+        await factors.make_answerable(made.study.id, made.study.release_rows)
 
     asyncio.run(fill())
     database.close()

@@ -39,6 +39,10 @@ class SubmissionServiceStub:
     """
     GetSealingKeys: _grpc.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+    Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
+    """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+    already_in_block once its block is planned, for then it can no longer be told apart.
+    """
 
 @_typing.type_check_only
 class SubmissionServiceAsyncStub(SubmissionServiceStub):
@@ -51,6 +55,10 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """
     GetSealingKeys: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]  # type: ignore[assignment]
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+    Withdraw: _aio.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]  # type: ignore[assignment]
+    """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+    already_in_block once its block is planned, for then it can no longer be told apart.
+    """
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to devices."""
@@ -72,5 +80,15 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_submission_pb2.GetSealingKeysResponse, _abc.Awaitable[_submission_pb2.GetSealingKeysResponse]]:
         """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+
+    @_abc_1.abstractmethod
+    def Withdraw(
+        self,
+        request: _submission_pb2.WithdrawRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_submission_pb2.WithdrawResponse, _abc.Awaitable[_submission_pb2.WithdrawResponse]]:
+        """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+        already_in_block once its block is planned, for then it can no longer be told apart.
+        """
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -106,7 +106,7 @@ def run_rotate(args: argparse.Namespace) -> int:
     config, role = _load(args.config)
     ring = KeyRing.open(config.keys)
     done = asyncio.run(rotate_storage_key(config, role, ring, destroy_retired=args.destroy_retired))
-    print(f"{done.rewrapped} data keys are wrapped under master key {done.key_id}.")
+    print(f"Wrapped under the fresh master key {done.key_id}: {done.rewrapped} data keys.")
     if args.destroy_retired:
-        print(f"{done.destroyed} older master keys are destroyed.")
+        print(f"Older master keys destroyed: {done.destroyed}.")
     return 0

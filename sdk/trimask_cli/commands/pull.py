@@ -24,6 +24,10 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument("dataset", nargs="*", metavar="DATASET", help="only these (default: all)")
     parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to (default: here)")
+    parser.add_argument(
+        "--format", choices=("parquet", "arrow", "csv"), default="parquet",
+        help="write the rows in this format too, in original units, beside the signed Parquet file (default: that alone)",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list what is published and pull nothing")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -62,7 +66,12 @@ def run(args: argparse.Namespace) -> int:
                         progress.update(task, completed=here, total=total)
 
                     dataset = connection.dataset(name, study_id=study.id, progress=show)
-                    entry["folder"] = str(dataset.save(args.out / name))
+                    folder = dataset.save(args.out / name)
+                    if args.format == "csv":
+                        dataset.to_csv(folder / "dataset.csv")
+                    elif args.format == "arrow":
+                        dataset.to_arrow_file(folder / "dataset.arrow")
+                    entry["folder"] = str(folder)
                 pulled.append(entry)
     if args.json:
         print_json(pulled)

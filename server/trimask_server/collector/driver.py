@@ -124,7 +124,10 @@ class StudyDriver:
             if await self.heed_restores():
                 self._count_anew()
             self._suspicious = False
-        for block in await self._ledger.blocks(study_id, "planned", "pooled"):
+        for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
+            if block.state == "cancelled":
+                await self._release_block(block)
+                return True
             if block.state == "planned":
                 await self._mask_or_tell(block)
                 return True
@@ -218,10 +221,38 @@ class StudyDriver:
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
+    async def _bound(self, block: Block) -> bool:
+        """Whether every right provider has bound the block's rows; a plan that one declined is given up.
+
+        A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
+        it declines the plan, so no masking of it begins anywhere, and the others can free its rows.
+        """
+        study = self._study
+        answers = await self._each(study.right, lambda party: self._restores.assign(party, block))
+        withdrawn = {submission_id for ids in answers for submission_id in ids}
+        if not withdrawn:
+            return True
+        self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
+        if block.attempts:
+            # Masking had begun; only a provider that was restored since can have let a row go. No other plan may have them.
+            await self._restores.abandon(block)
+        else:
+            await self._ledger.cancel(block.block_id)
+            await self._release_block(block)
+        return False
+
+    async def _release_block(self, block: Block) -> None:
+        """Have every right provider free the rows of a plan given up; then they may be planned again."""
+        await self._each(self._study.right, lambda party: self._restores.cancel(party, block))
+        await self._ledger.mark_released(block.block_id)
+        # Who still holds what is asked anew: the rows of this plan, but for those withdrawn, are pending again.
+        self._count_anew()
+
     async def _mask_block(self, block: Block) -> None:
         """One try. A node that is down is waited for."""
         study, node = self._study, self._node
-        await self._each(study.right, lambda party: self._restores.assign(party, block))
+        if not await self._bound(block):
+            return
         nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
         attempt = Attempt(

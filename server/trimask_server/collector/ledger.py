@@ -14,7 +14,7 @@ from trimask_server.store.vault import Vault
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 
-BlockState = Literal["planned", "pooled", "erased", "abandoned"]
+BlockState = Literal["planned", "pooled", "erased", "abandoned", "cancelled", "released"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Block:
     """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so).
 
     planned -> abandoned (erased without being pooled), when a node was restored from a backup that has not all of it.
+    Or, where a provider declined it for a withdrawn row: planned -> cancelled -> released (every R_k has freed its rows).
     """
 
     block_id: bytes
@@ -76,6 +77,23 @@ class Ledger:
             )
         )
         return block
+
+    async def cancel(self, block_id: bytes) -> None:
+        """Give up a plan that a provider declined; only now may the others be told."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE blocks SET state = 'cancelled' WHERE block_id = ? AND state = 'planned' AND attempts = 0",
+                (block_id,),
+            )
+        )
+
+    async def mark_released(self, block_id: bytes) -> None:
+        """Every right provider has freed the rows of a cancelled block."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE blocks SET state = 'released' WHERE block_id = ? AND state = 'cancelled'", (block_id,)
+            )
+        )
 
     async def next_attempt(self, block_id: bytes) -> int:
         """The number of a new try, never given out before, a crash included."""

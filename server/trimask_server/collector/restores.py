@@ -17,6 +17,7 @@ from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_server.collector.ledger import Block, BlockState, Ledger
 from trimask_server.node import Node
 from trimask_server.right.masking import plan_message
+from trimask_server.right.rows import split_ids
 
 __all__ = ["Restores"]
 
@@ -60,8 +61,11 @@ class Restores:
         signed = node.studies.signed(study.id).without_seed().to_json().encode()
         stub = NodeServiceStub(node.peers.channel(party))
         await node.peers.call(stub.RegisterStudy, node_pb2.RegisterStudyRequest(signed_study=signed))
-        for block in await self._ledger.blocks(study.id, *self.STATES):
-            if block.state == "planned":
+        for block in await self._ledger.blocks(study.id, *self.STATES, "cancelled", "released"):
+            if block.state in ("cancelled", "released"):
+                # Or rows that were freed since the backup would stay bound there, and no plan could have them.
+                await self.cancel(party, block)
+            elif block.state == "planned":
                 try:
                     await self.assign(party, block)
                 except Refused as error:
@@ -86,8 +90,8 @@ class Restores:
             "made before it. Nothing of it is in a release",
         )
 
-    async def assign(self, party: Party, block: Block) -> None:
-        """Give a right provider a block's plan."""
+    async def assign(self, party: Party, block: Block) -> list[bytes]:
+        """Give a right provider a block's plan; the ids for which it declines it, because they were withdrawn."""
         study, node = self._study, self._node
         request = right_masking_pb2.AssignBlockRequest(
             study_id=study.id,
@@ -95,7 +99,18 @@ class Restores:
             submission_ids=block.submission_ids,
             signature=self._signature(block),
         )
-        await node.peers.call(self._right(party).AssignBlock, request)
+        answer = await node.peers.call(self._right(party).AssignBlock, request)
+        return split_ids(answer.withdrawn_ids)
+
+    async def cancel(self, party: Party, block: Block) -> None:
+        """Have a right provider free the rows of a plan that was given up."""
+        message = plan_message(self._study.id, block.block_id, b"")
+        request = right_masking_pb2.CancelBlockRequest(
+            study_id=self._study.id,
+            block_id=block.block_id,
+            signature=self._node.keys.identity.sign("block-cancel", message),
+        )
+        await self._node.peers.call(self._right(party).CancelBlock, request)
 
     async def erase(self, party: Party, block: Block) -> None:
         """Have a right provider erase a block, also one it does not know."""

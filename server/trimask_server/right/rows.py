@@ -87,19 +87,26 @@ class RowStore:
             ]
         )
 
-    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> None:
-        """Bind rows to a block, and encrypt them under its own key: all of them or none."""
+    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> list[bytes]:
+        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn."""
         joined = b"".join(ids)
 
-        def write(tx: Transaction) -> None:
-            block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+        def write(tx: Transaction) -> list[bytes]:
+            block = tx.row(
+                "SELECT study_id, submission_ids, cancelled FROM blocks WHERE block_id = ?", (block_id,)
+            )
             if block is not None:
-                if block != (study_id, joined):
+                if block[2]:
+                    raise Refused("block_cancelled", "this block was cancelled; plan another")
+                if block[:2] != (study_id, joined):
                     raise Refused("row_already_used", "this block was planned before with other rows")
-                return
+                return []
             rows = _rows(tx, study_id, ids)
             if len(rows) < len(ids):
                 raise Refused("unknown_row", "the plan names a submission this provider does not hold")
+            withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
+            if withdrawn:
+                return withdrawn
             if any(bound is not None or payload is None for bound, payload, _ in rows.values()):
                 raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
             tx.run(
@@ -107,8 +114,9 @@ class RowStore:
                 (block_id, study_id, joined),
             )
             self._move(tx, study_id, block_id, [(name, row[1], row[2]) for name, row in rows.items()])
+            return []
 
-        await self.database.write(write)
+        return await self.database.write(write)
 
     def _move(
         self, tx: Transaction, study_id: bytes, block_id: bytes, rows: Sequence[tuple[bytes, bytes, int]]
@@ -124,15 +132,58 @@ class RowStore:
             ],
         )
 
-    async def block(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
-        """(id, sealed payload) of a block's rows, sorted by id."""
+    async def cancel(self, study_id: bytes, block_id: bytes) -> None:
+        """Free the rows of a block that was never masked here; its id is never planned (again)."""
 
-        def read(tx: Transaction) -> list[tuple[bytes, bytes]]:
-            block = tx.row("SELECT study_id, erased FROM blocks WHERE block_id = ?", (block_id,))
+        def write(tx: Transaction) -> None:
+            block = tx.row("SELECT study_id, started FROM blocks WHERE block_id = ?", (block_id,))
+            if block is None:
+                tx.run(
+                    "INSERT INTO blocks (block_id, study_id, submission_ids, cancelled) VALUES (?, ?, ?, 1)",
+                    (block_id, study_id, b""),
+                )
+                return
+            if block[0] != study_id:
+                raise Refused("unknown_block", "this provider was given no plan for that block")
+            if block[1]:
+                # X^k B_k of these rows may be out: in a second block they could be told apart by comparing the two.
+                raise Refused(
+                    "block_started", "this provider has begun to mask that block; it stays as it is"
+                )
+            self._move_back(tx, study_id, block_id)
+            tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
+
+        await self.database.write(write)
+        await self.database.scrub()
+
+    def _move_back(self, tx: Transaction, study_id: bytes, block_id: bytes) -> None:
+        """Encrypt a block's rows under the study's key again, and destroy the block's."""
+        rows = tx.rows(
+            "SELECT submission_id, payload, encrypted FROM submissions WHERE block_id = ? ORDER BY sequence",
+            (block_id,),
+        )
+        if rows:
+            key = self.vault.find(tx, study_id, block_scope(block_id))
+            intake = self.vault.obtain(tx, study_id, INTAKE)
+            tx.run_many(
+                "UPDATE submissions SET block_id = NULL, payload = ?, encrypted = 1"
+                " WHERE study_id = ? AND submission_id = ?",
+                [(intake.encrypt(_plain(key, *row), row[0]), study_id, row[0]) for row in rows],
+            )
+        destroy_keys(tx, study_id, [block_scope(block_id)])
+
+    async def start(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
+        """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id."""
+
+        def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
+            block = tx.row("SELECT study_id, erased, cancelled FROM blocks WHERE block_id = ?", (block_id,))
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             if block[1]:
                 raise Refused("block_erased", "that block is pooled and erased")
+            if block[2]:
+                raise Refused("block_cancelled", "this block was cancelled; plan another")
+            tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
             key = self.vault.find(tx, study_id, block_scope(block_id))
             return [
                 (row[0], _plain(key, *row))
@@ -143,7 +194,7 @@ class RowStore:
                 )
             ]
 
-        return await self.database.read(read)
+        return await self.database.write(write)
 
     async def erase_block(self, study_id: bytes, block_id: bytes, ids: Sequence[bytes] = ()) -> int:
         """Erase a block's rows and its key; how many rows it had. Erasing twice is erasing once.
@@ -235,14 +286,21 @@ def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
     row = tx.row(
-        "SELECT payload_hash, receive_time_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
+        "SELECT payload_hash, receive_time_ms, withdrawn_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
         (study_id, submission_id),
     )
     if row is None:
         return None
+    if row[2] is not None:
+        raise Refused("submission_withdrawn", "this submission was withdrawn and cannot come again")
     if row[0] != digest:
         raise Refused("conflicting_submission", "this submission id was used before with other bytes")
     return int(row[1])
+
+
+def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
+    sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND withdrawn_ms IS NOT NULL"
+    return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
 
 
 def _rows(

@@ -250,7 +250,7 @@ class PostgresStore:
             with self._connect() as connection:
                 postgres_schema.vacuum(connection)
         except psycopg.Error as error:
-            raise StoreError(f"the tables could not be vacuumed ({error.sqlstate})") from None
+            raise StoreError(f"the tables could not be vacuumed yet ({error.sqlstate})") from None
 
     def close(self) -> None:
         self._session.give_up_after(_PATIENCE_SECONDS / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -35,6 +36,8 @@ CREATE TABLE IF NOT EXISTS store_writers (
 DELETE FROM store_writers WHERE seen < now() - interval '7 days';
 """
 _KEYS = "data_keys"
+_REWRITE_TRIES = 10
+_REWRITE_PAUSE = 1.0
 
 
 def schema_of(node_name: str) -> str:
@@ -130,4 +133,18 @@ def vacuum(connection: Connection) -> None:
     if ordinary:
         connection.execute(sql.SQL("VACUUM {}").format(sql.SQL(", ").join(ordinary)))
     if _KEYS in tables:
-        connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(_KEYS)))
+        _rewrite(connection, _KEYS)
+
+
+def _rewrite(connection: Connection, table: str) -> None:
+    # It takes the table for itself. Whoever reads it for long (a pg_dump, say) must not have everybody wait behind us.
+    connection.execute("SET lock_timeout = '500ms'")
+    for tries_left in reversed(range(_REWRITE_TRIES)):
+        try:
+            connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+        except psycopg.errors.LockNotAvailable:
+            if not tries_left:
+                raise
+            time.sleep(_REWRITE_PAUSE)
+        else:
+            return

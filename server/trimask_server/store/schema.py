@@ -10,6 +10,7 @@ from trimask_server.store.migrations import (
     m20261116_progress,
     m20261116_shared_store,
     m20261116_tables,
+    m20261116_withdrawals,
 )
 
 __all__ = ["COLLECTOR", "PROVIDER"]
@@ -18,6 +19,7 @@ PROVIDER: tuple[Migration, ...] = (
     m20261116_tables.PROVIDER,
     m20261116_shared_store.PROVIDER,
     m20261116_old_rows.PROVIDER,
+    m20261116_withdrawals.PROVIDER,
     m20261116_closures.BOTH,
 )
 
