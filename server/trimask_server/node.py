@@ -13,7 +13,6 @@ import grpc
 from aiohttp.web import RouteDef
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from opentelemetry import trace
 from opentelemetry.trace import Tracer
 
 from trimask_core.clock import Clock, SystemClock
@@ -34,6 +33,7 @@ from trimask_server.operations.limits import Limits, server_options
 from trimask_server.operations.metrics import Metrics
 from trimask_server.operations.readiness import Health
 from trimask_server.operations.requests import Observation
+from trimask_server.operations.tracing import tracer_in_use
 from trimask_server.peers import Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.right.key_ring import RingKey, SealingRing, load_ring
@@ -75,7 +75,7 @@ class Node:
         self.metrics = Metrics()
         if isinstance(self.database, ObservedStore):
             self.database.observe(self.metrics.observe_commit)
-        self.tracer: Tracer = trace.get_tracer("trimask")
+        self.tracer: Tracer = tracer_in_use()
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         material = TlsMaterial(self.keys.certificate, self.keys.private_key, self.keys.roots)
@@ -85,6 +85,7 @@ class Node:
         self.health = Health()
         self.http = HttpPort(self)
         self.draining = False
+        self.seen_ms: dict[str, int] = {}  # by TLS name, when a peer last described itself
         # What knows of tries under way; asked when they have to be handed back.
         self.tries: list[Callable[[], Iterable[common_pb2.Attempt]]] = []
         self.workers = workers or Workers(config.mask_threads)

@@ -55,7 +55,6 @@ class StudyDriver:
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True
         self._restores = Restores(node, study, ledger)
-        self.last_seen_ms: dict[str, int] = {}  # by role, when the node last answered
         self.wake = asyncio.Event()
 
     # Talking to nodes
@@ -85,7 +84,10 @@ class StudyDriver:
         roles = [role for role in self._study.parties if role != "collector"]
         found = dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
         now = self._node.clock.now_ms()
-        self.last_seen_ms |= {role: now for role, answer in found.items() if answer is not None}
+        # At the node, not here: a study's driver and those who only look on should know the same.
+        self._node.seen_ms |= {
+            self._study.party(role).tls_name: now for role, answer in found.items() if answer is not None
+        }
         return found
 
     # The loop

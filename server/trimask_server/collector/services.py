@@ -76,7 +76,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 role=role,
                 reachable=answer is not None,
                 counts=[] if answer is None else answer.refusals,
-                last_seen_time_ms=driver.last_seen_ms.get(role, 0),
+                last_seen_time_ms=self._node.seen_ms.get(study.party(role).tls_name, 0),
             )
             for role, answer in described.items()
         ]
