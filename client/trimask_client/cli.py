@@ -158,6 +158,7 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
+    queue.refresh_keys(client.study.id)  # the newest, if the network is there; else those at hand
     answers, form = _answers(args), client.study.form
     if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
         answers = dict(form.answers(answers))

@@ -19,10 +19,12 @@ from trimask_core.identity import verify
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
+from trimask_core.sealing import sealing_key_message
 from trimask_core.study import SignedStudy, Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_core.withdrawal import ProviderWithdrawal, submission_id_of
 from trimask_proto.v1.submission_pb2 import (
+    GetSealingKeysResponse,
     SubmitRequest,
     SubmitResponse,
     WithdrawRequest,
@@ -32,6 +34,8 @@ from trimask_proto.v1.submission_pb2 import (
 __all__ = ["Client"]
 
 _SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+_SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
+_KEYS_SECONDS = 3.0
 _WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
@@ -69,6 +73,10 @@ class Client:
             invitation.verify(self.study.collector.identity)
         self.invitation = invitation
         self.refusals: Counter[str] = Counter()
+        self.sealing: dict[
+            int, bytes
+        ] = {}  # newer keys of right providers, by k; the study's where there is none
+        self._asked_for_keys = False
         self._transport = transport or LazyTransport()
         self._source = source or SystemRandom()
         self._attempts = attempts
@@ -97,11 +105,31 @@ class Client:
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
         """Mask, split, seal and upload; the receipt of every right provider."""
+        if not self._asked_for_keys:
+            self.refresh_keys()
         return self.send(self.prepare(answers))
+
+    def refresh_keys(self) -> dict[int, bytes]:
+        """Ask every right provider for its newest sealing key; those that answered, by k. Others keep the one they had.
+
+        The identity in the study signs the key, so nobody between can slip in another. Worth doing when the network is
+        there, before answers are sealed: a payload sealed to a key that has expired when it arrives is lost.
+        """
+        self._asked_for_keys = True
+        for k, party in enumerate(self.study.right, 1):
+            endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
+            try:
+                answer = self._transport.call(endpoint, _SEALING_KEYS, b"", min(_KEYS_SECONDS, self._timeout))
+                self.sealing[k] = _newest_key(answer, party.identity, f"R{k}")
+            except (Unreachable, Refused):
+                continue  # down, or older than this call: the key at hand will do
+            except VerificationError:
+                self.refusals["bad_sealing_key"] += 1
+        return dict(self.sealing)
 
     def prepare(self, answers: Mapping[str, object]) -> SealedSubmission:
         """The sealed components. A bad answer raises `AnswerError` naming the attribute; nothing is clipped silently."""
-        return build_submission(self.study, answers, self._source)
+        return build_submission(self.study, answers, self._source, sealing=self.sealing)
 
     def send(self, submission: SealedSubmission) -> Receipt:
         """Upload a frozen submission to every right provider; safe to repeat after any failure."""
@@ -184,6 +212,7 @@ class Client:
             submission_id=submission.submission_id,
             sealed_component=sealed,
             invitation=own if invitation is None else invitation,
+            sealing_key_id=submission.key_ids[provider - 1] if submission.key_ids else b"",
         ).SerializeToString()
         try:
             response = SubmitResponse.FromString(call(endpoint, request))
@@ -203,10 +232,25 @@ class Client:
         for attempt in range(1, self._attempts + 1):
             try:
                 return self._call_once(endpoint, request)
-            except Unreachable:
-                if attempt == self._attempts:
+            except (Unreachable, Refused) as error:
+                # A refusal stands unless the provider says when to come again (it is full, or being restarted).
+                asked = error.retry_after_ms if isinstance(error, Refused) else 0
+                if asked is None or attempt == self._attempts:
                     raise
                 # Full jitter: a provider that comes back is not met by every device at once.
                 share = int.from_bytes(self._source.read(4), "big") / 2**32
-                self._sleep(share * min(10.0, 0.2 * 2**attempt))
+                self._sleep(min(asked / 1000, 30.0) + share * min(10.0, 0.2 * 2**attempt))
         raise Unreachable("no attempt was made; give attempts >= 1")
+
+
+def _newest_key(answer: bytes, identity: bytes, role: str) -> bytes:
+    try:
+        keys = GetSealingKeysResponse.FromString(answer).keys
+    except DecodeError:
+        raise VerificationError(f"{role} answered with something that is not a list of keys") from None
+    if not keys or min(keys[0].activate_time_ms, keys[0].expire_time_ms) < 0:
+        raise VerificationError(f"{role} has no usable sealing key")
+    newest = keys[0]
+    message = sealing_key_message(newest.public_key, newest.activate_time_ms, newest.expire_time_ms)
+    verify(identity, "sealing-key", message, newest.signature, f"the sealing key of {role}")
+    return newest.public_key

@@ -20,6 +20,7 @@ _FINAL = {
     "invitation_expired",
     "invitation_used",
     "conflicting_submission",
+    "expired_key",
     "malformed",
     "no_invitation",
     "oversized_message",

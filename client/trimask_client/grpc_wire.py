@@ -40,7 +40,7 @@ class CallFailed(Exception):
     """A call that ended without a message.
 
     `answered`: the server ended the call itself, so the connection is still good. `unprocessed`: it has surely not
-    begun it, so the call may be made again on another connection.
+    begun it, so the call may be made again on another connection. `retry_after` is the server's wish, as it came.
     """
 
     status: str
@@ -48,6 +48,7 @@ class CallFailed(Exception):
     reason: str | None = None
     answered: bool = False
     unprocessed: bool = False
+    retry_after: bytes | None = None
 
 
 def frame_message(message: bytes) -> bytes:
@@ -77,7 +78,11 @@ def reset_status(code: int) -> str:
 
 
 def read_answer(
-    headers: Mapping[bytes, bytes], body: bytes | bytearray, trailers: Mapping[bytes, bytes], reason_key: str
+    headers: Mapping[bytes, bytes],
+    body: bytes | bytearray,
+    trailers: Mapping[bytes, bytes],
+    reason_key: str,
+    retry_key: str = "retry-after-ms",
 ) -> bytes:
     """The message of an answer that has ended, or `CallFailed` with what the trailers say."""
     found = {**headers, **trailers}
@@ -96,6 +101,7 @@ def read_answer(
             percent_decode(found.get(b"grpc-message", b"")),
             None if reason is None else reason.decode("utf-8", "replace"),
             answered=True,
+            retry_after=found.get(retry_key.encode()),
         )
     length = message_length(body)
     if length is None or body[0] != 0 or len(body) != PREFIX_BYTES + length:

@@ -6,7 +6,14 @@ import threading
 
 import grpc
 
-from trimask_client.transport import MAX_RESPONSE_BYTES, REASON_KEY, Endpoint, call_error
+from trimask_client.transport import (
+    MAX_RESPONSE_BYTES,
+    REASON_KEY,
+    RETRY_KEY,
+    Endpoint,
+    call_error,
+    read_retry,
+)
 
 __all__ = ["GrpcioTransport"]
 
@@ -35,7 +42,8 @@ class GrpcioTransport:
             reason = found.get(REASON_KEY)
             text = reason.decode() if isinstance(reason, bytes) else reason
             words = details if text is not None else _explain(code, details)
-            raise call_error(endpoint, code.name, text, words) from None
+            again = read_retry(found.get(RETRY_KEY))
+            raise call_error(endpoint, code.name, text, words, again) from None
         return response
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 
 from trimask_client.grpc_wire import CallFailed
 from trimask_client.h2_connection import Connection, Deadline
-from trimask_client.transport import Endpoint, call_error
+from trimask_client.transport import Endpoint, call_error, read_retry
 from trimask_core.errors import ConfigError
 
 __all__ = ["H2Transport"]
@@ -49,7 +49,8 @@ class H2Transport:
             finally:
                 slot.turn.release()
         except CallFailed as failed:
-            raise call_error(endpoint, failed.status, failed.reason, failed.details) from None
+            again = read_retry(failed.retry_after)
+            raise call_error(endpoint, failed.status, failed.reason, failed.details, again) from None
 
     def _call(
         self, slot: _Slot, endpoint: Endpoint, method: str, request: bytes, deadline: Deadline

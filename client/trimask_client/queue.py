@@ -119,6 +119,8 @@ class Queue:
                 source=self._source,
                 timeout_seconds=self._timeout,
             )
+            known = record.get("sealing", {})
+            self._clients[study_id].sealing = {int(k): bytes.fromhex(key) for k, key in known.items()}
         return self._clients[study_id]
 
     def save_draft(self, study_id: bytes, answers: Mapping[str, object]) -> None:
@@ -139,6 +141,20 @@ class Queue:
             self._vault.delete(DRAFTS, study_id.hex())
 
     # Sealing and sending
+
+    def refresh_keys(self, study_id: bytes) -> bool:
+        """Ask for the right providers' newest sealing keys, if the network is there; whether all answered.
+
+        What is sealed from now on is sealed to them; what is sealed already is never sealed again.
+        """
+        client = self.client(study_id)
+        found = client.refresh_keys()
+        with self._disk.lock("records", wait=True):
+            record = self._vault.get(STUDIES, study_id.hex())
+            if record is not None:
+                keys = {str(k): key.hex() for k, key in found.items()}
+                self._vault.put(STUDIES, study_id.hex(), {**record, "sealing": keys})
+        return len(found) == len(client.study.right)
 
     def seal(
         self, study_id: bytes, answers: Mapping[str, object] | None = None, *, again: bool = False
@@ -167,6 +183,7 @@ class Queue:
                 {
                     "study_id": study_id.hex(),
                     "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
+                    "key_ids": [key_id.hex() for key_id in sealed.key_ids],
                     "sealed_ms": self._clock.now_ms(),
                     "withdrawal_key": sealed.withdrawal_key.hex(),
                     "invitation": base64.b64encode(invited).decode(),
@@ -327,7 +344,8 @@ class Queue:
         client = self.client(entry.study_id)
         sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
         key = bytes.fromhex(payload.get("withdrawal_key", ""))
-        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key)
+        key_ids = tuple(bytes.fromhex(key_id) for key_id in payload.get("key_ids", ()))
+        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key, key_ids)
         invitation = base64.b64decode(payload.get("invitation", ""))
         progress = self._progress(name)
         if name not in self._vault.names(PROGRESS):
@@ -336,6 +354,7 @@ class Queue:
             )  # from here on a part of it may be out, whatever is known of that
         received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
         failures: list[str] = []
+        asked_ms = 0
         for provider in range(1, len(sealed) + 1):
             role = f"R{provider}"
             if role in received:
@@ -344,6 +363,8 @@ class Queue:
                 received[role] = client.upload(submission, provider, invitation)
             except TrimaskError as error:
                 failures.append(str(error) if role in str(error) else f"{role}: {error}")
+                if isinstance(error, Refused):
+                    asked_ms = max(asked_ms, error.retry_after_ms or 0)
                 if isinstance(error, Refused) and is_final(error.reason):
                     progress["final"] = True
                     break
@@ -358,7 +379,9 @@ class Queue:
         share = int.from_bytes(self._source.read(4), "big") / 2**32
         progress["attempts"] += 1
         progress["why"] = "; ".join(failures).rstrip(".")
-        progress["next_ms"] = self._clock.now_ms() + backoff_ms(progress["attempts"], share)
+        # Never sooner than a provider asked for.
+        pause_ms = max(asked_ms, backoff_ms(progress["attempts"], share))
+        progress["next_ms"] = self._clock.now_ms() + pause_ms
         self._save(PROGRESS, name, progress)
         return self.entry(entry.submission_id)
 

@@ -12,15 +12,19 @@ from trimask_core.errors import ConfigError, Refused, TrimaskError
 __all__ = [
     "MAX_RESPONSE_BYTES",
     "REASON_KEY",
+    "RETRY_KEY",
     "Endpoint",
     "LazyTransport",
     "Transport",
     "Unreachable",
     "call_error",
     "default_transport",
+    "read_retry",
 ]
 
 REASON_KEY = "trimask-reason"
+RETRY_KEY = "retry-after-ms"
+_LONGEST_RETRY_MS = 6 * 3600 * 1000
 MAX_RESPONSE_BYTES = 4 << 20
 # Without a reason from the node itself, these say that it was not asked, or that nobody knows whether it was.
 _AGAIN = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED", "UNKNOWN"}
@@ -85,11 +89,19 @@ class LazyTransport:
             made.close()
 
 
-def call_error(endpoint: Endpoint, status: str, reason: str | None, details: str) -> Refused | Unreachable:
+def read_retry(value: str | bytes | None) -> int | None:
+    """How long the node asks to be left alone, in milliseconds; a node cannot ask for more than six hours."""
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value or ""
+    return min(int(text), _LONGEST_RETRY_MS) if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+def call_error(
+    endpoint: Endpoint, status: str, reason: str | None, details: str, retry_after_ms: int | None = None
+) -> Refused | Unreachable:
     """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
     if reason is None and status == "DEADLINE_EXCEEDED":  # whoever noticed first
         details = "no answer in time; it may be busy, or the network slow"
     # A node that drains is about to be restarted: the same as one that is being restarted.
     if reason == "draining" or (reason is None and status in _AGAIN):
         return Unreachable(f"{endpoint.address}: {details}")
-    return Refused(reason or status.lower(), details)
+    return Refused(reason or status.lower(), details, retry_after_ms=retry_after_ms)

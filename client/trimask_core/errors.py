@@ -78,10 +78,14 @@ class AnswerError(TrimaskError, ValueError):
 
 
 class Refused(TrimaskError):
-    """A party refused a request. `.reason` is the word under which the refusal is counted."""
+    """A party refused a request. `.reason` is the word under which the refusal is counted.
 
-    def __init__(self, reason: str, message: str) -> None:
+    `.retry_after_ms` is how long to wait before asking again, where the party said so.
+    """
+
+    def __init__(self, reason: str, message: str, *, retry_after_ms: int | None = None) -> None:
         self.reason = reason
+        self.retry_after_ms = retry_after_ms
         super().__init__(message)
 
 

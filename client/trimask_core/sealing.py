@@ -7,6 +7,7 @@ submission id are HPKE's `info`, so a sealed component opens nowhere else. Where
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
@@ -19,7 +20,14 @@ from trimask_core.randomness import RandomSource, SystemRandom
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
-__all__ = ["SEAL_OVERHEAD_BYTES", "SealingKey", "component_info", "seal"]
+__all__ = [
+    "SEAL_OVERHEAD_BYTES",
+    "SealingKey",
+    "component_info",
+    "seal",
+    "sealing_key_id",
+    "sealing_key_message",
+]
 
 SEAL_OVERHEAD_BYTES = 32 + 16  # the encapsulated key and the tag
 
@@ -38,6 +46,16 @@ _SUITE = _native_suite()
 def component_info(study_id: bytes, provider: int, submission_id: bytes) -> bytes:
     """What a sealed component is bound to."""
     return b"trimask/v1/component\0" + study_id + provider.to_bytes(2, "big") + submission_id
+
+
+def sealing_key_id(public: bytes) -> bytes:
+    """The short name of a sealing key."""
+    return hashlib.sha256(public).digest()[:8]
+
+
+def sealing_key_message(public: bytes, activate_ms: int, expire_ms: int) -> bytes:
+    """What a right provider signs (context "sealing-key") when it publishes a key; `expire_ms` is 0 while no end is set."""
+    return public + activate_ms.to_bytes(8, "big") + expire_ms.to_bytes(8, "big")
 
 
 def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:

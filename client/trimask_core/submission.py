@@ -21,7 +21,7 @@ from trimask_core.errors import VerificationError
 from trimask_core.noise import DiscreteGaussian
 from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
-from trimask_core.sealing import component_info, seal
+from trimask_core.sealing import component_info, seal, sealing_key_id
 from trimask_core.study import Study
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
@@ -58,6 +58,7 @@ class SealedSubmission:
     submission_id: bytes
     sealed: tuple[bytes, ...] = field(repr=False)
     withdrawal_key: bytes = field(default=b"", repr=False)
+    key_ids: tuple[bytes, ...] = ()  # which key each is sealed to; empty where that is not known
 
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> NDArray[np.int64]:
@@ -93,18 +94,24 @@ def build_submission(
     answers: Mapping[str, object],
     source: RandomSource,
     arithmetic: Arithmetic | None = None,
+    sealing: Mapping[int, bytes] | None = None,
 ) -> SealedSubmission:
-    """Everything a device sends, from what a person answered. `arithmetic` is chosen by what is installed, unless given."""
+    """Everything a device sends, from what a person answered. `arithmetic` is chosen by what is installed, unless given.
+
+    `sealing` has newer keys of right providers (by k, from 1) to seal to in the place of those in the study.
+    """
     split = _split_by_numpy if (arithmetic or _installed()) == "numpy" else _split_in_python
     seeds, vector = split(study, answers, source)
     withdrawal_key = source.read(WITHDRAWAL_KEY_BYTES)
     submission_id = submission_id_of(study.id, withdrawal_key)
     payloads = [*(_SEED + seed for seed in seeds), _VECTOR + vector]
+    keys = [(sealing or {}).get(k, provider.sealing) for k, provider in enumerate(study.right, 1)]
     sealed = tuple(
-        seal(provider.sealing, payload, component_info(study.id, k, submission_id))
-        for k, (provider, payload) in enumerate(zip(study.right, payloads, strict=True), 1)
+        seal(key, payload, component_info(study.id, k, submission_id))
+        for k, (key, payload) in enumerate(zip(keys, payloads, strict=True), 1)
     )
-    return SealedSubmission(study.id, submission_id, sealed, withdrawal_key)
+    key_ids = tuple(sealing_key_id(key) for key in keys)
+    return SealedSubmission(study.id, submission_id, sealed, withdrawal_key, key_ids)
 
 
 def _installed() -> Arithmetic:

@@ -66,12 +66,13 @@ class Authority(Certificate):
 
 @dataclass(frozen=True)
 class NodePlace:
-    """A node to make keys for. `listen` is empty for a left provider: devices never call it."""
+    """A node to make keys for. `listen` is empty for a left provider: devices never call it; so may `http_listen` be."""
 
     name: str
     listen: str
     peer_listen: str
     organisation: str = ""
+    http_listen: str = ""
 
 
 def role_of_name(name: str) -> str:
@@ -219,19 +220,24 @@ def make_keys(folder: Path, places: list[NodePlace]) -> dict[str, Party]:
     return {place.name: make_node(folder / place.name, place, authority) for place in places}
 
 
-def node_places(right: int, left: int, host: str, base_port: int) -> list[NodePlace]:
-    """Two ports a node, from `base_port`: the collector, R1.., then L1.., which use the second alone."""
+def node_places(right: int, left: int, host: str, base_port: int, *, http: bool = False) -> list[NodePlace]:
+    """Two ports a node, from `base_port`: the collector, R1.., then L1.., which use the second alone.
+
+    With `http`, a port each after those, on loopback, for health, metrics and the collector's status page.
+    """
     if right < 2 or left < 1:
         raise ConfigError("a study needs two right providers and one left provider at least")
     names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
-    if not 1 <= base_port <= 65536 - 2 * len(names):
-        raise ConfigError(f"base port must be between 1 and {65536 - 2 * len(names)} for {len(names)} nodes")
+    ports = (3 if http else 2) * len(names)
+    if not 1 <= base_port <= 65536 - ports:
+        raise ConfigError(f"base port must be between 1 and {65536 - ports} for {len(names)} nodes")
     shown = f"[{host}]" if ":" in host else host
     return [
         NodePlace(
             name,
             "" if role_of_name(name) == "left" else f"{shown}:{base_port + 2 * i}",
             f"{shown}:{base_port + 2 * i + 1}",
+            http_listen=f"127.0.0.1:{base_port + 2 * len(names) + i}" if http else "",
         )
         for i, name in enumerate(names)
     ]
@@ -295,6 +301,8 @@ def _node_config(place: NodePlace, role: str) -> str:
         lines.append(
             '# allow_collectors = ["collector.trimask.local"]  # whose studies may be proposed here; all if left out'
         )
+    if place.http_listen:
+        lines.append(f'http_listen = "{place.http_listen}"  # health, metrics and status pages (plain HTTP)')
     return "\n".join(lines) + "\n"
 
 

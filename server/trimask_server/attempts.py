@@ -47,6 +47,13 @@ class AttemptTable(Generic[T]):
             self._entries[key] = (attempt.number, now, state)
         return state
 
+    def attempts(self) -> list[common_pb2.Attempt]:
+        """The newest try of every block held here."""
+        return [
+            common_pb2.Attempt(study_id=study_id, block_id=block_id, number=number)
+            for (study_id, block_id), (number, _, _) in self._entries.items()
+        ]
+
     def forget(self, study_id: bytes, block_id: bytes) -> None:
         """Forget a block."""
         self._entries.pop((study_id, block_id), None)

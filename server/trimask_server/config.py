@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
+from trimask_server.right.key_ring import load_ring
 from trimask_server.store.keyring import KeyRing
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
@@ -57,9 +58,10 @@ class StoreConfig:
 class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
-    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
+    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
+    `http_listen` where health, metrics and (on a collector) the status page are: plain HTTP, so loopback or a proxy's.
     Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
-    `worker_listen` of its own, which peers reach at `worker_address`.
+    `worker_listen` of its own, which peers reach at `worker_address`. docs/operations.md says what the others do.
     `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
     """
 
@@ -77,6 +79,12 @@ class NodeConfig:
     mask_threads: int = 1
     compact_releases: bool = False
     allow_collectors: tuple[str, ...] = ()
+    http_listen: str = ""
+    reload_seconds: float = 30.0
+    keep_closed_days: float = 30.0
+    max_concurrent_submissions: int = 1024
+    rate_limit_per_second: float = 0.0
+    rate_limit_burst: int = 200
     store: StoreConfig = StoreConfig()
 
 
@@ -194,7 +202,7 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
 
     return NodeKeys(
         identity=SigningKey(secret("identity.key")),
-        sealing=SealingKey(secret("sealing.key")) if role == "right" else None,
+        sealing=load_ring(folder).keys[0].key if role == "right" else None,
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),

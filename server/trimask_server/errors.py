@@ -1,6 +1,6 @@
 """Every refusal's word, its gRPC status, and the one place where an exception becomes an answer.
 
-A handler raises; the interceptor counts the reason, logs it, and answers with the status, the message, and the reason
+A handler raises; the guard around it counts the reason, logs it, and answers with the status, the message, and the reason
 in the trailing metadata. What was not foreseen is logged with its traceback and answered without detail.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import grpc
-from google.protobuf.message import Message
 
 from trimask_core.errors import (
     ApprovalError,
@@ -23,9 +22,10 @@ from trimask_core.errors import (
 )
 from trimask_server.refusals import Refusals
 
-__all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "GuardedServer", "status_of"]
+__all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "RETRY_KEY", "GuardedServer", "Layer", "rewrapped", "status_of"]
 
 REASON_KEY = "trimask-reason"
+RETRY_KEY = "retry-after-ms"
 MAX_MESSAGE_BYTES = 4 << 20
 
 _STATUS: dict[str, grpc.StatusCode] = {
@@ -61,13 +61,16 @@ _STATUS: dict[str, grpc.StatusCode] = {
     "wrong_scope": grpc.StatusCode.PERMISSION_DENIED,
     "unknown_token": grpc.StatusCode.NOT_FOUND,
     "not_served": grpc.StatusCode.UNIMPLEMENTED,
-    "draining": grpc.StatusCode.UNAVAILABLE,
     "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
     "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
     "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
     "malformed": grpc.StatusCode.INVALID_ARGUMENT,
     "oversized_message": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "unreachable": grpc.StatusCode.UNAVAILABLE,
+    "draining": grpc.StatusCode.UNAVAILABLE,
+    "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "expired_key": grpc.StatusCode.FAILED_PRECONDITION,
     "store_unavailable": grpc.StatusCode.UNAVAILABLE,
 }
 
@@ -119,14 +122,27 @@ async def _not_served(_: Any, __: Any) -> None:
     raise Refused("not_served", "this call is not served on this port of this node")
 
 
+def _trailers(reason: str, error: TrimaskError) -> tuple[tuple[str, str], ...]:
+    again = error.retry_after_ms if isinstance(error, Refused) else None
+    return ((REASON_KEY, reason), *(((RETRY_KEY, str(again)),) if again is not None else ()))
+
+
 Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
+
+
+Layer = Callable[[str, Any], Any]
+
+
+def as_it_is(_method: str, handler: Any) -> Any:
+    """A layer that adds nothing."""
+    return handler
 
 
 class GuardedServer:
     """Where servicers are added: asks the gate who may call them, and turns exceptions into counted, logged answers.
 
     Handlers are wrapped once, as they are added. An interceptor would do the same for every call anew, at a tenth of
-    what a call costs.
+    what a call costs. `inside` is wrapped around a handler first, so what it raises is answered here too; `outside` last.
     """
 
     def __init__(
@@ -136,12 +152,16 @@ class GuardedServer:
         log: logging.Logger,
         look_again: Callable[[], Awaitable[bool]],
         gate: Admission,
+        inside: Layer = as_it_is,
+        outside: Layer = as_it_is,
     ) -> None:
         self._server = server
         self._refusals = refusals
         self._log = log
         self._gate = gate
         self._look_again = look_again  # for a study that another worker of this node has taken in
+        self._inside = inside
+        self._outside = outside
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """What generated code calls first, with the handlers it names in the call below."""
@@ -150,12 +170,15 @@ class GuardedServer:
         self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> None:
         """Serve a service's methods, guarded."""
-        guarded = {name: self._guard(f"/{service}/{name}", handler) for name, handler in handlers.items()}
+        guarded = {name: self._wrap(f"/{service}/{name}", handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
 
     def refuse_the_rest(self) -> None:
         """Once everything is added: calls of ours that this port does not serve are refused, and counted, too."""
         self._server.add_generic_rpc_handlers((_Rest(self._gate, self._guard),))
+
+    def _wrap(self, method: str, handler: Any) -> Any:
+        return self._outside(method, self._guard(method, self._inside(method, handler)))
 
     def _guard(self, method: str, handler: Any) -> Any:
         inner: Handler = handler.unary_unary
@@ -164,11 +187,6 @@ class GuardedServer:
         async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
                 await gate.admit(method, context)
-                if isinstance(request, Message) and request.ByteSize() > MAX_MESSAGE_BYTES:
-                    raise Refused(  # noqa: TRY301 - refused like everything else
-                        "oversized_message",
-                        f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",
-                    )
                 try:
                     return await inner(request, context)
                 except Refused as error:
@@ -179,10 +197,10 @@ class GuardedServer:
                 reason = reason_of(error)
                 refusals.count(reason)
                 log.warning("refused %s reason=%s: %s", method, reason, error)
-                await context.abort(status_of(reason), str(error), ((REASON_KEY, reason),))
+                await context.abort(status_of(reason), str(error), _trailers(reason, error))
             except grpc.aio.AbortError:
                 raise
-            except Exception:
+            except Exception:  # answered without detail
                 refusals.count("internal_error")
                 log.exception("failed %s", method)
                 await context.abort(
@@ -191,8 +209,13 @@ class GuardedServer:
                     ((REASON_KEY, "internal_error"),),
                 )
 
-        return grpc.unary_unary_rpc_method_handler(
-            guarded,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        return rewrapped(handler, guarded)
+
+
+def rewrapped(handler: Any, function: Handler, parse: Callable[[bytes], Any] | None = None) -> Any:
+    """The same unary method with another function, and another parser if one is given."""
+    return grpc.unary_unary_rpc_method_handler(
+        function,
+        request_deserializer=parse or handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "Gate", "current_caller", "require_access", "require_owner"]
 
+_DRAINING_MS = 5000
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -41,7 +43,7 @@ class Gate:
         self._node = node
         self._mutual = mutual
         self._names: dict[str, set[Role]] = {}
-        self._studies = 0
+        self._known: list[bytes] = []
 
     async def admit(self, method: str, context: Context) -> None:
         """Refuse the call, or remember who makes it for the handler."""
@@ -51,7 +53,11 @@ class Gate:
         caller = await self._caller(context)
         _decide(rule, caller, mutual=self._mutual)
         if rule.new_work and self._node.draining:
-            raise Refused("draining", "this node is about to stop and takes no new work; try again later")
+            raise Refused(
+                "draining",
+                "this node is about to stop and takes no new work; try again soon",
+                retry_after_ms=_DRAINING_MS,
+            )
         _CALLER.set(caller)
 
     def covers(self, method: str) -> bool:
@@ -63,7 +69,7 @@ class Gate:
         roles = set() if token is None else {Role.RESEARCHER}
         if not self._mutual:
             return Caller(frozenset(roles | {Role.ANYONE, Role.DEVICE}), token)
-        pinned = self._node.keys.operator
+        pinned = self._node.certificates.material.operator
         if pinned and _pem(context) == pinned.strip():
             return Caller(frozenset({Role.OPERATOR}))
         names = peer_names(context)
@@ -87,12 +93,13 @@ class Gate:
     def _roles_by_name(self) -> dict[str, set[Role]]:
         """The DNS names of all parties of this node's studies, and what they are there."""
         studies = self._node.studies.all()
-        if len(studies) != self._studies:  # studies are added and never changed
+        ids = [study.id for study in studies]
+        if ids != self._known:
             self._names = {}
             for study in studies:
                 for role, party in study.parties.items():
                     self._names.setdefault(party.tls_name, set()).add(_kind(role))
-            self._studies = len(studies)
+            self._known = ids
         return self._names
 
 

@@ -1,4 +1,8 @@
-"""Logs: one line an event, as text or JSON, never a secret."""
+"""Logs: one line an event, as text or JSON, never a secret.
+
+Every line knows the request it belongs to and the first digits of its study. No line at info or above has the id of a
+submission: with a provider's own clock that would tie a row to a moment and an address.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,23 @@ import logging
 import sys
 import time
 
+from trimask_server.operations.context import current_request, current_study
+from trimask_server.operations.tracing import trace_id
+
 __all__ = ["configure"]
+
+
+def _context() -> dict[str, str]:
+    found = {"request_id": current_request.get(), "study": current_study.get(), "trace_id": trace_id()}
+    return {key: value for key, value in found.items() if value}
 
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         line = f"{when} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        known = " ".join(f"{key}={value}" for key, value in _context().items())
+        line = f"{line} [{known}]" if known else line
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -24,6 +38,7 @@ class _Json(logging.Formatter):
             "level": record.levelname,
             "node": record.name,
             "message": record.getMessage(),
+            **_context(),
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)

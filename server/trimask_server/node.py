@@ -6,13 +6,15 @@ import asyncio
 import hashlib
 import importlib.metadata
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from aiohttp.web import RouteDef
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from opentelemetry.trace import Tracer
 
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
@@ -27,12 +29,21 @@ from trimask_server.audit import AuditLog
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
 from trimask_server.gate import Gate, require_owner
-from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, require_role
+from trimask_server.operations import garbage, upkeep
+from trimask_server.operations.certificates import Certificates, TlsMaterial
+from trimask_server.operations.http_port import HttpPort
+from trimask_server.operations.limits import Limits, server_options
+from trimask_server.operations.metrics import Metrics
+from trimask_server.operations.readiness import Health
+from trimask_server.operations.requests import Observation
+from trimask_server.operations.tracing import tracer_in_use
+from trimask_server.peers import Context, Peers, require_role
 from trimask_server.permissions import require_complete
 from trimask_server.proposals import Proposals, refuse_collector
 from trimask_server.refusals import Refusals
+from trimask_server.right.key_ring import RingKey, SealingRing, load_ring
 from trimask_server.store.database import Store, open_store
-from trimask_server.store.interface import StoreError
+from trimask_server.store.interface import ObservedStore, StoreError
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.store.vault import Vault
 from trimask_server.tokens import TokenStore
@@ -67,6 +78,10 @@ class Node:
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
         self.vault = Vault(self.keys.storage, self.source)
+        self.metrics = Metrics()
+        if isinstance(self.database, ObservedStore):
+            self.database.observe(self.metrics.observe_commit)
+        self.tracer: Tracer = tracer_in_use()
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.audit = AuditLog(
@@ -81,7 +96,17 @@ class Node:
         self.draining = False
         self.running_attempts = 0
         self.started_ms = self.clock.now_ms()
-        self.peers = peers or Peers(self.keys)
+        material = TlsMaterial(
+            self.keys.certificate, self.keys.private_key, self.keys.roots, self.keys.operator
+        )
+        self.certificates = Certificates(material, None if keys else Path(config.keys))
+        self.sealing = _sealing_ring(role, self.keys, None if keys else Path(config.keys))
+        self.peers = peers or Peers(self.keys, self)
+        self.health = Health()
+        self.http = HttpPort(self)
+        self.seen_ms: dict[str, int] = {}  # by TLS name, when a peer last described itself
+        # What knows of tries under way; asked when they have to be handed back.
+        self.tries: list[Callable[[], Iterable[common_pb2.Attempt]]] = []
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
@@ -122,7 +147,9 @@ class Node:
             await self.audit.record("drain_ended" if resume else "drain_begun")
             self.log.info("takes new work again" if resume else "draining: takes no new work")
 
-    async def serve(self, public: list[AddServices], peer: list[AddServices]) -> None:
+    async def serve(
+        self, public: list[AddServices], peer: list[AddServices], pages: Sequence[RouteDef] = ()
+    ) -> None:
         """Listen, and begin the work that never ends."""
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
@@ -132,33 +159,40 @@ class Node:
             mutual=True,
             also=self.config.worker_listen,
         )
+        if self.config.http_listen:
+            await self.http.start(list(pages))
         self.spawn(self._save_refusals(), "saving refusal counts")
         if self.role != "collector" and not self.config.allow_collectors:
             self.log.info("allow_collectors is empty: any collector may propose studies to this node")
+        self.spawn(upkeep.follow_readiness(self), "following readiness")
+        self.spawn(upkeep.watch_key_files(self), "watching key files")
+        self.spawn(garbage.collect_forever(self), "collecting garbage")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
-        server = grpc.aio.server(options=CHANNEL_OPTIONS)
-        gate = Gate(self, mutual=mutual)
-        guarded = GuardedServer(server, self.refusals, self.log, self.studies.refresh, gate)
+        public = not mutual
+        server = grpc.aio.server(options=server_options(public=public))
+        guarded = GuardedServer(
+            server,
+            self.refusals,
+            self.log,
+            self.studies.refresh,
+            Gate(self, mutual=mutual),
+            inside=Limits(self, public=public).wrap,
+            outside=Observation(self, public=public).wrap,
+        )
         # It has the two methods that generated code calls.
         names = [add(cast("grpc.aio.Server", guarded)) for add in services]
         require_complete((*names, health.SERVICE_NAME, reflection.SERVICE_NAME))
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
-        for name in ("", *names):
-            await state.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self.health.add(state, ("", *names))
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         guarded.refuse_the_rest()
-        credentials = grpc.ssl_server_credentials(
-            [(self.keys.private_key, self.keys.certificate)],
-            # The operator's certificate signs itself: no authority of the peers' can make one that is taken for it.
-            root_certificates=self.keys.roots + b"\n" + self.keys.operator if mutual else None,
-            require_client_auth=mutual,
-        )
+        credentials = self.certificates.server_credentials(mutual=mutual)
         port = _listen(server, address, credentials)
         if also:
             _listen(server, also, credentials)
@@ -200,7 +234,9 @@ class Node:
                 part=what,
             )
             await work
+            self.metrics.tries.labels("done").inc()
         except Exception as error:
+            self.metrics.tries.labels("given_up").inc()
             reason = error.reason if isinstance(error, Refused) else "internal_error"
             if not isinstance(error, Refused):
                 self.log.exception("failed while %s", what)
@@ -231,6 +267,7 @@ class Node:
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
+        await self.http.stop()
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         tasks = list(self._tasks)
         for task in tasks:
@@ -251,6 +288,14 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
         return server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise ConfigError(f"cannot listen on {address}: {error}") from None
+
+
+def _sealing_ring(role: NodeRole, keys: NodeKeys, folder: Path | None) -> SealingRing | None:
+    if role != "right":
+        return None
+    if folder is not None:
+        return load_ring(folder)
+    return None if keys.sealing is None else SealingRing([RingKey(keys.sealing)])
 
 
 class _NodeService(node_pb2_grpc.NodeServiceServicer):

@@ -98,6 +98,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
             new_work=True,
             note="an invited study: with an invitation of its collector, bound to one submission for ever",
         ),
+        "GetSealingKeys": _PUBLIC,
         "Withdraw": _rule(Role.ANYONE, note="whoever has the key to withdraw, which is on its device alone"),
     },
     "trimask_proto.v1.StudyOwnerService": {

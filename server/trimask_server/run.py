@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import uvloop
+from aiohttp.web import RouteDef
 
 from trimask_core.errors import ConfigError
 from trimask_server.collector.admission import AdmissionOwnerServicer
@@ -18,11 +17,14 @@ from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
 from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
+from trimask_server.collector.status_page import StatusPages
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
+from trimask_server.operations.signals import serve_until_told
+from trimask_server.operations.tracing import configure_tracing
 from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.opening import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
@@ -40,6 +42,7 @@ class Services:
     public: list[AddServices]
     peer: list[AddServices]
     begin: Callable[[], None]
+    pages: list[RouteDef] = field(default_factory=list)
 
 
 def services_of(node: Node) -> Services:
@@ -49,8 +52,9 @@ def services_of(node: Node) -> Services:
         ledger = Ledger(node.database, node.vault, node.audit)
         collection = CollectionServicer(node)
         drivers = Drivers(node, ledger, collection)
+        studies = StudyServicer(node, ledger, drivers)
         public: list[AddServices] = [
-            StudyServicer(node, ledger, drivers).add_to,
+            studies.add_to,
             DatasetServicer(node, ledger).add_to,
             ReleaseServicer(node).add_to,
         ]
@@ -67,7 +71,8 @@ def services_of(node: Node) -> Services:
             )
             node.spawn(drivers.run(), "driving studies")
 
-        return Services(public, [collection.add_to, *owner, *public, *governing], drive)
+        pages = StatusPages(node, ledger, studies).routes()
+        return Services(public, [collection.add_to, *owner, *public, *governing], drive, pages)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
         rows = RowStore(node.database, node.vault, node.audit)
@@ -102,12 +107,16 @@ def _nothing() -> None:
 async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     """A node of the given role, serving."""
     node = Node(role, config)
-    await node.load()
-    services = services_of(node)
-    await node.serve(services.public, services.peer)
-    # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
-    await node.database.scrub()
-    services.begin()
+    try:
+        await node.load()
+        services = services_of(node)
+        await node.serve(services.public, services.peer, services.pages)
+        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+        await node.database.scrub()
+        services.begin()
+    except BaseException:
+        await node.stop(0)  # a port that was taken, say: leave nothing half started
+        raise
     return node
 
 
@@ -116,15 +125,6 @@ def run_node(role: NodeRole, config_path: Path, worker_listen: str = "") -> int:
     config = load_config(config_path, role)
     if worker_listen:
         config = replace(config, worker_listen=worker_listen)
-
-    async def serve() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        node = await start_node(role, config)
-        await stop.wait()
-        await node.stop()
-
-    uvloop.run(serve())
+    configure_tracing(config.name, role)
+    uvloop.run(serve_until_told(lambda: start_node(role, config)))
     return 0

@@ -43,6 +43,7 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
          {"study_id": STUDY, "signed_study": "{}", "decision": "waiting", "approval": "", "reason": "",
           "propose_time_ms": 1}),
         (5, "invitations", {"study_id": STUDY, "invitation_id": b"i", "submission_id": b"s"}),
+        (6, "closures", {"study_id": STUDY, "closed_ms": 7, "collected_ms": None}),
     ],
     "collector": [
         (1, "refusals", {"reason": "malformed", "count": 3}),
@@ -80,6 +81,7 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
          {"token_hash": b"t", "study_id": STUDY, "name": "n", "scopes": "datasets", "create_time_ms": 1,
           "expire_time_ms": 2, "revoke_time_ms": 0}),
         (5, "witnessed_heads", {"identity": b"i", "sequence": 1, "hash": b"h", "signature": b"s"}),
+        (6, "closures", {"study_id": STUDY, "closed_ms": 7, "collected_ms": None}),
     ],
 }  # fmt: skip
 # Released steps never change: the SHA-256 of what each runs. A step is added here with its release.
@@ -87,10 +89,12 @@ RELEASED = {
     ("provider", 1): "8564183ef3feafbd4b97f469b42ed4a17328563d5bcf02da99c76db27345f3ac",
     ("provider", 2): "9d313e2fcbea7742a0177e34fd99a0f04cb5a0053da6fcc9360cf5f4044f0544",
     ("provider", 3): "340d23e6e7b27864486dd771ee636efc63141543075f83d1c276e75be4e03f1a",
+    ("provider", 5): "94c7ee5501fa957670b0a06cf0c39526e1183524adfd35d3cd4889970f67f5ef",
     ("collector", 1): "2527d459c135cfce5e2e4c28c67e78fd2fd127a415a371fc36624dd3d23d0f36",
     ("collector", 2): "8a98c5c529438d11f977d23190c2b619f22e2027bf586e8653b2322e92d1878e",
     ("collector", 3): "9742836d9ae48bab003766a95026beb3d553fd58c0823244e259b227c8341072",
     ("collector", 4): "807d1979e338a48b3a736218b1d079476da33ef9c49cc1f61469bd03f971f016",
+    ("collector", 5): "94c7ee5501fa957670b0a06cf0c39526e1183524adfd35d3cd4889970f67f5ef",
 }
 
 

@@ -262,10 +262,13 @@ class NodeRefusals(_message.Message):
     REACHABLE_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     AUDIT_HEAD_FIELD_NUMBER: _builtins.int
+    LAST_SEEN_TIME_MS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study."""
     reachable: _builtins.bool
     """Whether it answered."""
+    last_seen_time_ms: _builtins.int
+    """When it last answered the collector, milliseconds since 1970 UTC; 0 if not since the collector was started."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Its refusals by reason."""
@@ -281,10 +284,11 @@ class NodeRefusals(_message.Message):
         reachable: _builtins.bool = ...,
         counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         audit_head: _governance_pb2.AuditHead | None = ...,
+        last_seen_time_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "reachable", b"reachable", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

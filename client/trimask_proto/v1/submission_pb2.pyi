@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -26,6 +28,7 @@ class SubmitRequest(_message.Message):
     SUBMISSION_ID_FIELD_NUMBER: _builtins.int
     SEALED_COMPONENT_FIELD_NUMBER: _builtins.int
     INVITATION_FIELD_NUMBER: _builtins.int
+    SEALING_KEY_ID_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     submission_id: _builtins.bytes
@@ -34,6 +37,10 @@ class SubmitRequest(_message.Message):
     """The component, sealed to this right provider (HPKE: encapsulated key, then ciphertext)."""
     invitation: _builtins.bytes
     """In a study for invited people: the invitation, 88 bytes; bound to this submission id for ever. Empty otherwise."""
+    sealing_key_id: _builtins.bytes
+    """Which of the provider's keys it is sealed to: the first 8 bytes of the SHA-256 of the public key. When empty, the
+    provider tries each.
+    """
     def __init__(
         self,
         *,
@@ -41,10 +48,11 @@ class SubmitRequest(_message.Message):
         submission_id: _builtins.bytes = ...,
         sealed_component: _builtins.bytes = ...,
         invitation: _builtins.bytes = ...,
+        sealing_key_id: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation", b"invitation", "sealed_component", b"sealed_component", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation", b"invitation", "sealed_component", b"sealed_component", "sealing_key_id", b"sealing_key_id", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -75,6 +83,81 @@ class SubmitResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubmitResponse: _TypeAlias = SubmitResponse  # noqa: Y015
+
+@_typing.final
+class GetSealingKeysRequest(_message.Message):
+    """Asks for the keys to seal to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSealingKeysRequest: _TypeAlias = GetSealingKeysRequest  # noqa: Y015
+
+@_typing.final
+class GetSealingKeysResponse(_message.Message):
+    """The keys."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealingKeyRecord]:
+        """Those in use, newest first; seal to the first."""
+
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[Global___SealingKeyRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSealingKeysResponse: _TypeAlias = GetSealingKeysResponse  # noqa: Y015
+
+@_typing.final
+class SealingKeyRecord(_message.Message):
+    """One key of a right provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    ACTIVATE_TIME_MS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_MS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    public_key: _builtins.bytes
+    """X25519 public key, 32 bytes."""
+    activate_time_ms: _builtins.int
+    """Since when it is in use, milliseconds since 1970 UTC."""
+    expire_time_ms: _builtins.int
+    """From when on nothing sealed to it is taken in, milliseconds since 1970 UTC; 0 while no end is set."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the provider over the three above."""
+    def __init__(
+        self,
+        *,
+        public_key: _builtins.bytes = ...,
+        activate_time_ms: _builtins.int = ...,
+        expire_time_ms: _builtins.int = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activate_time_ms", b"activate_time_ms", "expire_time_ms", b"expire_time_ms", "public_key", b"public_key", "signature", b"signature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SealingKeyRecord: _TypeAlias = SealingKeyRecord  # noqa: Y015
 
 @_typing.final
 class WithdrawRequest(_message.Message):

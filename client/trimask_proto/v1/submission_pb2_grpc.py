@@ -40,6 +40,11 @@ class SubmissionServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.GetSealingKeys = channel.unary_unary(
+                '/trimask_proto.v1.SubmissionService/GetSealingKeys',
+                request_serializer=trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysResponse.FromString,
+                _registered_method=True)
         self.Withdraw = channel.unary_unary(
                 '/trimask_proto.v1.SubmissionService/Withdraw',
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.SerializeToString,
@@ -54,6 +59,13 @@ class SubmissionServiceServicer:
     def Submit(self, request, context):
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSealingKeys(self, request, context):
+        """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,6 +86,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.Submit,
                     request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.SerializeToString,
+            ),
+            'GetSealingKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSealingKeys,
+                    request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysResponse.SerializeToString,
             ),
             'Withdraw': grpc.unary_unary_rpc_method_handler(
                     servicer.Withdraw,
@@ -109,6 +126,33 @@ class SubmissionService:
             '/trimask_proto.v1.SubmissionService/Submit',
             trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
             trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSealingKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.SubmissionService/GetSealingKeys',
+            trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

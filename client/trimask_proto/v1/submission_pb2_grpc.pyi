@@ -37,6 +37,8 @@ class SubmissionServiceStub:
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    GetSealingKeys: _grpc.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]
+    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
     already_in_block once its block is planned, for then it can no longer be told apart.
@@ -51,6 +53,8 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    GetSealingKeys: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]  # type: ignore[assignment]
+    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]  # type: ignore[assignment]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
     already_in_block once its block is planned, for then it can no longer be told apart.
@@ -68,6 +72,14 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
         """
+
+    @_abc_1.abstractmethod
+    def GetSealingKeys(
+        self,
+        request: _submission_pb2.GetSealingKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_submission_pb2.GetSealingKeysResponse, _abc.Awaitable[_submission_pb2.GetSealingKeysResponse]]:
+        """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
 
     @_abc_1.abstractmethod
     def Withdraw(

@@ -30,6 +30,11 @@ def register(subparsers: Subparsers) -> None:
         action="store_true",
         help="DIR is a node's folder of keys made before: add its operator's certificate and nothing else",
     )
+    parser.add_argument(
+        "--http",
+        action="store_true",
+        help="give every node an HTTP port on loopback: health, metrics, status page",
+    )
     parser.set_defaults(run=run)
 
 
@@ -46,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             f"The operator's certificate is in {args.folder / 'operator'}; restart the node, which reads it then."
         )
         return 0
-    places = keys.node_places(args.right, args.left, args.host, args.base_port)
+    places = keys.node_places(args.right, args.left, args.host, args.base_port, http=args.http)
     parties = keys.make_keys(args.folder, places)
     table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)
     for heading in ("node", "devices and researchers", "nodes and owner", "certificate's name"):

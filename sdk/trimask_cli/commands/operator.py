@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_cli.commands import node_audit, node_store
+from trimask_cli.commands import node_audit, node_keys, node_store
 from trimask_cli.options import Subparsers, add_json, print_json, shown_time
 
 __all__ = ["register"]
@@ -15,7 +15,7 @@ def register(subparsers: Subparsers) -> None:
     """Add the command and its own commands."""
     parser = subparsers.add_parser(
         "node",
-        help="operate a node: studies to approve, draining, the audit log, backups",
+        help="operate a node: studies to approve, draining, the audit log, backups, keys",
         description="For the operator of a running node, on its own machine: the certificate in the node's folder of keys "
         "(operator/) is the proof.",
     )
@@ -51,6 +51,7 @@ def register(subparsers: Subparsers) -> None:
 
     node_audit.register(commands)
     node_store.register(commands)
+    node_keys.register(commands)
 
 
 def _config(parser: argparse.ArgumentParser) -> None:

@@ -88,6 +88,12 @@ def register(subparsers: Subparsers) -> None:
 
     status = commands.add_parser("status", help="ask the collector how far collection has come")
     _study_argument(status)
+    status.add_argument(
+        "--watch", action="store_true", help="keep asking until the study is closed; Ctrl-C ends it"
+    )
+    status.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="how often, with --watch (default 2)"
+    )
     add_json(status)
     status.set_defaults(run=run_status)
 
@@ -295,6 +301,20 @@ def run_status(args: argparse.Namespace) -> int:
     from trimask_cli.study_view import make_console
 
     study = read_signed(args.study).study
+    if args.watch:
+        import time
+
+        from trimask_cli.status_watch import watch
+
+        watch(
+            study,
+            lambda: owner.study_status(study),
+            make_console(),
+            every_seconds=max(0.1, args.every),
+            as_json=args.json,
+            pause=time.sleep,
+        )
+        return 0
     status = owner.study_status(study)
     if args.json:
         print_json({"study_id": study.id.hex(), **asdict(status)})

@@ -30,6 +30,8 @@ from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.restores import Restores
 from trimask_server.collector.witness import witness
 from trimask_server.node import Node
+from trimask_server.operations.context import current_request, current_study
+from trimask_server.operations.tracing import span
 from trimask_server.right.rows import split_ids
 
 __all__ = ["StudyDriver"]
@@ -81,7 +83,13 @@ class StudyDriver:
             return answer
 
         roles = [role for role in self._study.parties if role != "collector"]
-        return dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
+        found = dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
+        now = self._node.clock.now_ms()
+        # At the node, not here: a study's driver and those who only look on should know the same.
+        self._node.seen_ms |= {
+            self._study.party(role).tls_name: now for role, answer in found.items() if answer is not None
+        }
+        return found
 
     # The loop
 
@@ -89,7 +97,8 @@ class StudyDriver:
         """Until the study is closed."""
         while self._node.studies.state(self._study.id) != "closed":
             try:
-                busy = False if self._node.draining else await self._step()
+                # While draining nothing is begun; the lease stays with this worker until it stops.
+                busy = not self._node.draining and await self._step()
             except Refused as error:
                 if error.reason == "lease_lost":
                     raise
@@ -193,13 +202,18 @@ class StudyDriver:
 
     async def _mask_or_tell(self, block: Block) -> None:
         """One try; a block that keeps failing is brought to the owner's notice."""
+        prefix = self._study.id.hex()[:12]
+        current_request.set(self._node.source.read(8).hex())
+        current_study.set(prefix)
         try:
-            await self._mask_block(block)
+            with span(self._node.tracer, "try", attributes={"trimask.study": prefix}):
+                await self._mask_block(block)
         except Refused as error:
             if error.reason == "block_erased":
                 # Pooled and erased already, in a future this collector was restored from before.
                 await self._restores.abandon(block)
                 return
+            self._node.metrics.tries.labels("failed").inc()
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
@@ -261,6 +275,7 @@ class StudyDriver:
             self._collection.end(attempt)
             if pending.outcome.done() and not pending.outcome.cancelled():
                 pending.outcome.exception()  # seen: not to be reported as lost
+        node.metrics.tries.labels("pooled").inc()
         await self._ledger.pool(study.id, block.block_id, masked, study.release_rows)
         node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
 

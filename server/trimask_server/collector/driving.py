@@ -38,6 +38,7 @@ class Drivers:
         self._observers: dict[bytes, StudyDriver] = {}
         self._driving: dict[bytes, StudyDriver] = {}
         self._look = asyncio.Event()
+        node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
     def of(self, study: Study) -> StudyDriver:
         """The study's driver, or one that only looks on if another worker drives it."""

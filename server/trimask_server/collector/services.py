@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 
 from trimask_core.errors import Refused, StudyError
-from trimask_core.study import SignedStudy
+from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.collector.driving import Drivers
@@ -66,7 +66,10 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudyStatus(
         self, request: study_pb2.GetStudyStatusRequest, context: Context
     ) -> study_pb2.GetStudyStatusResponse:
-        study = self._node.studies.get(request.study_id)
+        return await self.status_of(self._node.studies.get(request.study_id))
+
+    async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
+        """The same, for a page of this node's own."""
         driver = self._drivers.of(study)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._ledger.releases(study.id)
@@ -77,6 +80,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 reachable=answer is not None,
                 counts=[] if answer is None else answer.refusals,
                 audit_head=None if answer is None else answer.audit_head,
+                last_seen_time_ms=self._node.seen_ms.get(study.party(role).tls_name, 0),
             )
             for role, answer in described.items()
         ]
@@ -85,6 +89,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             reachable=True,
             counts=self._node.refusals.as_messages(),
             audit_head=head_message(await self._node.audit.head()),
+            last_seen_time_ms=self._node.clock.now_ms(),
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],

@@ -45,6 +45,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         self._node = node
         self._unmasking = unmasking
         self._incoming: AttemptTable[_Incoming] = AttemptTable(node.clock, _Incoming)
+        node.tries.append(self._incoming.attempts)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""

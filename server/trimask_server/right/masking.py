@@ -145,12 +145,12 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
 
     def _component(self, study: Study, k: int, rows: list[tuple[bytes, bytes]]) -> Matrix:
         """X^k, a row for each submission, in the order of their ids."""
-        key = self._node.keys.sealing
-        if key is None:
+        ring = self._node.sealing
+        if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
         component = np.empty((len(rows), study.columns))
         for index, (submission_id, sealed) in enumerate(rows):
-            payload = key.open(sealed, component_info(study.id, k, submission_id))
+            payload = ring.open_held(sealed, component_info(study.id, k, submission_id))
             component[index] = study.grid.to_float(read_component(study, k, payload))
         return component
 
@@ -184,6 +184,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         ids = _planned_ids(study, request) if request.submission_ids else []
         rows = await self._rows.erase_block(study.id, request.block_id, ids)
         self._unmasking.forget(study.id, request.block_id)
+        self._node.metrics.erased_rows.labels("pooled").inc(rows)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
 
@@ -194,5 +195,6 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         entry = self._node.audit.entry("study_closed", study=study.id.hex())
         await self._node.studies.set_state(study.id, "closed", entry)
         rows = await self._rows.erase_pending(study.id)
+        self._node.metrics.erased_rows.labels("unused").inc(rows)
         self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
         return right_masking_pb2.EraseStudyResponse(erased_rows=rows)

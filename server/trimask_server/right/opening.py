@@ -107,6 +107,11 @@ class Opener:
         self._keys = keys
         await self._end_helper()
 
+    async def use_live(self, keys: OpeningKeys) -> None:
+        """Use these from now on, if they are others than before: a key was added, or has expired."""
+        if [key.public for key in keys.sealing] != [key.public for key in self._keys.sealing]:
+            await self.use(keys)
+
     async def open(self, parcel: Parcel, under_way: int) -> Opened:
         """Open one parcel, one of so many submissions under way."""
         if under_way <= _ALONE or self._task is None:

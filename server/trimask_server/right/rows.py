@@ -50,10 +50,10 @@ class RowStore:
     # Unwrapped once a study: an insert costs one encryption. Only keys that are committed are here.
     _intake: dict[bytes, DataKey] = field(default_factory=dict, init=False, repr=False)
 
-    async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
-        """Refuse bytes other than those that were taken in under this id."""
+    async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
+        """Refuse bytes other than those that were taken in under this id; when these were, if they were."""
         digest = hashlib.sha256(payload).digest()
-        await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+        return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
     async def insert(
         self,

@@ -6,14 +6,16 @@ import grpc
 
 from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.invitation import Invitation
-from trimask_core.receipt import receipt_digest_message
+from trimask_core.receipt import receipt_digest_message, receipt_message
+from trimask_core.sealing import component_info, sealing_key_message
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
-from trimask_server.right.opening import Opener, Parcel
+from trimask_server.right.key_ring import expired_key
+from trimask_server.right.opening import Opener, OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
 from trimask_server.right.withdrawals import WithdrawalStore
 
@@ -54,14 +56,29 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
         provider = int(study.role_of(node.keys.identity.public)[1:])
+        ring = node.sealing
+        if ring is None:
+            raise Refused("not_your_role", "this node has no sealing key")
         form = ComponentForm(provider, len(study.right), study.columns)
         now_ms = node.clock.now_ms()
         try:
+            ring.refuse_expired_id(request.sealing_key_id, now_ms)
+            await self._opener.use_live(OpeningKeys(node.keys.identity, ring.accepting(now_ms)))
             parcel = Parcel(study.id, request.submission_id, form, now_ms, sealed)
             opened = await self._opener.open(parcel, self._under_way)
-        except VerificationError as error:
-            await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
-            raise Refused("tampered_component", str(error)) from None
+        except (VerificationError, Refused) as error:
+            received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
+            if isinstance(error, VerificationError):
+                info = component_info(study.id, provider, request.submission_id)
+                if not ring.is_expired_for(sealed, info, now_ms):
+                    raise Refused("tampered_component", str(error)) from None
+                error = expired_key()
+            if received is None:
+                raise error from None
+            # Taken in before its key expired, and the answer was lost: it gets the receipt it has earned.
+            message = receipt_message(study.id, request.submission_id, sealed, received)
+            signature = node.keys.identity.sign("receipt", message)
+            return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
         # A repeat is recognised where it is written, in the same transaction.
         received = await self._rows.insert(
             study.id, request.submission_id, sealed, now_ms, opened.digest, invitation
@@ -71,6 +88,25 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
             signature = node.keys.identity.sign("receipt", message)
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
+
+    async def GetSealingKeys(
+        self, request: submission_pb2.GetSealingKeysRequest, context: Context
+    ) -> submission_pb2.GetSealingKeysResponse:
+        node = self._node
+        if node.sealing is None:
+            raise Refused("not_your_role", "this node has no sealing key")
+        records = []
+        for item in node.sealing.active(node.clock.now_ms()):
+            message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
+            records.append(
+                submission_pb2.SealingKeyRecord(
+                    public_key=item.key.public,
+                    activate_time_ms=item.activate_ms,
+                    expire_time_ms=item.expire_ms or 0,
+                    signature=node.keys.identity.sign("sealing-key", message),
+                )
+            )
+        return submission_pb2.GetSealingKeysResponse(keys=records)
 
     async def Withdraw(
         self, request: submission_pb2.WithdrawRequest, context: Context

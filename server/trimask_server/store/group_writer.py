@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -95,8 +96,15 @@ class GroupWriter:
         self._session = session
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._groups = 0
+        # Told of every group, from the writing thread: how many writes, and the seconds until they were on disk.
+        self.observe: Callable[[int, float], None] = lambda _writes, _seconds: None
         self._thread = threading.Thread(target=self._loop, name="store-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def depth(self) -> int:
+        """Writes that wait."""
+        return self._queue.qsize()
 
     async def write(self, function: Callable[[Transaction], T], *, exclusive: bool) -> T:
         """Queue a function; what it returned, once that is on disk."""
@@ -140,6 +148,7 @@ class GroupWriter:
         self._session.close()
 
     def _run_group(self, jobs: list[_Job]) -> None:
+        begun = time.perf_counter()
         self._groups += 1
         group = [job for job in jobs if not job.between]
         try:
@@ -156,6 +165,7 @@ class GroupWriter:
             except Exception as error:  # noqa: BLE001 - handed to whoever asked
                 for job in waiting:
                     job.error = error
+        self.observe(len(jobs), time.perf_counter() - begun)
         # One call into the loop for the whole group: waking it for every job costs more than the insert did.
         for loop in {job.loop for job in jobs}:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more

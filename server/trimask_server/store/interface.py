@@ -14,9 +14,9 @@ for upserts, a `sequence` column where order of arrival matters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Each", "Store", "StoreError", "Transaction"]
+__all__ = ["Each", "ObservedStore", "Store", "StoreError", "Transaction"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -88,4 +88,18 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Finish what is queued and close."""
+        ...
+
+
+@runtime_checkable
+class ObservedStore(Protocol):
+    """A store that says how it fares."""
+
+    @property
+    def depth(self) -> int:
+        """Writes that wait."""
+        ...
+
+    def observe(self, tell: Callable[[int, float], None]) -> None:
+        """Have `tell` called after every commit, from another thread: how many writes it had, and its seconds."""
         ...

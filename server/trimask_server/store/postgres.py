@@ -190,6 +190,15 @@ class PostgresStore:
         if self._session.seconds_down() > _PATIENCE_SECONDS:
             raise Refused("store_unavailable", "this node's database is away; try again in a minute")
 
+    @property
+    def depth(self) -> int:
+        """See `Store`."""
+        return self._writer.depth
+
+    def observe(self, tell: Callable[[int, float], None]) -> None:
+        """See `Store`."""
+        self._writer.observe = tell
+
     async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
         self._refuse_while_down()
         return await self._writer.write(function, exclusive=exclusive)

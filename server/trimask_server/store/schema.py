@@ -5,6 +5,7 @@ from __future__ import annotations
 from trimask_server.store.migration import Migration
 from trimask_server.store.migrations import (
     m20261116_budget_ledger,
+    m20261116_closures,
     m20261116_governance,
     m20261116_old_rows,
     m20261116_progress,
@@ -21,6 +22,7 @@ PROVIDER: tuple[Migration, ...] = (
     m20261116_old_rows.PROVIDER,
     m20261116_withdrawals.PROVIDER,
     m20261116_governance.PROVIDER,
+    m20261116_closures.BOTH,
 )
 
 COLLECTOR: tuple[Migration, ...] = (
@@ -29,4 +31,5 @@ COLLECTOR: tuple[Migration, ...] = (
     m20261116_shared_store.COLLECTOR,
     m20261116_progress.COLLECTOR,
     m20261116_governance.COLLECTOR,
+    m20261116_closures.BOTH,
 )

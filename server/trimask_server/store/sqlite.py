@@ -129,6 +129,15 @@ class SqliteStore:
         connection.execute("PRAGMA secure_delete=ON")  # erased rows are overwritten with zeros
         return connection
 
+    @property
+    def depth(self) -> int:
+        """See `Store`."""
+        return self._writer.depth
+
+    def observe(self, tell: Callable[[int, float], None]) -> None:
+        """See `Store`."""
+        self._writer.observe = tell
+
     async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
         return await self._writer.write(function, exclusive=exclusive)
 

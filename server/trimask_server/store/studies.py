@@ -15,12 +15,15 @@ _STATES = ("open", "refused", "closing", "closed")
 
 
 class StudyRegistry:
-    """Approved studies, on disk and parsed in memory. States: open, closing, closed; refused by its operator."""
+    """Approved studies, on disk and parsed in memory. States: open, closing, closed; refused by its operator; and
+    collected, with no more than the id left, on disk alone: a study that is over cannot be registered, and its rows sent,
+    a second time."""
 
     def __init__(self, database: Store) -> None:
         self._database = database
         self._signed: dict[bytes, SignedStudy] = {}
         self._states: dict[bytes, str] = {}
+        self.on_forget: list[Callable[[bytes], object]] = []
 
     async def load(self) -> None:
         """Read what an earlier run registered."""
@@ -28,12 +31,18 @@ class StudyRegistry:
             lambda tx: tx.rows("SELECT study_id, signed_study, state FROM studies ORDER BY registered_ms")
         )
         for study_id, text, state in rows:
+            if state == "collected":
+                continue
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
     async def refresh(self) -> bool:
         """See what other workers of this node registered and moved on; whether there was a new study."""
         states = dict(await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies")))
+        for study_id in [key for key, state in states.items() if state == "collected"]:
+            del states[study_id]
+            if study_id in self._signed:  # by another worker
+                self.forget(study_id)
         unknown = states.keys() - self._signed.keys()
         if unknown:
             await self.load()
@@ -47,6 +56,9 @@ class StudyRegistry:
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
+            known = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+            if known is not None and known[0] == "collected":
+                raise Refused("study_closed", "this study was closed and erased here; it cannot begin again")
             added = tx.run(
                 "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, 'open', ?)"
                 " ON CONFLICT (study_id) DO NOTHING",
@@ -79,6 +91,13 @@ class StudyRegistry:
     def all(self) -> list[Study]:
         """Every study, oldest first."""
         return [signed.study for signed in self._signed.values()]
+
+    def forget(self, study_id: bytes) -> None:
+        """Drop a study from memory, once the store says it is collected."""
+        self._signed.pop(study_id, None)
+        self._states.pop(study_id, None)
+        for forget in self.on_forget:
+            forget(study_id)
 
     async def set_state(
         self, study_id: bytes, state: str, also: Callable[[Transaction], None] | None = None

@@ -60,6 +60,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tries: AttemptTable[_Try] = AttemptTable(node.clock, _Try)
+        node.tries.append(self._tries.attempts)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""

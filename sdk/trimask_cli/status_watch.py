@@ -1,0 +1,135 @@
+"""`trimask study status --watch`: the collector asked again and again, as a live view or, without a terminal, as lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trimask.catalogue import StudyStatus
+from trimask_core.errors import TrimaskError
+from trimask_core.study import Study
+
+__all__ = ["line", "view", "watch"]
+
+Ask = Callable[[], StudyStatus]
+
+
+def watch(
+    study: Study,
+    ask: Ask,
+    console: Console,
+    *,
+    every_seconds: float,
+    as_json: bool,
+    pause: Callable[[float], None],
+) -> None:
+    """Until the study is closed, or Ctrl-C. A collector that does not answer is waited for."""
+    if as_json or not console.is_terminal:
+        _print_lines(study, ask, console, every_seconds, pause, as_json=as_json)
+        return
+    last, error = None, ""
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            try:
+                last, error = ask(), ""
+            except TrimaskError as failure:
+                error = str(failure)
+            live.update(view(study, last, error), refresh=True)
+            if last is not None and last.state == "closed" and not error:
+                return
+            pause(every_seconds)
+
+
+def _print_lines(
+    study: Study,
+    ask: Ask,
+    console: Console,
+    every_seconds: float,
+    pause: Callable[[float], None],
+    *,
+    as_json: bool,
+) -> None:
+    """A line when something changed, so that a log of it stays short."""
+    before = ""
+    while True:
+        state = ""
+        try:
+            status = ask()
+            state = status.state
+            text = json.dumps({"study_id": study.id.hex(), **asdict(status)}) if as_json else line(status)
+        except TrimaskError as failure:
+            text = json.dumps({"error": str(failure)}) if as_json else f"collector: {failure}"
+        if text != before:
+            stamp = "" if as_json else time.strftime("%H:%M:%SZ ", time.gmtime())
+            console.print(stamp + text, soft_wrap=True)
+            before = text
+        if state == "closed":
+            return
+        pause(every_seconds)
+
+
+def line(status: StudyStatus) -> str:
+    """A status in one line."""
+    down = [role for role, counts in status.refusals.items() if counts is None]
+    refused = sum(sum(counts.values()) for counts in status.refusals.values() if counts)
+    rows = (
+        f"{status.state}: {status.pending_rows:,} waiting, {status.masking_rows:,} masking, "
+        f"{status.pooled_rows:,} pooled, {status.published_rows:,} published"
+    )
+    parts = [
+        rows,
+        f"{status.pooled_blocks:,} blocks, {status.failed_attempts:,} failed tries, {refused:,} refusals",
+        *([f"does not answer: {', '.join(down)}"] if down else []),
+        *([status.note] if status.note else []),
+    ]
+    return "; ".join(parts)
+
+
+def view(study: Study, status: StudyStatus | None, error: str = "") -> RenderableType:
+    """The live view."""
+    title = Text(study.title, style="bold")
+    if status is None:
+        return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
+    towards = status.masking_rows + status.pooled_rows
+    bars = Table.grid(padding=(0, 1))
+    for words, done, whole in (
+        ("next block", status.pending_rows, 2 * study.block_rows),
+        ("next release", towards, study.release_rows),
+    ):
+        bars.add_row(words, ProgressBar(whole, min(done, whole), width=40), f"{done:,} of {whole:,} rows")
+    rows = Text(
+        f"{status.pending_rows:,} waiting · {status.masking_rows:,} masking · {status.pooled_rows:,} pooled · "
+        f"{status.published_rows:,} published in {status.releases:,} releases · {status.pooled_blocks:,} blocks · "
+        f"{status.failed_attempts:,} failed tries"
+    )
+    parts: list[RenderableType] = [
+        title,
+        Text(status.state, style="green" if status.state == "open" else "yellow"),
+    ]
+    if status.state != "closed":
+        parts.append(bars)
+    parts += [rows, Text(), _nodes(study, status)]
+    if status.note:
+        parts.append(Text(status.note, style="yellow"))
+    if error:
+        parts.append(Text(f"last error: {error}", style="red"))
+    return Group(*parts)
+
+
+def _nodes(study: Study, status: StudyStatus) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("node", "run by", "health", "refusals by reason"):
+        table.add_column(heading, overflow="fold")
+    for role, counts in status.refusals.items():
+        health = Text("does not answer", style="red") if counts is None else Text("answers", style="green")
+        words = ", ".join(f"{reason} {count:,}" for reason, count in sorted((counts or {}).items()))
+        table.add_row(role, study.party(role).organisation, health, words or "-")
+    return table

@@ -1,0 +1,204 @@
+"""The collector's status pages: how far each study has come, who runs it and what it rests on. HTML without a script.
+
+Nothing is loaded from anywhere: the style is in the page, and the Content-Security-Policy allows that style by its hash and
+nothing else. Everything on the pages is what `GetStudyStatus`, `ListDatasets` and the signed study say to anybody.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from trimask_core import collusion
+from trimask_core.errors import Refused
+from trimask_core.guarantee import Guarantee
+from trimask_core.study import Study
+from trimask_proto.v1 import study_pb2
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.services import StudyServicer
+from trimask_server.node import Node
+
+__all__ = ["StatusPages", "promise_words"]
+
+_FOLDER = Path(__file__).with_name("pages")
+_REFRESH_SECONDS = 15
+_FRESH_MS = 2000
+_CSS = (_FOLDER / "style.css").read_text(encoding="utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()
+_HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class StatusPages:
+    """The list of studies, and a page for each."""
+
+    def __init__(self, node: Node, ledger: Ledger, studies: StudyServicer) -> None:
+        self._node = node
+        self._ledger = ledger
+        self._studies = studies
+        self._templates = Environment(
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        # Everybody who looks within two seconds sees the same answer: a crowd of browsers is one question to the nodes.
+        self._answers: dict[bytes, tuple[int, study_pb2.GetStudyStatusResponse]] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        """What the HTTP port serves."""
+        return [web.get("/", self._list), web.get("/studies/{study}", self._study)]
+
+    def _page(self, name: str, status: int = 200, **values: Any) -> web.Response:
+        now = self._node.clock.now_ms()
+        html = self._templates.get_template(name).render(
+            css=_CSS,
+            node=self._node.config.name,
+            refresh_seconds=_REFRESH_SECONDS,
+            now_iso=_iso(now),
+            now_text=_words(now),
+            **values,
+        )
+        return web.Response(text=html, status=status, content_type="text/html", headers=_HEADERS)
+
+    async def _list(self, _: web.Request) -> web.Response:
+        known = self._node.studies
+        studies = [
+            {
+                "id": study.id.hex(),
+                "title": study.title,
+                "purpose": study.purpose,
+                "state": known.state(study.id),
+            }
+            for study in known.all()
+        ]
+        return self._page("studies.html", studies=studies[::-1])
+
+    async def _study(self, request: web.Request) -> web.Response:
+        try:
+            study = self._node.studies.get(bytes.fromhex(request.match_info["study"]))
+        except (ValueError, Refused):
+            return self._page("missing.html", 404)
+        status = await self._status(study)
+        report = collusion.report(study.topology)
+        return self._page(
+            "study.html",
+            id=study.id.hex(),
+            title=study.title,
+            purpose=study.purpose,
+            asked_by=study.collector.organisation or "the collector",
+            contact=study.contact,
+            state=self._node.studies.state(study.id),
+            note=status.note,
+            pending=status.pending_rows,
+            masking=status.masking_rows,
+            pooled=status.pooled_rows,
+            published=status.published_rows,
+            towards_release=status.masking_rows + status.pooled_rows,
+            block_rows=study.block_rows,
+            release_rows=study.release_rows,
+            blocks=status.pooled_blocks,
+            failed=status.failed_attempts,
+            releases=await self._releases(study),
+            nodes=[self._node_row(study, item) for item in status.refusals],
+            promise=promise_words(study),
+            collusion=report.summary,
+            coalitions=[
+                (" + ".join(item.parties), collusion.outcome(item)) for item in report.coalitions[:12]
+            ],
+        )
+
+    async def _status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
+        now = self._node.clock.now_ms()
+        found = self._answers.get(study.id)
+        if found is None or not 0 <= now - found[0] < _FRESH_MS:
+            found = (now, await self._studies.status_of(study))
+            self._answers[study.id] = found
+        return found[1]
+
+    async def _releases(self, study: Study) -> list[dict[str, Any]]:
+        rows = []
+        for dataset_id, _, body, _ in await self._ledger.datasets(study.id):
+            manifest = json.loads(body)
+            published = manifest["published_ms"]
+            rows.append(
+                {
+                    "id": dataset_id,
+                    "rows": manifest["rows"],
+                    "iso": _iso(published),
+                    "day": _words(published)[:10],
+                }
+            )
+        return rows
+
+    def _node_row(self, study: Study, item: study_pb2.NodeRefusals) -> dict[str, Any]:
+        seen = item.last_seen_time_ms
+        return {
+            "role": item.role,
+            "organisation": study.party(item.role).organisation,
+            "reachable": item.reachable,
+            "seen": f"last seen {_words(seen)[11:]}" if seen else "not seen since this collector was started",
+            "counts": [(count.reason, count.count) for count in item.counts],
+        }
+
+
+def promise_words(study: Study) -> list[str]:
+    """The study's guarantee, a sentence each."""
+    protection = study.protection
+    if protection.budget is not None:
+        words = (
+            "Nothing is published. The collector answers questions with noise until the study's budget is spent, and "
+            "then erases what it holds. Towards the collector itself there is no differential-privacy guarantee."
+        )
+        return [words]
+    if not protection.sigma:
+        words = (
+            "What is published is exact: it shows sums over everybody and no single row, but it carries no "
+            "differential-privacy guarantee."
+        )
+        return [words]
+    found = (
+        ("everybody who sees what is published", protection.public, study.release_rows),
+        ("the collector, who sees single blocks for a moment", protection.collector, study.block_rows),
+    )
+    return [
+        f"Towards {who} (at least {rows} people together): {_guarantee_words(promise)}"
+        for who, promise, rows in found
+        if promise is not None
+    ]
+
+
+def _guarantee_words(promise: Guarantee) -> str:
+    if promise.epsilon is None or promise.delta is None:
+        return f"{promise.mu:.3g}-Gaussian differential privacy ({promise.basis})."
+    times = math.exp(min(promise.epsilon, 700))
+    factor = f"{times:.3g}" if times < 100 else f"{times:,.0f}" if times < 1e9 else f"{times:.1e}"
+    return (
+        f"differential privacy with epsilon {promise.epsilon:.3g} and delta {promise.delta:.2g} ({promise.basis}). Had one "
+        f"person answered quite differently, the probability of anything that can be concluded would change by a factor of "
+        f"at most {factor}, but for a chance of {promise.delta:.2g}."
+    )
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _words(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,1 @@
+"""What keeps a node running: limits, readiness, reload, drain, metrics, traces, the HTTP port."""

@@ -1,0 +1,183 @@
+"""What a node takes on: message sizes by RPC, calls at once, calls a second and address.
+
+A refusal here costs little: it comes before the message is parsed, before anything is decrypted and before the store is
+asked. `overloaded` and `rate_limited` say when to come again. Slow and idle clients hold a connection and no more;
+gRPC's own limits (`server_options`) end those.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from trimask_core.errors import Refused
+from trimask_server.errors import MAX_MESSAGE_BYTES, rewrapped
+
+if TYPE_CHECKING:
+    from trimask_server.node import Node
+
+__all__ = ["Limits", "TokenBuckets", "address_of", "message_limit", "server_options"]
+
+_DEFAULT_BYTES = 256 << 10
+# What may be larger: a row (8 bytes a column), a study with its approvals, a plan's ids, and slices of matrices.
+_LARGER_BYTES = {
+    "Submit": 1 << 20,
+    "OpenStudy": 1 << 20,
+    "RegisterStudy": 1 << 20,
+    "AssignBlock": MAX_MESSAGE_BYTES,
+    "PushComponent": MAX_MESSAGE_BYTES,
+    "PushRightMask": MAX_MESSAGE_BYTES,
+    "PushMasked": MAX_MESSAGE_BYTES,
+    "PushDelivery": MAX_MESSAGE_BYTES,
+}
+_OVERLOADED_MS = 1000
+_ADDRESSES = 65_536
+HANDSHAKE_MS = 10_000
+
+
+def message_limit(method: str) -> int:
+    """The most bytes a request of this RPC may have."""
+    return _LARGER_BYTES.get(method.rpartition("/")[2], _DEFAULT_BYTES)
+
+
+def server_options(*, public: bool) -> tuple[tuple[str, int], ...]:
+    """gRPC's own limits. A stranger's connection is ended sooner than a peer's."""
+    common = (
+        ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
+        # A TLS handshake takes a second on a bad line; who takes longer is not calling.
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+        ("grpc.max_concurrent_streams", 100),
+        ("grpc.max_metadata_size", 16 << 10),
+        # Who pings oftener than this is cut off ("too many pings").
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
+        ("grpc.http2.max_ping_strikes", 2),
+        # And who does not answer ours is gone.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+    )
+    if not public:
+        return (*common, ("grpc.keepalive_permit_without_calls", 1))
+    return (
+        *common,
+        ("grpc.max_connection_idle_ms", 5 * 60_000),
+        # Also bounds a request whose bytes never end: the connection is closed under it.
+        ("grpc.max_connection_age_ms", 15 * 60_000),
+        ("grpc.max_connection_age_grace_ms", 60_000),
+    )
+
+
+class TokenBuckets:
+    """One bucket an address: `burst` calls at once, then `rate` a second. The longest unseen are forgotten."""
+
+    def __init__(self, rate: float, burst: int, now_ms: Callable[[], int]) -> None:
+        self._rate = rate
+        self._burst = max(1, burst)
+        self._now_ms = now_ms
+        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def take(self, address: str) -> int:
+        """0 if the call may pass, else the milliseconds after which it may."""
+        if self._rate <= 0:
+            return 0
+        now = self._now_ms()
+        level, since = self._buckets.pop(address, (float(self._burst), now))
+        level = min(self._burst, level + max(0, now - since) * self._rate / 1000)
+        wait = 0 if level >= 1 else max(1, round((1 - level) / self._rate * 1000))
+        self._buckets[address] = (level if wait else level - 1, now)
+        if len(self._buckets) > _ADDRESSES:
+            self._buckets.popitem(last=False)
+        return wait
+
+
+class _Unparsed:
+    """A request that was not parsed, and why."""
+
+    __slots__ = ("refusal",)
+
+    def __init__(self, refusal: Refused) -> None:
+        self.refusal = refusal
+
+
+class Limits:
+    """The layer inside the refusal guard: what it raises is counted and answered there."""
+
+    def __init__(self, node: Node, *, public: bool) -> None:
+        self._node = node
+        self._public = public
+        config = node.config
+        self._most = config.max_concurrent_submissions
+        self._submissions = 0
+        self._buckets = TokenBuckets(
+            config.rate_limit_per_second if public else 0.0, config.rate_limit_burst, node.clock.now_ms
+        )
+
+    def wrap(self, method: str, handler: Any) -> Any:
+        """A handler within these limits."""
+        inner, name = handler.unary_unary, method.rpartition("/")[2]
+
+        async def limited(request: Any, context: Any) -> Any:
+            if self._public:
+                self._check_rate(context)
+            if isinstance(request, _Unparsed):
+                raise request.refusal
+            if name != "Submit":
+                return await inner(request, context)
+            # Every submission under way waits for its write, so this bounds the store's queue too.
+            if self._submissions >= self._most:
+                raise Refused(
+                    "overloaded",
+                    "this node has as many submissions under way as it can hold; try again in a moment",
+                    retry_after_ms=_OVERLOADED_MS,
+                )
+            self._submissions += 1
+            try:
+                return await inner(request, context)
+            finally:
+                self._submissions -= 1
+
+        return rewrapped(handler, limited, _guarded(handler.request_deserializer, message_limit(method)))
+
+    def _check_rate(self, context: Any) -> None:
+        wait = self._buckets.take(address_of(context.peer()))
+        if wait:
+            raise Refused(
+                "rate_limited",
+                "too many calls from this address; slow down",
+                retry_after_ms=wait,
+            )
+
+
+def address_of(peer: str) -> str:
+    """Whose bucket a call is taken from: an IPv4 address, or the /64 of an IPv6 one, which is one household's."""
+    host = unquote(peer).rpartition(":")[0].partition(":")[2].strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def _guarded(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
+    """Parse what is small enough; a handler is given the refusal instead of the message otherwise."""
+
+    def guarded(data: bytes) -> Any:
+        if len(data) > limit:
+            return _Unparsed(
+                Refused(
+                    "oversized_message", f"this message may have {limit} bytes; a matrix: send it in slices"
+                )
+            )
+        try:
+            return parse(data)
+        except Exception:  # noqa: BLE001 - protobuf raises DecodeError and, rarely, others: the sender's doing
+            return _Unparsed(Refused("malformed", "the request is not the message this RPC takes"))
+
+    return guarded

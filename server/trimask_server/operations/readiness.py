@@ -1,0 +1,90 @@
+"""Whether a node can do its work now, in words; HTTP and gRPC health say the same."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grpc_health.v1 import health, health_pb2
+
+if TYPE_CHECKING:
+    from trimask_server.node import Node
+
+__all__ = ["Health", "Readiness", "check_readiness"]
+
+_STORE_SECONDS = 2.0
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Each check by name: whether it holds, and a sentence. `warnings` do not make a node unready."""
+
+    checks: dict[str, tuple[bool, str]]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every check holds."""
+        return all(holds for holds, _ in self.checks.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For /readyz."""
+        return {
+            "ready": self.ready,
+            "checks": {
+                name: {"ok": holds, "detail": detail} for name, (holds, detail) in self.checks.items()
+            },
+            "warnings": list(self.warnings),
+        }
+
+
+async def check_readiness(node: Node) -> Readiness:
+    """Ask the store and look at the rest."""
+    checks = {"store": await _store(node)}
+    checks["draining"] = (not node.draining, "the node is being stopped" if node.draining else "no")
+    wanted = 1 + bool(node.config.listen)
+    listening = sum(port > 0 for port in (node.public_port, node.peer_port))
+    checks["ports"] = (listening >= wanted, f"{listening} of {wanted} ports listen")
+    days = node.certificates.days_left(node.clock.now_ms())
+    valid = days > 0
+    checks["certificate"] = (valid, f"expires in {days:.0f} days" if valid else "expired")
+    warnings: tuple[str, ...] = ()
+    if valid and node.certificates.expires_soon(node.clock.now_ms()):
+        warnings = (f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself",)
+    return Readiness(checks, warnings)
+
+
+async def _store(node: Node) -> tuple[bool, str]:
+    try:
+        async with asyncio.timeout(_STORE_SECONDS):
+            await node.database.read(lambda tx: tx.row("SELECT 1"))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the store does not answer
+        return False, f"does not answer ({type(error).__name__})"
+    return True, "answers"
+
+
+class Health:
+    """The gRPC health services of a node's ports, moved together."""
+
+    def __init__(self) -> None:
+        self._services: list[tuple[health.aio.HealthServicer, tuple[str, ...]]] = []
+        self._serving = True
+
+    async def add(self, servicer: health.aio.HealthServicer, names: tuple[str, ...]) -> None:
+        """A port's health service and what it speaks for."""
+        self._services.append((servicer, names))
+        await self._tell(servicer, names)
+
+    async def set(self, *, serving: bool) -> None:
+        """Tell everybody who watches."""
+        if serving != self._serving:
+            self._serving = serving
+            for servicer, names in self._services:
+                await self._tell(servicer, names)
+
+    async def _tell(self, servicer: health.aio.HealthServicer, names: tuple[str, ...]) -> None:
+        for name in names:
+            await servicer.set(name, _SERVING if self._serving else _NOT_SERVING)

@@ -1,0 +1,57 @@
+"""How a node's process is told what to do: SIGTERM and SIGINT stop it well, a second one at once, SIGHUP reloads keys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from trimask_server.operations.drain import CALLS_SECONDS, wind_down
+from trimask_server.operations.upkeep import reload_keys
+
+if TYPE_CHECKING:
+    from trimask_server.node import Node
+
+__all__ = ["GRACE_SECONDS", "serve_until_told"]
+
+GRACE_SECONDS = 15.0
+EXIT_GRACE_EXCEEDED = 1
+
+
+async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
+    """Start a node and run it until a signal; then drain and stop within `GRACE_SECONDS`."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+
+    def stop(number: int) -> None:
+        if told.is_set():
+            # Nothing is lost: what was acknowledged is on disk, and what was not is sent again.
+            os._exit(128 + number)
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    node: Node | None = None
+
+    def reload() -> None:
+        if node is not None:  # while it starts it reads its keys anyway, and must not be ended by this signal
+            reload_keys(node)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    node = await start()
+    await told.wait()
+    # In a thread of its own, so that it ends the process even if the loop no longer turns (a long product of matrices).
+    watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))
+    watchdog.daemon = True
+    watchdog.start()
+    await wind_down(node)
+    await node.stop(CALLS_SECONDS)
+    watchdog.cancel()
+
+
+def _give_up(node: Node) -> None:
+    node.log.error("not drained after %.0f seconds; stopping all the same", GRACE_SECONDS)
+    os._exit(EXIT_GRACE_EXCEEDED)

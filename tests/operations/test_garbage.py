@@ -1,0 +1,119 @@
+"""Studies that closed long ago: what is left of them goes, what forbids a second time and what was published stays."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sqlite3
+from typing import Any
+
+import pytest
+
+import trimask
+from trimask_cli import owner
+from trimask_client import Client
+from trimask_core.errors import Refused
+from trimask_core.sealing import SealingKey
+from trimask_server.operations.garbage import collect_garbage
+from trimask_server.right.key_ring import RingKey, SealingRing, load_ring, save_ring
+
+NODES = ("collector", "R1", "R2", "L1")
+DAY = 24 * 3600 * 1000
+
+
+def _tables(lab: Any, name: str) -> dict[str, list[tuple[Any, ...]]]:
+    file = "collector" if name == "collector" else "left" if name == "L1" else "right"
+    with contextlib.closing(sqlite3.connect(lab.folder / name / "data" / f"{file}.sqlite3")) as database:
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {table: database.execute(f"SELECT * FROM {table}").fetchall() for table in names}  # noqa: S608
+
+
+def _later(node: Any, days: float) -> None:
+    """Move the node's clock."""
+    now = node.clock.now_ms()
+
+    class Later:
+        def now_ms(self) -> int:
+            return int(now + days * DAY)
+
+    node.clock = Later()
+
+
+def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
+    signed, other = own_lab.open_study(), own_lab.open_study("Still open")
+    study = signed.study
+    with Client(signed) as client:
+        for hour in range(32):
+            client.submit({"hours": hour / 3, "rested": True})
+        late = client.prepare({"hours": 1.0, "rested": True})
+    owner.close_study(study, own_lab.folder / "owner")
+    own_lab.wait(lambda: owner.study_status(study).state == "closed")
+    assert len(_tables(own_lab, "R1")["submissions"]) == 32
+    for name in NODES:
+        node = own_lab.node(name)
+        if name == "L1":  # it keeps no row, and is not told that a study closed
+            own_lab.on_loop(node.studies.set_state(study.id, "closed"))
+        assert own_lab.on_loop(collect_garbage(node)) == []
+        _later(node, 29)
+        assert own_lab.on_loop(collect_garbage(node)) == []
+        _later(node, 2)
+        assert own_lab.on_loop(collect_garbage(node)) == [study.id]
+        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert [item.id for item in node.studies.all()] == [other.study.id]
+        kept = {row[0]: row for row in _tables(own_lab, name)["studies"]}
+        assert kept[study.id][1:3] == ("", "collected")
+    assert _tables(own_lab, "R1")["submissions"] == []
+    assert _tables(own_lab, "R1")["blocks"] == _tables(own_lab, "collector")["blocks"] == []
+    assert own_lab.metric("R1", "trimask_collected_studies_total") == 1
+    # A second time is refused: by the provider to a device, and by everybody to the owner, also after a restart.
+    with Client(signed, attempts=1) as client, pytest.raises(Refused, match="does not know that study"):
+        client.send(late)
+    own_lab.cluster.stop("R1")
+    own_lab.cluster.start("R1")
+    with pytest.raises(trimask.errors.Refused, match="cannot begin again"):
+        owner.open_study(signed, own_lab.folder / "owner")
+    # What was published is still there, and still verifies.
+    party = study.collector
+    with trimask.connect(
+        party.address, roots=study.tls_roots, tls_name=party.tls_name, cache=own_lab.folder / "cache"
+    ) as connection:
+        (info,) = connection.datasets(study.id)
+        assert connection.dataset(info.id).rows == 32
+
+
+def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
+    signed = own_lab.open_study()
+    node = own_lab.node("collector")
+    own_lab.on_loop(node.studies.set_state(signed.study.id, "closed"))
+
+    def answerable(tx: Any) -> None:
+        tx.run(
+            "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
+            " VALUES (?, 1, 32, 2, ?, 'answerable')",
+            (signed.study.id, b"factor"),
+        )
+
+    own_lab.on_loop(node.database.write(answerable))
+    own_lab.on_loop(collect_garbage(node))
+    _later(node, 365)
+    assert own_lab.on_loop(collect_garbage(node)) == []
+    assert _tables(own_lab, "collector")["releases"][0][4] == b"factor"
+
+
+def test_an_expired_key_is_destroyed_once_no_row_needs_it(own_lab: Any) -> None:
+    node, folder = own_lab.node("R1"), own_lab.folder / "R1"
+    signed = own_lab.open_study()
+    with Client(signed) as client:
+        client.submit({"hours": 1.0, "rested": True})
+    now = node.clock.now_ms()
+    old = dataclasses.replace(load_ring(folder).keys[0], expire_ms=now + DAY)
+    node.sealing = SealingRing([RingKey(SealingKey.generate(), now), old])
+    save_ring(folder, node.sealing)
+    secret = old.key.secret_bytes().hex()
+    _later(node, 2)
+    own_lab.on_loop(collect_garbage(node))
+    assert secret in (folder / "sealing.keys").read_text()  # a row still needs it
+    own_lab.on_loop(node.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
+    own_lab.on_loop(collect_garbage(node))
+    assert secret not in (folder / "sealing.keys").read_text()
+    assert len(node.sealing.keys) == 1

@@ -1,0 +1,126 @@
+"""Health, readiness and metrics over HTTP, and gRPC health that says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from trimask.channel import open_channel
+from trimask_client import Client
+from trimask_core.errors import Refused
+
+ANSWERS = {"hours": 7.5, "rested": True}
+
+
+def _grpc_health(lab: Any, name: str) -> int:
+    party, keys = lab.parties[name], lab.folder / "owner"
+    with open_channel(
+        party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
+    ) as channel:
+        status: int = (
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5).status
+        )
+    return status
+
+
+@pytest.mark.parametrize("name", ["collector", "R1", "L1"])
+def test_a_node_is_alive_and_ready(ops_lab: Any, name: str) -> None:
+    assert ops_lab.get_json(name, "/healthz")[1]["node"] == name
+    status, found = ops_lab.get_json(name, "/readyz")
+    assert status == 200
+    assert found["ready"]
+    assert set(found["checks"]) == {"store", "draining", "ports", "certificate"}
+    assert found["warnings"] == []
+    assert _grpc_health(ops_lab, name) == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_a_store_that_does_not_answer_makes_a_node_unready(own_lab: Any, monkeypatch: Any) -> None:
+    node = own_lab.node("R1")
+
+    async def broken(_: Any) -> None:
+        raise OSError("no such disk")
+
+    monkeypatch.setattr(node.database, "read", broken)
+    status, found = own_lab.get_json("R1", "/readyz")
+    assert status == 503
+    assert found["checks"]["store"] == {"ok": False, "detail": "does not answer (OSError)"}
+    assert own_lab.get("R1", "/healthz")[0] == 200  # alive all the same: a restart would not help
+    from trimask_server.operations.readiness import check_readiness
+
+    async def follow() -> None:
+        await node.health.set(serving=(await check_readiness(node)).ready)
+
+    own_lab.on_loop(follow())
+    assert _grpc_health(own_lab, "R1") == health_pb2.HealthCheckResponse.NOT_SERVING
+    monkeypatch.undo()
+    own_lab.on_loop(follow())
+    assert _grpc_health(own_lab, "R1") == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_metrics_of_a_submission_and_a_refusal(ops_lab: Any) -> None:
+    signed = ops_lab.open_study("Metrics")
+    rpc = {"rpc": "SubmissionService/Submit"}
+    before = ops_lab.metric("R1", "trimask_requests_total", status="OK", **rpc) or 0
+    refused = ops_lab.metric("R1", "trimask_refusals_total", reason="tampered_component") or 0
+    with Client(signed) as client:
+        client.submit(ANSWERS)
+        good = client.prepare(ANSWERS)
+        bad = type(good)(good.study_id, good.submission_id, (bytes(120), *good.sealed[1:]))
+        with pytest.raises(Refused):
+            client.send(bad)
+    assert ops_lab.metric("R1", "trimask_requests_total", status="OK", **rpc) == before + 1
+    assert ops_lab.metric("R1", "trimask_requests_total", status="INVALID_ARGUMENT", **rpc)
+    assert ops_lab.metric("R1", "trimask_refusals_total", reason="tampered_component") == refused + 1
+    study = signed.study.id.hex()[:12]
+    assert ops_lab.metric("R1", "trimask_pending_rows", study=study) == 1
+    assert (ops_lab.metric("R1", "trimask_request_seconds_count", **rpc) or 0) >= 2
+    assert (ops_lab.metric("R1", "trimask_store_group_size_count") or 0) >= 1
+    assert ops_lab.metric("R1", "trimask_store_queue_depth") == 0
+    assert 390 < (ops_lab.metric("R1", "trimask_certificate_expiry_seconds") or 0) / 86400 < 398
+    assert ops_lab.metric("R1", "trimask_build_info", role="right") == 1
+
+
+def test_metrics_of_blocks(ops_lab: Any) -> None:
+    signed = ops_lab.open_study("Blocks")
+    study = signed.study.id.hex()[:12]
+    with Client(signed) as client:
+        for hour in range(32):
+            client.submit({"hours": hour / 3, "rested": False})
+    ops_lab.wait(lambda: ops_lab.metric("collector", "trimask_blocks", study=study, state="erased") == 1)
+    assert ops_lab.metric("R1", "trimask_blocks", study=study, state="erased") == 1
+    assert ops_lab.metric("R1", "trimask_pending_rows", study=study) == 16
+    assert (ops_lab.metric("R1", "trimask_erased_rows_total", why="pooled") or 0) >= 16
+    assert (ops_lab.metric("collector", "trimask_tries_total", outcome="pooled") or 0) >= 1
+    assert (ops_lab.metric("L1", "trimask_tries_total", outcome="done") or 0) >= 1
+    assert (ops_lab.metric("collector", "trimask_peer_calls_total", outcome="ok") or 0) >= 1
+
+
+def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
+    import asyncio
+
+    from trimask_core.errors import ConfigError
+    from trimask_server.config import load_config
+    from trimask_server.run import start_node
+
+    path = keys_only.folder / "L1" / "node.toml"
+    text = path.read_text()
+    path.write_text(text.replace('http_listen = "127.0.0.1:', 'http_listen = "192.0.2.1:'))
+    with pytest.raises(ConfigError, match="http_listen"):
+        asyncio.run(start_node("left", load_config(path, "left")))
+
+
+def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
+    from trimask_cli.main import main
+    from trimask_server.config import load_config
+
+    assert (
+        main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])
+        == 0
+    )
+    found = [
+        load_config(tmp_path / "k" / name / "node.toml", role).http_listen
+        for name, role in (("collector", "collector"), ("R1", "right"), ("R2", "right"), ("L1", "left"))
+    ]
+    assert found == [f"127.0.0.1:{port}" for port in (9008, 9009, 9010, 9011)]

@@ -1,0 +1,139 @@
+"""The status page in a real browser: what it says, that it loads nothing, that a phone and dark mode can show it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from trimask_cli import owner
+from trimask_client import Client
+from trimask_core.errors import Refused
+from trimask_server.collector.status_page import promise_words
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+# The contrast of every piece of text with what is behind it, by the formula of WCAG 2.2, 1.4.3.
+CONTRAST = """() => {
+  const light = c => { const [r, g, b] = c.match(/[0-9.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+      if (!/rgba\\(.*, 0\\)/.test(c)) return c; } return 'rgb(255, 255, 255)'; };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) { const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || e.closest('style')) continue;
+    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+    found.push([(a + 0.05) / (b + 0.05), walk.currentNode.data.trim()]); }
+  return found; }"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def filled(ops_lab: Any) -> Any:
+    """A study with a pooled block, waiting rows and a refusal."""
+    signed = ops_lab.open_study()
+    with Client(signed, attempts=1) as client:
+        for hour in range(36):
+            client.submit({"hours": hour / 3, "rested": True})
+        good = client.prepare({"hours": 1.0, "rested": True})
+        with pytest.raises(Refused):
+            client.send(type(good)(good.study_id, good.submission_id, (bytes(120), *good.sealed[1:])))
+    ops_lab.wait(lambda: owner.study_status(signed.study).pooled_blocks == 1)
+    return signed
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1200, "light"), (360, "dark"), (360, "light"), (1200, "dark")]
+)
+def test_the_page_of_a_study(ops_lab: Any, filled: Any, browser: Browser, width: int, scheme: Any) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    address = f"{ops_lab.http('collector')}/studies/{filled.study.id.hex()}"
+    page.goto(address)
+    assert asked == [address]  # no script, style, font or picture from anywhere
+    assert complaints == []  # the policy allows what the page has
+    assert page.locator("h1").inner_text() == "Sleep & work <in numbers>"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for landmark in ("header", "nav", "main", "footer"):
+        assert page.locator(landmark).count() == 1
+    text = page.locator("main").inner_text()
+    assert "20 complete answers wait" in text
+    assert "no differential-privacy guarantee" in text
+    assert "R1 + collector" in text
+    bar = page.get_by_label("Next block")
+    assert (bar.get_attribute("value"), bar.get_attribute("max")) == ("20", "32")
+    assert page.locator("tr", has_text="R1").first.inner_text().count("tampered_component") == 1
+    assert page.locator("table").count() == page.locator("table:has(thead th[scope=col])").count() == 3
+    assert page.locator("tbody tr").count() == page.locator("tbody tr:has(th[scope=row])").count()
+    found = page.evaluate(CONTRAST)
+    assert len(found) > 40
+    assert min(found)[0] >= 4.5, min(found)
+    page.close()
+
+
+@needs_browser
+def test_from_the_list_to_a_study(ops_lab: Any, filled: Any, browser: Browser) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(ops_lab.http("collector"))
+    page.locator(f"a[href='/studies/{filled.study.id.hex()}']").click()
+    assert page.locator("h1").inner_text() == "Sleep & work <in numbers>"
+    page.context.close()
+
+
+def test_headers_and_a_study_that_is_not_there(ops_lab: Any, filled: Any) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(ops_lab.http("collector"), timeout=10) as answer:  # noqa: S310
+        policy = answer.headers["Content-Security-Policy"]
+        assert answer.headers["Cache-Control"] == "no-store"
+        body = answer.read().decode()
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "<script" not in body
+    assert "Sleep &amp; work &lt;in numbers&gt;" in body
+    for unknown in ("00" * 32, "zz", "..%2f..%2fetc"):
+        status, text = ops_lab.get("collector", f"/studies/{unknown}")
+        assert status == 404
+        assert "No such study" in text
+    assert ops_lab.get("R1", "/")[0] == 404  # a provider has no pages
+
+
+def test_a_node_that_is_down_is_shown_with_when_it_was_seen(own_lab: Any) -> None:
+    signed = own_lab.open_study()
+    path = f"/studies/{signed.study.id.hex()}"
+    assert "does not answer" not in own_lab.get("collector", path)[1]
+    own_lab.cluster.stop("L1")
+    text = own_lab.wait(lambda: _with(own_lab.get("collector", path)[1], "does not answer"))
+    assert re.search(r"does not answer</span>\s*<small>last seen \d\d:\d\d:\d\d UTC", text)
+
+
+def test_promises_in_words(made_study: Any, make_study: Any) -> None:
+    with_noise = promise_words(made_study.study)
+    assert len(with_noise) == 2
+    assert "a factor of at most 2.72, but for a chance of 1e-06" in with_noise[0]
+    assert "no differential-privacy guarantee" in promise_words(make_study(sigma=0.0).study)[0]
+
+
+def _with(text: str, words: str) -> str:
+    return text if words in text else ""
