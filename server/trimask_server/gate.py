@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import Refused
-from trimask_core.study import Study
 from trimask_server.peers import Context, peer_names
 from trimask_server.permissions import TABLE, Role, Rule
 from trimask_server.tokens import Token
@@ -130,14 +129,14 @@ def require_owner(node: Node, context: Context) -> None:
         raise Refused("not_the_owner", _OWNER_ONLY)
 
 
-def require_access(node: Node, context: Context, study: Study, scope: str) -> None:
+def require_access(node: Node, context: Context, study_id: bytes, scope: str) -> None:
     """Refuse everybody but the owner and researchers with a token for this study and scope."""
     if node.config.owner_tls_name in peer_names(context):
         return
     token = current_caller().token
     if token is None:
         raise Refused("no_token", f"this needs a token of the study's owner with the scope {scope}")
-    if token.study_id != study.id or scope not in token.scopes:
+    if token.study_id != study_id or scope not in token.scopes:
         raise Refused("wrong_scope", f"this token does not allow {scope} of this study")
 
 

@@ -47,7 +47,7 @@ def test_upload_fits_its_budget_and_holds_at_least_its_content(tmp_path: Path) -
     (upload,) = (
         result
         for result in json.loads(out.read_text(encoding="utf-8"))["results"]
-        if result["name"].startswith("uploaded")
+        if result["name"].startswith("uploaded in all")
     )
     assert upload["detail"]["theoretical"] < upload["value"] < 10_240 + 100 * 3
 

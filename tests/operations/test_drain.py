@@ -108,7 +108,7 @@ def test_sigterm_under_load(right_process: Process) -> None:
     ) as database:
         held = {row[0] for row in database.execute("SELECT submission_id FROM submissions")}
     assert set(kept) <= held
-    assert "draining: nothing new is begun" in running.text()
+    assert "draining: takes no new work" in running.text()
     assert running.text().rstrip().endswith("stopped")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -193,12 +194,13 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
         # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
-        if any(study.id == request.study_id for study in self._node.studies.all()):
-            self._require(request.study_id, context)
+        for study in self._node.studies.all():
+            if study.id == request.study_id and study.access == "token":
+                require_access(self._node, context, study.id, "datasets")
         for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
-            if not self._may(study_id, context):
-                continue
             manifest = json.loads(body)
+            if not self._may(study_id, manifest, context):
+                continue
             summaries.append(
                 dataset_pb2.DatasetSummary(
                     dataset_id=dataset_id,
@@ -211,14 +213,14 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
             )
         return dataset_pb2.ListDatasetsResponse(datasets=summaries)
 
-    def _require(self, study_id: bytes, context: Context) -> None:
-        study = self._node.studies.get(study_id)
-        if study.access == "token":
-            require_access(self._node, context, study, "datasets")
+    def _require(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> None:
+        # From the manifest, which outlives the study: one that closed long ago is no longer known here.
+        if manifest["signed_study"]["study"].get("access", "public") == "token":
+            require_access(self._node, context, study_id, "datasets")
 
-    def _may(self, study_id: bytes, context: Context) -> bool:
+    def _may(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> bool:
         try:
-            self._require(study_id, context)
+            self._require(study_id, manifest, context)
         except Refused:
             return False
         return True
@@ -226,7 +228,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     async def _find(self, dataset_id: str, context: Context) -> tuple[bytes, bytes]:
         for found, study_id, manifest, signature in await self._ledger.datasets():
             if found == dataset_id:
-                self._require(study_id, context)
+                self._require(study_id, json.loads(manifest), context)
                 return manifest, signature
         raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
 

@@ -73,7 +73,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     ) -> release_pb2.AskReleaseResponse:
         study, budget = self._study(request.study_id)
         # A budget is never refilled, so only the owner and whom the owner gave a token spend it; everybody may see it.
-        require_access(self._node, context, study, "releases")
+        require_access(self._node, context, study.id, "releases")
         if len(request.request_id) != REQUEST_ID_BYTES:
             raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)
