@@ -34,6 +34,7 @@ __all__ = ["AddServices", "Node", "require_owner"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
+_VERSION = importlib.metadata.version("trimask")  # read once: the collector asks for it several times a second
 
 
 class Node:
@@ -81,11 +82,15 @@ class Node:
         self.peer_port = await self._serve(
             self.config.peer_listen, [*peer, self.add_node_service], mutual=True
         )
-        self.spawn(self._save_refusals(), "saving refusal counts")
+        self.begin()
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
+
+    def begin(self) -> None:
+        """Begin what a node does unasked."""
+        self.spawn(self._save_refusals(), "saving refusal counts")
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
         server = grpc.aio.server(
@@ -149,7 +154,10 @@ class Node:
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.refusals.save(self.database)
+            try:
+                await self.refusals.save(self.database)
+            except Exception:
+                self.log.exception("refusal counts could not be saved; they are kept and saved later")
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
@@ -189,7 +197,7 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             identity=node.keys.identity.public,
             boot_id=node.boot_id,
             refusals=node.refusals.as_messages(),
-            version=importlib.metadata.version("trimask"),
+            version=_VERSION,
         )
 
     async def RegisterStudy(

@@ -55,4 +55,8 @@ class Refusals:
                     (reason, count),
                 )
 
-        await database.write(write)
+        try:
+            await database.write(write)
+        except Exception:
+            self._unsaved += changed  # not on disk (it may be full): the next save has them too
+            raise

@@ -8,6 +8,8 @@ from trimask_server.store.database import Database, Transaction
 
 __all__ = ["StudyRegistry"]
 
+_STATES = ("open", "closing", "closed")
+
 
 class StudyRegistry:
     """Approved studies, on disk and parsed in memory. States: open, closing, closed."""
@@ -62,8 +64,8 @@ class StudyRegistry:
         return [signed.study for signed in self._signed.values()]
 
     async def set_state(self, study_id: bytes, state: str) -> None:
-        """Move a study on."""
-        if self.state(study_id) == state:
+        """Move a study on. It never goes back: a late copy of an earlier call changes nothing."""
+        if _STATES.index(self.state(study_id)) >= _STATES.index(state):
             return
 
         def write(tx: Transaction) -> None:
