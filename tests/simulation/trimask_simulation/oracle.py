@@ -132,6 +132,7 @@ class Oracle:
 
     def at_the_end(self, folders: Mapping[str, Path], receipts: Mapping[bytes, Receipt]) -> dict[str, int]:
         """Everything is over: what was published, what was accepted, what is left on disks."""
+        self._nothing_left(folders)  # first: opening a database would tidy it up
         collector = sqlite3.connect(folders["collector"] / "collector.sqlite3")
         self.after_commit("collector", collector)
         total = self._datasets(collector, folders["collector"])
@@ -153,7 +154,6 @@ class Oracle:
             _require(sum(total) == 0, "fewer rows than the guarantee needs were published")
             _require(not complete or "nothing was published" in note, "the owner is not told that nothing was published")
         _require(max(total) <= 1, "a person is published twice")
-        self._nothing_left(folders)
         return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
 
     def _complete(self, folders: Mapping[str, Path]) -> set[bytes]:
