@@ -100,7 +100,11 @@ class Database:
         return await loop.run_in_executor(self._reader, lambda: function(Transaction(self._reading)))
 
     async def scrub(self) -> None:
-        """Fold the write-ahead log into the file and truncate it: erased rows are gone from both."""
+        """Write the file anew and truncate the write-ahead log: erased rows are gone from both.
+
+        Overwriting on deletion is not enough: when SQLite moves rows between pages it leaves copies of them in the
+        unused middle of the old page, and those it does not overwrite.
+        """
         job: _Job[None] = _Job(None)
         self._queue.put(job)
         await job.future
@@ -136,6 +140,7 @@ class Database:
                     _run_apart(connection, jobs)
                 connection.execute("COMMIT")
             if any(job.function is None for job in jobs):
+                connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             if connection.in_transaction:

@@ -22,7 +22,7 @@ from trimask_simulation.trace import Trace
 __all__ = ["DiskState", "SimulatedDatabase"]
 
 T = TypeVar("T")
-_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "PRAGMA WAL")
+_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "PRAGMA WAL", "VACUUM")
 
 
 class DiskState:

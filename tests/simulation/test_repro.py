@@ -1,0 +1,84 @@
+"""What the simulation and the fuzzers found, each in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trimask_simulation.people import make_study
+
+from trimask_server.refusals import Refusals
+from trimask_server.right.rows import RowStore
+from trimask_server.store.database import Database
+from trimask_server.store.schema import PROVIDER
+from trimask_server.store.studies import StudyRegistry
+
+
+def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
+    """A copy of ListPending(stop_intake) that arrived after EraseStudy set a closed study back to closing."""
+
+    async def run() -> None:
+        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        studies = StudyRegistry(database)
+        signed = make_study()[0]
+        await studies.register(signed, 1)
+        await studies.set_state(signed.study.id, "closed")
+        await studies.set_state(signed.study.id, "closing")
+        assert studies.state(signed.study.id) == "closed"
+        await studies.load()
+        assert studies.state(signed.study.id) == "closed"
+        database.close()
+
+    asyncio.run(run())
+
+
+def test_repro_counts_survive_a_full_disk(tmp_path: Path) -> None:
+    """Counts that could not be written were forgotten."""
+
+    class Full:
+        async def write(self, function: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    async def run() -> None:
+        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        counts = Refusals({})
+        counts.count("malformed")
+        with pytest.raises(sqlite3.OperationalError):
+            await counts.save(Full())  # type: ignore[arg-type]
+        counts.count("malformed")
+        await counts.save(database)
+        assert (await Refusals.load(database)).as_dict() == {"malformed": 2}
+        database.close()
+
+    asyncio.run(run())
+
+
+def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
+    """SQLite's secure_delete overwrites freed cells, but not the copies a page keeps when its rows move to another."""
+
+    def digest(*parts: object) -> bytes:
+        return hashlib.sha512(repr(parts).encode()).digest()
+
+    async def run() -> None:
+        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        studies, rows = StudyRegistry(database), RowStore(database)
+        signed = make_study()[0]
+        study_id = signed.study.id
+        await studies.register(signed, 1)
+        payloads = {digest("id", i)[:16]: digest("payload", i) + digest("more", i)[:17] for i in range(200)}
+        for submission_id, payload in payloads.items():
+            await rows.insert(study_id, submission_id, payload, 1)
+        ids = list(payloads)
+        for number in range(4):
+            block_id = bytes([number]) * 16
+            await rows.assign(study_id, block_id, sorted(ids[number::4]))
+            await rows.erase_block(study_id, block_id)
+        left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert [i for i, payload in enumerate(payloads.values()) if payload[-24:] in left] == []
+        database.close()
+
+    asyncio.run(run())
