@@ -13,8 +13,8 @@ from trimask_simulation.people import make_study
 
 from trimask_server.refusals import Refusals
 from trimask_server.right.rows import RowStore
-from trimask_server.store.database import Database
 from trimask_server.store.schema import PROVIDER
+from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 
 
@@ -22,7 +22,7 @@ def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
     """A copy of ListPending(stop_intake) that arrived after EraseStudy set a closed study back to closing."""
 
     async def run() -> None:
-        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
         studies = StudyRegistry(database)
         signed = make_study()[0]
         await studies.register(signed, 1)
@@ -44,7 +44,7 @@ def test_repro_counts_survive_a_full_disk(tmp_path: Path) -> None:
             raise sqlite3.OperationalError("database or disk is full")
 
     async def run() -> None:
-        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
         counts = Refusals({})
         counts.count("malformed")
         with pytest.raises(sqlite3.OperationalError):
@@ -64,14 +64,14 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
         return hashlib.sha512(repr(parts).encode()).digest()
 
     async def run() -> None:
-        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
         studies, rows = StudyRegistry(database), RowStore(database)
         signed = make_study()[0]
         study_id = signed.study.id
         await studies.register(signed, 1)
         payloads = {digest("id", i)[:16]: digest("payload", i) + digest("more", i)[:17] for i in range(200)}
         for submission_id, payload in payloads.items():
-            await rows.insert(study_id, submission_id, payload, 1)
+            await rows.insert(study_id, submission_id, payload, 1, hashlib.sha256(payload).digest())
         ids = list(payloads)
         for number in range(4):
             block_id = bytes([number]) * 16

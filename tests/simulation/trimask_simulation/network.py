@@ -18,7 +18,7 @@ import grpc
 from grpc.aio import AioRpcError, Metadata
 
 from trimask_core.study import Party
-from trimask_server.errors import REASON_KEY, RefusalInterceptor
+from trimask_server.errors import REASON_KEY, GuardedServer
 from trimask_server.node import Node
 from trimask_server.peers import Peers
 
@@ -29,43 +29,29 @@ from trimask_simulation.trace import Trace
 __all__ = ["Endpoint", "Network", "SimulatedPeers"]
 
 
-class _Collecting:
-    """In the place of a grpc server: remembers what is registered."""
-
-    def __init__(self) -> None:
-        self.handlers: list[Any] = []
-
-    def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        self.handlers += handlers
-
-    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """The same methods a second time, for speed."""
-
-
 class Endpoint:
-    """One listening port of a node: its methods behind the production interceptor."""
+    """One listening port of a node: its methods behind the production guard."""
 
     def __init__(self, node: Node, services: list[Callable[[Any], str]]) -> None:
-        self._interceptor = RefusalInterceptor(node.refusals, node.log)
-        server = _Collecting()
+        self._handlers: list[Any] = []
+        guarded = GuardedServer(self, node.refusals, node.log)  # type: ignore[arg-type]
         for add in services:
-            add(server)
-        self._handlers = server.handlers
+            add(guarded)
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """In the place of a grpc server."""
+        self._handlers += handlers
 
     async def serve(self, path: str, request: bytes, context: _Context) -> bytes:
         """Answer a request's bytes with a response's bytes, or abort through the context."""
         details: Any = SimpleNamespace(method=path, invocation_metadata=())
-
-        async def find(_: Any) -> Any:
-            found = (handler.service(details) for handler in self._handlers)
-            return next((handler for handler in found if handler is not None), None)
-
-        handler = await self._interceptor.intercept_service(find, details)
+        found = (handler.service(details) for handler in self._handlers)
+        handler = next((handler for handler in found if handler is not None), None)
         if handler is None:
             raise _aborted(grpc.StatusCode.UNIMPLEMENTED, path)
         response = await handler.unary_unary(handler.request_deserializer(request), context)
-        sealed: bytes = handler.response_serializer(response)
-        return sealed
+        answer: bytes = handler.response_serializer(response)
+        return answer
 
 
 class _Context:
@@ -290,7 +276,7 @@ class SimulatedPeers(Peers):
         self._name = name
         self._tls_name = tls_name
 
-    def channel(self, party: Party) -> Any:
+    def channel(self, party: Party, address: str = "") -> Any:
         """Something with grpc's `unary_unary`."""
         network, name, tls_name = self._network, self._name, self._tls_name
 
@@ -299,7 +285,7 @@ class SimulatedPeers(Peers):
                 request: Any, timeout: float = 20.0, wait_for_ready: bool = False, **_: Any
             ) -> Any:
                 answer = await network.call(
-                    name, party.peer_address, path, request_serializer(request), (tls_name,), timeout,
+                    name, address or party.peer_address, path, request_serializer(request), (tls_name,), timeout,
                     waits=wait_for_ready,
                 )  # fmt: skip
                 return response_deserializer(answer)

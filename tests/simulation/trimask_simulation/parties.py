@@ -20,6 +20,7 @@ from trimask_server.config import NodeConfig, NodeKeys
 from trimask_server.local_cluster import role_of
 from trimask_server.node import Node
 from trimask_server.run import services_of
+from trimask_server.store.interface import StoreError
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.workers import Workers
 
@@ -108,7 +109,7 @@ class Party:
     async def _begin(self, process: Process) -> None:
         try:
             await self._run(process)
-        except sqlite3.Error as error:  # a program that cannot start ends, and is started again later
+        except (sqlite3.Error, StoreError) as error:  # a program that cannot start ends, and is started again later
             self.trace.event(str(process), f"cannot start: {error}")
             self.kill(process)
 
