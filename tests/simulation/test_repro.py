@@ -69,13 +69,15 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
         signed = make_study()[0]
         study_id = signed.study.id
         await studies.register(signed, 1)
-        payloads = {digest("id", i)[:16]: digest("payload", i) + digest("more", i)[:17] for i in range(200)}
+        payloads = {
+            digest("id", i)[:16]: (digest("payload", i) + digest("more", i))[:81] for i in range(200)
+        }
         for submission_id, payload in payloads.items():
-            await rows.insert(study_id, submission_id, payload, 1, hashlib.sha256(payload).digest())
+            await rows.insert(study_id, submission_id, payload, 1)
         ids = list(payloads)
-        for number in range(4):
+        for number, first in enumerate(range(0, 200, 9)):
             block_id = bytes([number]) * 16
-            await rows.assign(study_id, block_id, sorted(ids[number::4]))
+            await rows.assign(study_id, block_id, sorted(ids[first : first + 9]))
             await rows.erase_block(study_id, block_id)
         left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert [i for i, payload in enumerate(payloads.values()) if payload[-24:] in left] == []

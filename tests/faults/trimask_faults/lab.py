@@ -13,7 +13,7 @@ from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 
 import trimask
 from trimask_cli import owner
-from trimask_cli.keys import NodePlace, make_keys, read_secret
+from trimask_cli.keys import NodePlace, load_party, make_keys, read_secret
 from trimask_client import SealedSubmission
 from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
@@ -63,9 +63,14 @@ def wait_until(ready: Callable[[], bool], what: str, seconds: float = 180.0) -> 
 class FaultLab:
     """Keys for nodes at given places, and studies on them."""
 
-    def __init__(self, folder: Path, places: list[NodePlace]) -> None:
+    def __init__(self, folder: Path, places: list[NodePlace] | None = None) -> None:
+        """Make keys for nodes at these places, or take those that are there."""
         self.folder = folder
-        self.parties = make_keys(folder, places)
+        self.parties = (
+            make_keys(folder, places)
+            if places is not None
+            else {path.parent.name: load_party(path) for path in sorted(folder.glob("*/node.json"))}
+        )
         self.owner = folder / "owner"
 
     def open_study(self) -> SignedStudy:
