@@ -102,5 +102,5 @@ class Receipt:
                     for item in data["providers"]
                 ),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise VerificationError(f"this is not a receipt: {error}") from None

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from trimask_core.errors import (
     ApprovalError,
@@ -100,14 +101,14 @@ class GuardedServer:
         inner: Handler = handler.unary_unary
         refusals, log = self._refusals, self._log
 
-        async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        async def guarded(data: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
-                if request.ByteSize() > MAX_MESSAGE_BYTES:
+                if len(data) > MAX_MESSAGE_BYTES:
                     raise Refused(  # noqa: TRY301 - refused like everything else
                         "oversized_message",
                         f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",
                     )
-                return await inner(request, context)
+                return await inner(_read(handler, data), context)
             except TrimaskError as error:
                 reason = reason_of(error)
                 refusals.count(reason)
@@ -125,7 +126,13 @@ class GuardedServer:
                 )
 
         return grpc.unary_unary_rpc_method_handler(
-            guarded,
-            request_deserializer=handler.request_deserializer,
+            guarded,  # with the bytes as they came: what cannot be read is refused and counted too
             response_serializer=handler.response_serializer,
         )
+
+
+def _read(handler: Any, data: bytes) -> Any:
+    try:
+        return handler.request_deserializer(data)
+    except DecodeError:
+        raise Refused("malformed", "these bytes are not a message of this method") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from typing import Any
 import pytest
 from trimask_simulation.people import make_study
 
+from trimask_core.errors import ConfigError, StudyError, VerificationError
+from trimask_core.receipt import Receipt
+from trimask_core.study import SignedStudy
+from trimask_server.config import load_config
 from trimask_server.refusals import Refusals
 from trimask_server.right.rows import RowStore
 from trimask_server.store.schema import PROVIDER
@@ -84,3 +89,26 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
         database.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_repro_deep_json_is_not_a_study(deep: bytes) -> None:
+    """Deep nesting ran out of stack: an internal error with a traceback in the node's log."""
+    with pytest.raises(StudyError, match="not a signed study"):
+        SignedStudy.from_json(deep)
+    with pytest.raises(VerificationError, match="not a receipt"):
+        Receipt.from_json(deep.decode())
+
+
+def test_repro_half_a_surrogate_pair_is_not_a_title() -> None:
+    """Text that has no UTF-8 form has no id; that came out when the id was first asked for."""
+    data = json.loads(make_study()[0].to_json())
+    data["study"]["title"] = "\ud800"
+    with pytest.raises(StudyError, match="not Unicode"):
+        SignedStudy.from_json(json.dumps(data))
+
+
+def test_repro_config_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_bytes(b'name = "\xff"')
+    with pytest.raises(ConfigError, match=r"node\.toml is not TOML"):
+        load_config(tmp_path / "node.toml", "right")

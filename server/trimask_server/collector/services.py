@@ -213,10 +213,13 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
+        sizes = {item["name"]: item["bytes"] for item in json.loads(manifest)["files"]}
+        if request.file_name not in sizes:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
+        if request.offset > sizes[request.file_name]:
+            raise Refused("malformed", f"offset must be at most {sizes[request.file_name]}, where the file ends")
         path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(

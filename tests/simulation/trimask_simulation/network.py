@@ -49,7 +49,7 @@ class Endpoint:
         handler = next((handler for handler in found if handler is not None), None)
         if handler is None:
             raise _aborted(grpc.StatusCode.UNIMPLEMENTED, path)
-        response = await handler.unary_unary(handler.request_deserializer(request), context)
+        response = await handler.unary_unary(request, context)
         answer: bytes = handler.response_serializer(response)
         return answer
 
