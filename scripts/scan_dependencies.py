@@ -45,7 +45,9 @@ def too_old(wanted: list[Requirement]) -> list[str]:
 def offline() -> list[str]:
     """Everything that can be said without a network."""
     wrong = too_old(requirements(ROOT / "pyproject.toml"))
-    checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
+    )
     return wrong + (checked.stdout.splitlines() if checked.returncode else [])
 
 
@@ -59,9 +61,13 @@ def online() -> int:
         report = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
         last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        print(f"the advisory service could not be asked, so NOTHING is known about vulnerabilities: {last[:200]}")
+        print(
+            f"the advisory service could not be asked, so NOTHING is known about vulnerabilities: {last[:200]}"
+        )
         return 2
-    found = [(item["name"], item.get("version"), flaw["id"]) for item in report for flaw in item.get("vulns", [])]
+    found = [
+        (item["name"], item.get("version"), flaw["id"]) for item in report for flaw in item.get("vulns", [])
+    ]
     for name, version, flaw in found:
         print(f"{name} {version}: {flaw}")
     print(f"{len(report)} packages asked about, {len(found)} advisories")
@@ -77,7 +83,9 @@ def main() -> int:
     for line in wrong:
         print(line)
     if not wrong:
-        print("dependencies: consistent, and none below its lowest version (no advisories looked up: `make audit`)")
+        print(
+            "dependencies: consistent, and none below its lowest version (no advisories looked up: `make audit`)"
+        )
     asked = online() if chosen.online else 0
     return int(bool(wrong)) or asked
 

@@ -44,7 +44,12 @@ def tracked() -> list[str]:
 def scan(names: list[str], root: Path = ROOT) -> set[tuple[str, str, str]]:
     """(file, kind, hash of the secret) of everything found."""
     found: set[tuple[str, str, str]] = set()
-    with transient_settings({"plugins_used": PLUGINS, "filters_used": [{"path": "detect_secrets.filters.heuristic.is_templated_secret"}]}):
+    with transient_settings(
+        {
+            "plugins_used": PLUGINS,
+            "filters_used": [{"path": "detect_secrets.filters.heuristic.is_templated_secret"}],
+        }
+    ):
         secrets = SecretsCollection(root=str(root))
         for name in names:
             secrets.scan_file(name)
@@ -73,7 +78,9 @@ def main() -> int:
         return 0
     fresh = sorted(found - read_baseline())
     for name, kind, _ in fresh:
-        print(f"{name}: {kind}: remove it, or accept it as none with `python scripts/scan_secrets.py --accept`")
+        print(
+            f"{name}: {kind}: remove it, or accept it as none with `python scripts/scan_secrets.py --accept`"
+        )
     if not fresh:
         print(f"secrets: none new in {len(names)} files")
     return int(bool(fresh))

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from trimask_faults.lab import FaultLab
-from trimask_faults.schedule import run_schedule
 
 from trimask_cli.keys import node_places
+from trimask_faults.lab import FaultLab
+from trimask_faults.schedule import run_schedule
 from trimask_server.local_cluster import ProcessCluster, free_base_port
 
 Cluster = tuple[FaultLab, ProcessCluster]

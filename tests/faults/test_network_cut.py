@@ -16,11 +16,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from trimask_faults.lab import FaultLab
-from trimask_simulation.people import PEOPLE
 
 from trimask_cli.keys import NodePlace
+from trimask_faults.lab import FaultLab
 from trimask_server.local_cluster import role_of
+from trimask_simulation.people import PEOPLE
 
 NAMES = ["collector", "R1", "R2", "R3", "L1", "L2"]
 _NET = "192.0.2."  # TEST-NET-1
@@ -48,7 +48,20 @@ class Links:
         for number, name in enumerate([*NAMES, "devices"], 1):
             inside = self.namespace(name)
             self._namespace(inside)
-            _ip("-n", self.hub, "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", inside)
+            _ip(
+                "-n",
+                self.hub,
+                "link",
+                "add",
+                f"v{number}",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                inside,
+            )
             _ip("-n", self.hub, "link", "set", f"v{number}", "master", "bridge0", "up")
             _ip("-n", inside, "addr", "add", f"{_NET}{number}/24", "dev", "eth0")
             _ip("-n", inside, "link", "set", "eth0", "up")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from trimask_fuzz.__main__ import NAMES
 from trimask_fuzz.mutations import mutated, mutated_json
 from trimask_fuzz.targets import TARGETS
@@ -33,7 +34,9 @@ def test_seeds_are_taken(name: str) -> None:
             inner(seed)
             taken += 1
         except Exception as error:  # noqa: BLE001 - unsigned documents are refused, but only at their signature
-            assert "does not verify" in str(error) or "does not open" in str(error) or "53 bits" in str(error), error
+            assert (
+                "does not verify" in str(error) or "does not open" in str(error) or "53 bits" in str(error)
+            ), error
     assert taken or name in ("manifest", "receipt", "sealed")
 
 

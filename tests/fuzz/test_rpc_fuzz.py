@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-
 from typing import Any
 
 import grpc
@@ -14,14 +13,12 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 from hypothesis import HealthCheck, Phase, given, settings
 
-from trimask_faults.lab import FaultLab
-from trimask_fuzz.messages import broken, messages
-from trimask_simulation.people import BLOCK_ROWS, answers_of
-
 from trimask.channel import open_channel
 from trimask_cli.keys import node_places
 from trimask_client import Client
 from trimask_core.study import Study
+from trimask_faults.lab import FaultLab
+from trimask_fuzz.messages import broken, messages
 from trimask_proto.v1 import (
     collection_pb2,
     dataset_pb2,
@@ -34,6 +31,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
 )
 from trimask_server.local_cluster import ThreadCluster, free_base_port, role_of
+from trimask_simulation.people import BLOCK_ROWS, answers_of
 
 # Service -> whom to ask, and with whose certificate, so that what is behind the door is reached.
 DOORS: dict[str, tuple[str, str]] = {
@@ -59,7 +57,12 @@ SERVICES: dict[str, ServiceDescriptor] = {
 METHODS = [f"{name}/{method.name}" for name, service in SERVICES.items() for method in service.methods]
 # Right masks come from R1; the collector may not push them.
 CALLERS = {"UnmaskingService/PushRightMask": "R1", "UnmaskingService/PushMasked": "L2"}
-_OUGHT_NOT = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED}
+_OUGHT_NOT = {
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
 
 
 @dataclass
@@ -100,7 +103,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         with Client(study) as client:
             sent = client.prepare(answers_of(0))
             client.send(sent)
-        known = [study.study.id, sent.submission_id, sent.sealed[0], other.to_json().encode(), bytes(8 * 9 * study.study.columns)]
+        known = [
+            study.study.id,
+            sent.submission_id,
+            sent.sealed[0],
+            other.to_json().encode(),
+            bytes(8 * 9 * study.study.columns),
+        ]
         done = made.open_study()
         with Client(done) as client:
             for person in range(2 * BLOCK_ROWS):
@@ -129,14 +138,20 @@ def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
         "file_name": "dataset.parquet",
     }
     known = lab.bytes_known
-    if name == "CloseStudy":  # goes on after its answer, so that states could not be compared: no real study at all
+    if (
+        name == "CloseStudy"
+    ):  # goes on after its answer, so that states could not be compared: no real study at all
         known, ids = known[1:], {}
     refusals = lab.nodes.nodes[to].refusals
     seen = {"answered": 0, "refused": 0}
     with lab.channel(to, caller) as channel:
         invoke = channel.unary_unary(f"/{SERVICES[service].full_name}/{name}")
 
-        @settings(max_examples=int(os.environ.get("TRIMASK_FUZZ_EXAMPLES", "15")), phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=int(os.environ.get("TRIMASK_FUZZ_EXAMPLES", "15")),
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
         @given(messages(descriptor, known, ids).flatmap(lambda m: broken(m.SerializeToString())))
         def check(data: bytes) -> None:
             state, counted = lab.state(to), refusals.as_dict()
@@ -149,8 +164,12 @@ def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
                 assert code not in _OUGHT_NOT, f"{method}: {code.name}: {details}"
                 assert reason not in ("None", "internal_error"), f"{method}: {details}"
                 assert "Traceback" not in details
-                assert refusals.as_dict().get(reason, 0) == counted.get(reason, 0) + 1, "a refusal is not counted"
-                assert lab.state(to) == state, f"{method} was refused ({reason}) and changed something all the same"
+                assert refusals.as_dict().get(reason, 0) == counted.get(reason, 0) + 1, (
+                    "a refusal is not counted"
+                )
+                assert lab.state(to) == state, (
+                    f"{method} was refused ({reason}) and changed something all the same"
+                )
                 seen["refused"] += 1
             else:
                 seen["answered"] += 1

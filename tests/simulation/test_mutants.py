@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trimask_simulation.world import run_seed
 
 from trimask_core.errors import Refused
 from trimask_server import refusals
 from trimask_server.collector import driver, ledger
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
@@ -59,7 +59,9 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
         begun[block.block_id] = begun.get(block.block_id, 0) + 1
         if begun[block.block_id] == 2:  # what a crash would have left of an unwritten plan: nothing
             await self._ledger.database.write(
-                lambda tx: tx.run("DELETE FROM blocks WHERE block_id = ? AND state = 'planned'", (block.block_id,))
+                lambda tx: tx.run(
+                    "DELETE FROM blocks WHERE block_id = ? AND state = 'planned'", (block.block_id,)
+                )
             )
             self._held.clear()
             self._tokens = [""] * len(self._study.right)

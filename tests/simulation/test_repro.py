@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimask_simulation.people import make_study
 
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.receipt import Receipt
@@ -21,6 +20,7 @@ from trimask_server.right.rows import RowStore
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_simulation.people import make_study
 
 
 def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
@@ -74,9 +74,7 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
         signed = make_study()[0]
         study_id = signed.study.id
         await studies.register(signed, 1)
-        payloads = {
-            digest("id", i)[:16]: (digest("payload", i) + digest("more", i))[:81] for i in range(200)
-        }
+        payloads = {digest("id", i)[:16]: (digest("payload", i) + digest("more", i))[:81] for i in range(200)}
         for submission_id, payload in payloads.items():
             await rows.insert(study_id, submission_id, payload, 1)
         ids = list(payloads)

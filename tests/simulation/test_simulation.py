@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from trimask_simulation.faults import KINDS
 from trimask_simulation.people import PEOPLE, answers_of, make_study, multiplicities
 from trimask_simulation.world import Result, run_seed
@@ -21,7 +22,9 @@ _CHUNK = 6
 def _run(seed: int, folder: Path) -> Result:
     folder.mkdir()
     result = run_seed(seed, folder)
-    assert not result.error, f"seed {seed}: {result.error}\nreplay it with its trace: make simulate SEED={seed}"
+    assert not result.error, (
+        f"seed {seed}: {result.error}\nreplay it with its trace: make simulate SEED={seed}"
+    )
     return result
 
 
@@ -67,7 +70,9 @@ def test_a_seed_replays_bit_for_bit(tmp_path: Path) -> None:
     assert _run(seed + 1, tmp_path / "three").digest != here.digest
 
 
-def test_a_failing_seed_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_seed_says_how_to_replay_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from trimask_simulation import __main__ as program
 
     monkeypatch.setattr("trimask_server.collector.ledger.fold", _doubling)

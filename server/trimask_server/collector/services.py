@@ -219,7 +219,9 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
         if request.offset > sizes[request.file_name]:
-            raise Refused("malformed", f"offset must be at most {sizes[request.file_name]}, where the file ends")
+            raise Refused(
+                "malformed", f"offset must be at most {sizes[request.file_name]}, where the file ends"
+            )
         path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(

@@ -8,10 +8,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from trimask_cli.keys import node_places
 from trimask_faults.lab import FaultLab
 from trimask_faults.schedule import run_schedule
-
-from trimask_cli.keys import node_places
 from trimask_server.local_cluster import ProcessCluster, free_base_port
 
 __all__ = ["main"]
@@ -34,11 +33,16 @@ def main() -> int:
                     outcome = run_schedule(lab, cluster, seed)
                 except AssertionError as error:
                     failed.append(seed)
-                    print(f"schedule {seed} FAILED: {error}\n  again: make faults FIRST={seed} SCHEDULES=1", flush=True)
+                    print(
+                        f"schedule {seed} FAILED: {error}\n  again: make faults FIRST={seed} SCHEDULES=1",
+                        flush=True,
+                    )
                     continue
                 totals += Counter(outcome.counts)
                 killed += Counter(name for _, name, _ in outcome.kills)
-                shown = ", ".join(f"{name} at {at:.1f} s for {pause:.1f} s" for at, name, pause in outcome.kills)
+                shown = ", ".join(
+                    f"{name} at {at:.1f} s for {pause:.1f} s" for at, name, pause in outcome.kills
+                )
                 print(f"schedule {seed}: every row once, {outcome.seconds:.0f} s; killed {shown}", flush=True)
     print(f"{chosen.schedules - len(failed)} of {chosen.schedules} schedules kept every promise")
     print("  " + ", ".join(f"{value:,} {name}" for name, value in sorted(totals.items())))

@@ -7,11 +7,10 @@ import sys
 import threading
 from pathlib import Path
 
-from trimask_faults.lab import FaultLab, wait_until
-from trimask_simulation.people import BLOCK_ROWS, PEOPLE, answers_of
-
 from trimask_client import Client
 from trimask_core.study import SignedStudy
+from trimask_faults.lab import FaultLab, wait_until
+from trimask_simulation.people import BLOCK_ROWS, PEOPLE, answers_of
 
 __all__ = ["main"]
 
@@ -29,7 +28,9 @@ def main(folder: Path) -> None:
     (signed,) = opened
     sent, receipts = {}, {}
     pause = threading.Event()
-    with Client(signed, attempts=200, timeout_seconds=3.0, sleep=lambda s: pause.wait(min(s, 0.3)) and None) as client:
+    with Client(
+        signed, attempts=200, timeout_seconds=3.0, sleep=lambda s: pause.wait(min(s, 0.3)) and None
+    ) as client:
         for person in range(PEOPLE):
             sent[person] = client.prepare(answers_of(person))
             receipts[person] = client.send(sent[person])

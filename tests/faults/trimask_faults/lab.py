@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 
 import trimask
 from trimask_cli import owner
@@ -20,6 +19,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy, Study, approve
+from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["FaultLab", "wait_until"]
@@ -135,7 +135,9 @@ class FaultLab:
             assert not unbound, f"{role} has {unbound} rows in no block"
         rows = [row for joined in blocks.values() for row in _split(joined)]
         assert len(rows) == len(set(rows)) == len(receipts), "a row is in two blocks, or in none"
-        assert min(len(joined) // 16 for joined in blocks.values()) >= study.block_rows, "a block is too small"
+        assert min(len(joined) // 16 for joined in blocks.values()) >= study.block_rows, (
+            "a block is too small"
+        )
         self._nothing_left(sent)
         return {"rows": len(rows), "blocks": len(blocks)}
 
@@ -149,7 +151,9 @@ class FaultLab:
             connection.close()
 
     def _blocks(self, role: str, kind: str, study: Study) -> dict[bytes, bytes]:
-        rows = self._query(role, kind, study, "SELECT block_id, submission_ids FROM blocks WHERE study_id = ?")
+        rows = self._query(
+            role, kind, study, "SELECT block_id, submission_ids FROM blocks WHERE study_id = ?"
+        )
         return {bytes(block): bytes(joined) for block, joined in rows}  # type: ignore[call-overload]
 
     def _nothing_left(self, sent: dict[int, SealedSubmission]) -> None:
@@ -158,7 +162,9 @@ class FaultLab:
             for path in (self.folder / role).rglob("*"):
                 if path.is_file():
                     data = path.read_bytes()
-                    assert not any(sample in data for sample in samples), f"{role}: {path.name} has a component"
+                    assert not any(sample in data for sample in samples), (
+                        f"{role}: {path.name} has a component"
+                    )
 
 
 def _split(joined: bytes) -> list[bytes]:

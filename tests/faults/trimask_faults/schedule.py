@@ -7,13 +7,12 @@ import threading
 import time
 from dataclasses import dataclass
 
-from trimask_faults.lab import FaultLab
-from trimask_simulation.people import PEOPLE, answers_of
-
 from trimask_client import Client, SealedSubmission
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
+from trimask_faults.lab import FaultLab
 from trimask_server.local_cluster import ProcessCluster
+from trimask_simulation.people import PEOPLE, answers_of
 
 __all__ = ["Outcome", "run_schedule"]
 
@@ -32,11 +31,17 @@ class Outcome:
 
 
 def _submit(
-    signed: SignedStudy, seed: int, device: int, sent: dict[int, SealedSubmission], receipts: dict[int, Receipt]
+    signed: SignedStudy,
+    seed: int,
+    device: int,
+    sent: dict[int, SealedSubmission],
+    receipts: dict[int, Receipt],
 ) -> None:
     chance, pause = random.Random(f"device {device} {seed}"), threading.Event()
     people = range(device, PEOPLE, _DEVICES)
-    with Client(signed, attempts=200, timeout_seconds=5.0, sleep=lambda s: pause.wait(min(s, 0.3)) and None) as client:
+    with Client(
+        signed, attempts=200, timeout_seconds=5.0, sleep=lambda s: pause.wait(min(s, 0.3)) and None
+    ) as client:
         for person in people:
             pause.wait(chance.uniform(0, 2 * _LOAD_SECONDS / len(people)))
             sent[person] = client.prepare(answers_of(person))
@@ -57,7 +62,10 @@ def run_schedule(lab: FaultLab, cluster: ProcessCluster, seed: int) -> Outcome:
     chance = random.Random(f"schedule {seed}")
     names = chance.sample(sorted(cluster.nodes), chance.randint(2, 4))
     kills = tuple(
-        sorted((chance.uniform(0.0, 2 * _LOAD_SECONDS), name, chance.choice((0.0, chance.uniform(0, 2)))) for name in names)
+        sorted(
+            (chance.uniform(0.0, 2 * _LOAD_SECONDS), name, chance.choice((0.0, chance.uniform(0, 2))))
+            for name in names
+        )
     )
     begun = time.monotonic()
     signed = lab.open_study()
@@ -65,8 +73,12 @@ def run_schedule(lab: FaultLab, cluster: ProcessCluster, seed: int) -> Outcome:
     receipts: dict[int, Receipt] = {}
     start = time.monotonic()
     threads = [
-        threading.Thread(target=_submit, args=(signed, seed, device, sent, receipts)) for device in range(_DEVICES)
-    ] + [threading.Thread(target=_down, args=(cluster, name, after, pause, start)) for after, name, pause in kills]
+        threading.Thread(target=_submit, args=(signed, seed, device, sent, receipts))
+        for device in range(_DEVICES)
+    ] + [
+        threading.Thread(target=_down, args=(cluster, name, after, pause, start))
+        for after, name, pause in kills
+    ]
     for thread in threads:
         thread.start()
     for thread in threads[:_DEVICES]:

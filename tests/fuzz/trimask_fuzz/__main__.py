@@ -24,7 +24,9 @@ def _fuzz(name: str, runs: int, seconds: int) -> None:
     """This process becomes libFuzzer's; it ends the process itself."""
     import atheris
 
-    with atheris.instrument_imports(include=["trimask", "trimask_core", "trimask_server", "trimask_theory", "tomllib"]):
+    with atheris.instrument_imports(
+        include=["trimask", "trimask_core", "trimask_server", "trimask_theory", "tomllib"]
+    ):
         import pytest  # noqa: F401 - repeatable randomness is refused outside of tests
 
         from trimask_fuzz.targets import TARGETS
@@ -36,7 +38,14 @@ def _fuzz(name: str, runs: int, seconds: int) -> None:
             (corpus / str(number)).write_bytes(seed)
         words = Path(folder) / "words"
         words.write_text("".join(f'"{_escaped(word[:60])}"\n' for word in target.words))
-        options = [f"-runs={runs}", f"-max_total_time={seconds}", "-seed=1", "-max_len=16384", "-timeout=20", f"-artifact_prefix={Path.cwd()}/fuzz-{name}-"]
+        options = [
+            f"-runs={runs}",
+            f"-max_total_time={seconds}",
+            "-seed=1",
+            "-max_len=16384",
+            "-timeout=20",
+            f"-artifact_prefix={Path.cwd()}/fuzz-{name}-",
+        ]
         atheris.Setup([sys.argv[0], *options, f"-dict={words}", str(corpus)], target.run)
         atheris.Fuzz()
 

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 __all__ = ["broken", "messages"]
 
-_INTEGERS = st.sampled_from((0, 1, 2, 3, 4, 9, 17, 18, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1))
+_INTEGERS = st.sampled_from(
+    (0, 1, 2, 3, 4, 9, 17, 18, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1)
+)
 _SIGNED = st.one_of(_INTEGERS, _INTEGERS.map(lambda value: -value))
 _FLOATS = st.one_of(st.floats(), st.sampled_from((0.0, 1.0, 1e-300, 1e308)))
-_TEXT = st.one_of(st.text(max_size=20), st.sampled_from(("", "R1", "L1", "collector", "../../x", "1", "-1", "9" * 30)))
+_TEXT = st.one_of(
+    st.text(max_size=20), st.sampled_from(("", "R1", "L1", "collector", "../../x", "1", "-1", "9" * 30))
+)
 
 
 def _clamp(values: st.SearchStrategy[int], low: int, high: int) -> st.SearchStrategy[int]:
@@ -26,7 +30,9 @@ def _scalar(field: FieldDescriptor, bytes_known: list[bytes]) -> st.SearchStrate
     if kind == FieldDescriptor.CPPTYPE_STRING:
         if field.type == FieldDescriptor.TYPE_BYTES:
             return st.one_of(
-                st.sampled_from(bytes_known), st.binary(max_size=80), st.sampled_from((b"", bytes(16), bytes(32), bytes(70_000)))
+                st.sampled_from(bytes_known),
+                st.binary(max_size=80),
+                st.sampled_from((b"", bytes(16), bytes(32), bytes(70_000))),
             )
         return _TEXT
     if kind == FieldDescriptor.CPPTYPE_BOOL:
@@ -43,7 +49,9 @@ def _scalar(field: FieldDescriptor, bytes_known: list[bytes]) -> st.SearchStrate
 
 
 @st.composite
-def messages(draw: st.DrawFn, descriptor: Descriptor, bytes_known: list[bytes], ids: dict[str, Any]) -> Message:
+def messages(
+    draw: st.DrawFn, descriptor: Descriptor, bytes_known: list[bytes], ids: dict[str, Any]
+) -> Message:
     """A message; fields named in `ids` mostly have the id that is real, so that what is behind it is reached."""
     message = GetMessageClass(descriptor)()
     for field in descriptor.fields:
@@ -68,5 +76,7 @@ def messages(draw: st.DrawFn, descriptor: Descriptor, bytes_known: list[bytes], 
 def broken(draw: st.DrawFn, data: bytes) -> bytes:
     """The bytes, perhaps cut, overwritten, or with a length that is not so."""
     at = draw(st.integers(0, len(data)))
-    piece = draw(st.sampled_from((b"", b"\xff", b"\xff\xff\xff\xff\x7f", b"\x0a\xff\x01", b"\x00", b"\x0b\x0c")))
+    piece = draw(
+        st.sampled_from((b"", b"\xff", b"\xff\xff\xff\xff\x7f", b"\x0a\xff\x01", b"\x00", b"\x0b\x0c"))
+    )
     return draw(st.sampled_from((data, data, data, data[:at], data[:at] + piece + data[at:], data + piece)))

@@ -13,10 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from trimask_simulation.people import answers_of, make_study
 
 from trimask.manifest import Manifest
-from trimask_core.errors import ConfigError, InvitationError, Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.errors import (
+    ConfigError,
+    InvitationError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
@@ -26,6 +32,7 @@ from trimask_core.submission import build_submission, read_component
 from trimask_proto.v1 import common_pb2
 from trimask_server.config import load_config
 from trimask_server.matrices import Assembler, slices
+from trimask_simulation.people import answers_of, make_study
 from trimask_theory.study_definition import load_definition
 
 __all__ = ["TARGETS", "Target"]
@@ -58,8 +65,31 @@ def _promised(*kinds: type[Exception]) -> Callable[[Callable[[bytes], object]], 
     return wrap
 
 
-_JSON_WORDS = (b"null", b"-1", b"1e999", b"NaN", b"[]", b"{}", b'""', b"[" * 2000, b"9" * 5000, b"\\ud800", b"true", b"0.5")
-_TOML_WORDS = (b"= -1\n", b"= 1e400\n", b"= nan\n", b'= ""\n', b"= []\n", b"[[", b"= [" + b"[" * 2000, b"= true\n", b"[privacy]\n")
+_JSON_WORDS = (
+    b"null",
+    b"-1",
+    b"1e999",
+    b"NaN",
+    b"[]",
+    b"{}",
+    b'""',
+    b"[" * 2000,
+    b"9" * 5000,
+    b"\\ud800",
+    b"true",
+    b"0.5",
+)
+_TOML_WORDS = (
+    b"= -1\n",
+    b"= 1e400\n",
+    b"= nan\n",
+    b'= ""\n',
+    b"= []\n",
+    b"[[",
+    b"= [" + b"[" * 2000,
+    b"= true\n",
+    b"[privacy]\n",
+)
 
 
 @_promised(StudyError)
@@ -174,7 +204,8 @@ def _link_seeds() -> list[bytes]:
     signed, keys = make_study()
     invitation = Invitation.issue(keys["collector"].identity, signed.study.id, bytes(16), 1 << 40)
     return [
-        str(Link("collector.example.org:7000", signed.study.id, found)).encode() for found in (None, invitation)
+        str(Link("collector.example.org:7000", signed.study.id, found)).encode()
+        for found in (None, invitation)
     ]
 
 

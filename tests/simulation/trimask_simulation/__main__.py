@@ -46,7 +46,10 @@ def main() -> int:
             failed.append(result)
             print(f"seed {seed} FAILED: {result.error}\n  replay: make simulate SEED={seed}", flush=True)
         if done % 10 == 0 or done == chosen.seeds:
-            print(f"{done}/{chosen.seeds} seeds, {len(failed)} failed, {time.monotonic() - begun:.0f} s", flush=True)
+            print(
+                f"{done}/{chosen.seeds} seeds, {len(failed)} failed, {time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
     print(_table(faults, counts))
     if failed:
         print("failed seeds: " + " ".join(str(result.seed) for result in failed))

@@ -22,7 +22,6 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_server.errors import REASON_KEY
-
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import VirtualLoop
 from trimask_simulation.network import Network
@@ -92,7 +91,9 @@ class _MemoryDisk:
         self._strike = strike
 
     def names(self, folder: str) -> list[str]:
-        return sorted(path.removeprefix(folder + "/") for path in self._files if path.startswith(folder + "/"))
+        return sorted(
+            path.removeprefix(folder + "/") for path in self._files if path.startswith(folder + "/")
+        )
 
     def read(self, path: str) -> bytes:
         try:

@@ -18,7 +18,6 @@ from trimask_server.store.group_writer import GroupWriter
 from trimask_server.store.interface import Transaction
 from trimask_server.store.migration import Migration
 from trimask_server.store.sqlite import SqliteStore, _SqliteSession, migrate
-
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process
 from trimask_simulation.trace import Trace
@@ -113,7 +112,9 @@ class SimulatedDatabase(SqliteStore):
         migrate(self._writing, migrations, self.path)
         # Drawn by the system when a store is made; here from the seed, like everything.
         self.generation = hashlib.sha256(process.name.encode()).digest()[:16]
-        self._writing.execute("UPDATE store_facts SET value = ? WHERE name = 'generation'", (self.generation,))
+        self._writing.execute(
+            "UPDATE store_facts SET value = ? WHERE name = 'generation'", (self.generation,)
+        )
         self._reading = self._connect()
         self._connection: Any = _Connection(self, self._writing)
         self._writer: Any = _Writer(self, _SqliteSession(self._connection))

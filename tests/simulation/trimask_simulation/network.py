@@ -21,7 +21,6 @@ from trimask_core.study import Party
 from trimask_server.errors import REASON_KEY, GuardedServer
 from trimask_server.node import Node
 from trimask_server.peers import Peers
-
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace
@@ -156,7 +155,9 @@ class Network:
         self._send(call)
         process = CURRENT.get()
         if process is not None:  # the caller's death closes its connections too
-            process.on_death.append(lambda: self._later(self._delay.uniform(0.0, 0.2), lambda: self._cancel(call)))
+            process.on_death.append(
+                lambda: self._later(self._delay.uniform(0.0, 0.2), lambda: self._cancel(call))
+            )
         try:
             async with asyncio.timeout(timeout):
                 return await call.answer

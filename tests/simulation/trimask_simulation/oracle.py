@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_server.collector.pool import factor_from_bytes
-
 from trimask_simulation.people import PEOPLE, multiplicities
 
 __all__ = ["Oracle", "Violation"]
@@ -80,7 +79,9 @@ class Oracle:
     def _right(self, name: str, connection: sqlite3.Connection) -> None:
         for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
             self._block(name, block_id, joined)
-        rows = connection.execute("SELECT submission_id, payload IS NULL, payload_hash, block_id FROM submissions")
+        rows = connection.execute(
+            "SELECT submission_id, payload IS NULL, payload_hash, block_id FROM submissions"
+        )
         for submission_id, erased, digest, block_id in rows:
             key = (name, submission_id)
             _require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
@@ -88,7 +89,9 @@ class Oracle:
             if erased:
                 self._erased.add(key)
                 if block_id is not None:
-                    _require(self._stages.get(block_id, 0) >= 1, f"{name}: a row was erased before it was pooled")
+                    _require(
+                        self._stages.get(block_id, 0) >= 1, f"{name}: a row was erased before it was pooled"
+                    )
             if block_id is not None:
                 self._bind(name, submission_id, block_id)
 
@@ -107,7 +110,9 @@ class Oracle:
             "SELECT release_number, row_count, factor, state FROM releases"
         ):
             rows = pooled.pop(number, [])
-            _require(row_count == len(rows), f"collector: release {number} counts {row_count} of {len(rows)} rows")
+            _require(
+                row_count == len(rows), f"collector: release {number} counts {row_count} of {len(rows)} rows"
+            )
             if factor is not None:
                 matrix = factor_from_bytes(factor)
                 self._same(multiplicities(matrix.T @ matrix), rows, f"the factor of release {number}")
@@ -152,7 +157,10 @@ class Oracle:
             _require(not lost, f"{len(lost)} accepted rows are in no block")
         else:
             _require(sum(total) == 0, "fewer rows than the guarantee needs were published")
-            _require(not complete or "nothing was published" in note, "the owner is not told that nothing was published")
+            _require(
+                not complete or "nothing was published" in note,
+                "the owner is not told that nothing was published",
+            )
         _require(max(total) <= 1, "a person is published twice")
         return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
 
@@ -164,7 +172,9 @@ class Oracle:
                 connection = sqlite3.connect(folders[name] / "right.sqlite3")
                 self.after_commit(name, connection)
                 held.append({row[0] for row in connection.execute("SELECT submission_id FROM submissions")})
-                (left,) = connection.execute("SELECT count(*) FROM submissions WHERE payload IS NOT NULL").fetchone()
+                (left,) = connection.execute(
+                    "SELECT count(*) FROM submissions WHERE payload IS NOT NULL"
+                ).fetchone()
                 _require(left == 0, f"{name} still holds {left} payloads")
                 (state,) = connection.execute("SELECT state FROM studies").fetchone()
                 _require(state == "closed", f"{name} has the study {state}")

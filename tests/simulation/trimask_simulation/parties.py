@@ -23,7 +23,6 @@ from trimask_server.run import services_of
 from trimask_server.store.interface import StoreError
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.workers import Workers
-
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
@@ -109,7 +108,10 @@ class Party:
     async def _begin(self, process: Process) -> None:
         try:
             await self._run(process)
-        except (sqlite3.Error, StoreError) as error:  # a program that cannot start ends, and is started again later
+        except (
+            sqlite3.Error,
+            StoreError,
+        ) as error:  # a program that cannot start ends, and is started again later
             self.trace.event(str(process), f"cannot start: {error}")
             self.kill(process)
 

@@ -26,7 +26,6 @@ from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
-
 from trimask_server.right import opening
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
@@ -171,7 +170,9 @@ class _World:
         await self._until_done(peers, owner.CloseStudy, study_pb2.CloseStudyRequest(study_id=study.id))
         asking = StudyServiceStub(peers.channel(study.collector))
         question = study_pb2.GetStudyStatusRequest(study_id=study.id)
-        while (await self._until_done(peers, asking.GetStudyStatus, question)).state != study_pb2.STUDY_STATE_CLOSED:
+        while (
+            await self._until_done(peers, asking.GetStudyStatus, question)
+        ).state != study_pb2.STUDY_STATE_CLOSED:
             await asyncio.sleep(2.0)
         self.trace.event("owner", "the study is closed")
         await everybody
@@ -192,9 +193,7 @@ class _World:
         supervision = self.loop.create_task(self._supervise())
         owning = self.loop.create_task(self._own())
         patience = _FAULTY_SECONDS + _PATIENCE_SECONDS
-        await asyncio.wait(
-            {owning, self._ended}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait({owning, self._ended}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         supervision.cancel()
         if self.failure is not None:
             raise self.failure
@@ -238,7 +237,9 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         key = X25519PrivateKey.from_private_bytes(ephemeral.seed())
         return hpke_seal(public, plaintext, info, ephemeral=key)
 
-    def build(study: Study, answers: Mapping[str, object], source: RandomSource, **more: Any) -> SealedSubmission:
+    def build(
+        study: Study, answers: Mapping[str, object], source: RandomSource, **more: Any
+    ) -> SealedSubmission:
         made = build_submission(study, answers, source, **more)
         world.oracle.people[made.submission_id] = person_of(answers)
         world.oracle.sealed[made.submission_id] = made.sealed
