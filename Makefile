@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo system test test-all lint simulate faults fuzz audit bench bench-accuracy protos clean
+.PHONY: demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-accuracy protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ test: system $(STAMP) lint  ## lint, types and the always-on share of every suit
 
 test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600
+
+test-postgres: system $(STAMP)  ## the end-to-end suite again, two workers of every node on one PostgreSQL
+	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_end_to_end.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""`trimask-client join|answer|send|status|receipt`: taking part from a shell or a script.
+"""`trimask-client join|answer|send|status|budget|receipt`: taking part from a shell or a script.
 
 Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from trimask_client.client import Client
@@ -81,6 +82,13 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="what was sent, what waits, why, and what happens next")
     status.add_argument("--json", action="store_true", help="for programs")
     status.set_defaults(run=_status)
+
+    budget = commands.add_parser(
+        "budget", help="what was asked of a study so far, at what cost, and what is left"
+    )
+    budget.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
+    budget.add_argument("--json", action="store_true", help="for programs")
+    budget.set_defaults(run=_budget)
 
     receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
     receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
@@ -167,6 +175,13 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
         print("No study joined yet: `trimask-client join STUDY.json --id ID`.")
+    return DONE
+
+
+def _budget(args: argparse.Namespace, queue: Queue) -> int:
+    client = queue.client(_one(queue.studies(), args.study, "study"))
+    spent = client.budget()
+    print(json.dumps(asdict(spent), indent=1) if args.json else spent.words())
     return DONE
 
 

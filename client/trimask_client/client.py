@@ -11,6 +11,7 @@ from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
+from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.transport import Endpoint, LazyTransport, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
@@ -75,6 +76,10 @@ class Client:
     def explain(self) -> str:
         """What this study asks, promises and rests on, in words, to be read before answering."""
         return explain_study(self.study)
+
+    def budget(self) -> SpentBudget:
+        """What private answers about this study have cost so far, and what is left."""
+        return ask_budget(self.study, self._transport, self._timeout)
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
         """Mask, split, seal and upload; the receipt of every right provider."""

@@ -80,7 +80,7 @@ def _promise(study: Study) -> str:
         return (
             "Nothing is published. The collector answers questions with noise until a budget of "
             f"{' and of '.join(purses)} is spent, then erases what it holds. Towards the collector itself, which sees sums "
-            "over everybody, there is no differential-privacy guarantee."
+            f"over everybody, there is no differential-privacy guarantee.{_clipped(study)}"
         )
     if not protection.sigma:
         return (
@@ -95,6 +95,15 @@ def _promise(study: Study) -> str:
         if promise is not None:
             lines.append(f"Towards {who} (at least {rows} people together): {_guarantee(promise)}")
     return "\n".join(lines) or "This study states no guarantee."
+
+
+def _clipped(study: Study) -> str:
+    if study.clipping is None:
+        return ""
+    near = ", ".join(f"{n} {c:g}" for n, c in zip(study.clipping.columns, study.clipping.centre, strict=True))
+    return (
+        f" Unusual answers are moved by this device towards what is common ({near}) before they are masked."
+    )
 
 
 def _guarantee(promise: Guarantee) -> str:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
+from trimask_core.clipping import Clipping
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
@@ -167,6 +168,8 @@ class Study:
     mask_commitment: bytes = b""
     # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
     admission: str = "open"
+    # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
+    clipping: Clipping | None = None
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -194,6 +197,11 @@ class Study:
     def grid(self) -> Grid:
         """The integer grid."""
         return Grid(self.grid_exponent)
+
+    def encode(self, answers: Mapping[str, object]) -> list[float]:
+        """The scaled row x1 a device begins with: what the schema makes of the answers, clipped where declared."""
+        row = self.schema.encode(answers)
+        return row if self.clipping is None else self.clipping.apply(self.schema.columns, row)
 
     @property
     def share_scale(self) -> float:
@@ -269,7 +277,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party)):
+            elif isinstance(value, (Schema, Protection, Party, Clipping)):
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -310,6 +318,7 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
+                clipping=None if "clipping" not in data else Clipping.from_dict(data["clipping"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -323,8 +332,8 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open"}
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
+_LATER: dict[str, object] = {"admission": "open", "clipping": None}
+_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
 
@@ -370,10 +379,23 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.clipping is not None:
+        _check_clipping(study, study.clipping)
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
     _check_parties(study)
+
+
+def _check_clipping(study: Study, clipping: Clipping) -> None:
+    clipping.check(study.schema)
+    if study.protection.budget is None or not study.schema.ones:
+        raise ImpossibleStudy(
+            "clipping", "clipping is for private sums: a study with a budget and with the ones column"
+        )
+    if study.protection.row_norm < study.schema.row_norm:
+        # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
+        raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
 
 
 def _check_grid(study: Study) -> None:

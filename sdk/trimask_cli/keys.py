@@ -24,6 +24,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
+from trimask_server.store.keyring import KeyRing
 
 __all__ = [
     "Authority",
@@ -153,6 +154,7 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     _write(folder / "identity.key", identity.secret_bytes().hex().encode() + b"\n", secret=True)
     if sealing is not None:
         _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
+    KeyRing.open(folder)
     party = Party(
         name=place.name,
         organisation=place.organisation or f"Development {role}",
@@ -254,7 +256,7 @@ def _node_config(place: NodePlace, role: str) -> str:
     lines = [
         f'name = "{place.name}"',
         'data = "data"  # folder, relative to this file',
-        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, and sealing.key (right providers)',
+        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, storage.keys, and sealing.key (right providers)',
     ]
     if role != "left":
         lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')

@@ -21,6 +21,8 @@ _MODULES = {
     "keys": "trimask_cli.commands.keys",
     "study": "trimask_cli.commands.study",
     "pull": "trimask_cli.commands.pull",
+    "node": "trimask_cli.commands.operator",
+    "release": "trimask_cli.commands.release",
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",

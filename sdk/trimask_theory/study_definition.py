@@ -18,10 +18,31 @@ from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget
 
-__all__ = ["CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition", "load_definition"]
+__all__ = [
+    "ClippingPlan",
+    "CollectionPlan",
+    "Method",
+    "PrivacyTarget",
+    "Protect",
+    "StudyDefinition",
+    "load_definition",
+]
 
 Method = Literal["sharp", "theorem"]
 Protect = Literal["record", "unit"]
+
+
+@dataclass(frozen=True)
+class ClippingPlan:
+    """[privacy.clipping]: columns that are about normal, for sums by Algorithm 3; `centre` and `deviations` are public.
+
+    `probability` is the share of people whose values are moved, 1/release_rows when left out.
+    """
+
+    columns: tuple[str, ...]
+    centre: tuple[float, ...]
+    deviations: tuple[float, ...]
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +60,7 @@ class PrivacyTarget:
     exact: bool = False
     row_norm: float | None = None
     budget: Budget | None = None
+    clipping: ClippingPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +148,7 @@ def _privacy(table: _Table) -> PrivacyTarget:
         exact=exact,
         row_norm=table.number("row_norm"),
         budget=_budget(table, exact=exact),
+        clipping=_clipping(table),
     )
 
 
@@ -137,6 +160,24 @@ def _budget(privacy: _Table, *, exact: bool) -> Budget | None:
     table = privacy.table("budget")
     table.refuse_unknown(_names(Budget))
     return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
+
+
+def _clipping(privacy: _Table) -> ClippingPlan | None:
+    if "clipping" not in privacy.data:
+        return None
+    if "budget" not in privacy.data:
+        raise StudyError("[privacy.clipping] is for private sums: give a [privacy.budget]")
+    table = privacy.table("clipping")
+    table.refuse_unknown(("columns", "probability"))
+    columns = [_Table(item, f"{table.path}.columns") for item in table.tables("columns")]
+    for column in columns:
+        column.refuse_unknown(("name", "centre", "deviation"))
+    return ClippingPlan(
+        columns=tuple(column.text("name") for column in columns),
+        centre=tuple(column.required("centre") for column in columns),
+        deviations=tuple(column.required("deviation") for column in columns),
+        probability=table.number("probability"),
+    )
 
 
 def _collection(table: _Table) -> CollectionPlan:
@@ -239,6 +280,12 @@ class _Table:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number")
         return float(value)
+
+    def required(self, key: str) -> float:
+        value = self.number(key)
+        if value is None:
+            raise self._wrong(key, "given, as a number")
+        return value
 
     def whole(self, key: str) -> int | None:
         value = self.data.get(key)

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
+from trimask_server.store.keyring import KeyRing
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
 
@@ -76,13 +77,14 @@ class NodeConfig:
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """A node's identity, sealing key (right providers), and TLS material."""
+    """A node's identity, sealing key (right providers), TLS material, and the master keys of what it stores."""
 
     identity: SigningKey
     sealing: SealingKey | None
     certificate: bytes
     private_key: bytes
     roots: bytes
+    storage: KeyRing = field(default_factory=KeyRing.generate)
 
     def __repr__(self) -> str:
         return f"NodeKeys({self.identity!r})"
@@ -186,4 +188,5 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),
+        storage=KeyRing.open(folder),
     )

@@ -82,10 +82,17 @@ class GuardedServer:
     what a call costs.
     """
 
-    def __init__(self, server: grpc.aio.Server, refusals: Refusals, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        refusals: Refusals,
+        log: logging.Logger,
+        look_again: Callable[[], Awaitable[bool]],
+    ) -> None:
         self._server = server
         self._refusals = refusals
         self._log = log
+        self._look_again = look_again  # for a study that another worker of this node has taken in
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """What generated code calls first, with the handlers it names in the call below."""
@@ -99,7 +106,7 @@ class GuardedServer:
 
     def _guard(self, method: str, handler: Any) -> Any:
         inner: Handler = handler.unary_unary
-        refusals, log = self._refusals, self._log
+        refusals, log, look_again = self._refusals, self._log, self._look_again
 
         async def guarded(data: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
@@ -108,7 +115,13 @@ class GuardedServer:
                         "oversized_message",
                         f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",
                     )
-                return await inner(_read(handler, data), context)
+                request = _read(handler, data)
+                try:
+                    return await inner(request, context)
+                except Refused as error:
+                    if error.reason != "unknown_study" or not await look_again():
+                        raise
+                return await inner(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)
                 refusals.count(reason)

@@ -26,16 +26,16 @@ from trimask_server.errors import GuardedServer
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import StoreError
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 __all__ = ["AddServices", "Node", "require_owner"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
-_VERSION = importlib.metadata.version(
-    "trimask"
-)  # read once: the collector asks for it several times a second
+_VERSION = importlib.metadata.version("trimask")  # read once: the collector asks for it several times a second
 
 
 class Node:
@@ -60,6 +60,7 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.peers = peers or Peers(self.keys)
@@ -103,7 +104,9 @@ class Node:
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
         # It has the two methods that generated code calls.
-        guarded = cast("grpc.aio.Server", GuardedServer(server, self.refusals, self.log))
+        guarded = cast(
+            "grpc.aio.Server", GuardedServer(server, self.refusals, self.log, self.studies.refresh)
+        )
         names = [add(guarded) for add in services]
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
@@ -163,8 +166,8 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             try:
                 await self.refusals.save(self.database)
-            except Exception:
-                self.log.exception("refusal counts could not be saved; they are kept and saved later")
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
 
     def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
         """Have `end` awaited when the node stops, after its last call was answered."""

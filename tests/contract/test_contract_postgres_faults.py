@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from trimask_core.errors import ConfigError
 from trimask_server.local_postgres import LocalPostgres
-from trimask_server.store.interface import Transaction
+from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.postgres_schema import shown_url
 
@@ -105,6 +106,22 @@ def test_sessions_ended_by_the_server(store: PostgresStore, postgres_url: str) -
                 assert await store.read(count) > 0
         await asyncio.gather(*writing)
         assert await store.read(count) == len(writing)
+
+    asyncio.run(course())
+
+
+def test_a_failed_statement_cannot_be_kept_quiet(store: PostgresStore) -> None:
+    """PostgreSQL undoes a transaction with a failed statement at COMMIT, without an error."""
+
+    def quiet(tx: Transaction) -> str:
+        with contextlib.suppress(StoreError):
+            tx.run("INSERT INTO nowhere VALUES (1)")
+        return "all is well"
+
+    async def course() -> None:
+        results = await asyncio.gather(*(store.write(f) for f in (add, quiet, add)), return_exceptions=True)
+        assert [type(result) for result in results] == [type(None), StoreError, type(None)]
+        assert await store.read(count) == 2
 
     asyncio.run(course())
 

@@ -129,7 +129,7 @@ def _states_go_back(patch: pytest.MonkeyPatch) -> None:
             await self._database.write(
                 lambda tx: tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
             )
-            self._states[study_id] = state
+            await self.refresh()
 
     patch.setattr(StudyRegistry, "set_state", set_state)
 
@@ -155,7 +155,7 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
     "plan in memory": (_plan_in_memory, "not over|is in blocks"),
     "erase first": (_erase_first, "erased before it was pooled"),
     "erase without asking": (_erase_without_asking, "still holds"),
-    "no scrub": (_no_scrub, "still holds a sealed component"),
+    "no scrub": (_no_scrub, "still holds a destroyed data key"),
     "small blocks": (_small_blocks, "has . rows|not over|differ"),
     "states go back": (_states_go_back, "has the study closing|the study is closing"),
     "counts lost": (_counts_lost, "counted refusals"),

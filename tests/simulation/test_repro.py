@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ from typing import Any
 import pytest
 
 from trimask_core.errors import ConfigError, StudyError, VerificationError
+from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_server.config import load_config
 from trimask_server.refusals import Refusals
-from trimask_server.right.rows import RowStore
+from trimask_server.store.interface import Transaction
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault, block_scope, destroy_keys
 from trimask_simulation.people import make_study
 
 
@@ -64,29 +68,35 @@ def test_repro_counts_survive_a_full_disk(tmp_path: Path) -> None:
 
 def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
     """SQLite's secure_delete overwrites freed cells, but not the copies a page keeps when its rows move to another."""
+    destroyed: set[bytes] = set()
 
-    def digest(*parts: object) -> bytes:
-        return hashlib.sha512(repr(parts).encode()).digest()
+    def live(tx: Transaction, label: int) -> None:
+        """Keys come and go in any order, as those of blocks of many studies do."""
+        order = random.Random(label)
+        vault = Vault(KeyRing.generate(DeterministicRandom("ring")), DeterministicRandom(f"keys {label}"))
+        scopes: list[str] = []
+        for number in range(400):
+            scopes.append(block_scope(hashlib.sha256(b"%d %d" % (label, number)).digest()[:16]))
+            vault.obtain(tx, bytes(32), scopes[-1])
+            if len(scopes) > 40:
+                gone = scopes.pop(order.randrange(len(scopes)))
+                row = tx.row("SELECT wrapped FROM data_keys WHERE scope = ?", (gone,))
+                assert row is not None
+                destroyed.add(row[0])
+                destroy_keys(tx, bytes(32), [gone])
+        destroy_keys(tx, bytes(32), scopes)
 
     async def run() -> None:
         database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
-        studies, rows = StudyRegistry(database), RowStore(database)
-        signed = make_study()[0]
-        study_id = signed.study.id
-        await studies.register(signed, 1)
-        payloads = {digest("id", i)[:16]: (digest("payload", i) + digest("more", i))[:81] for i in range(200)}
-        for submission_id, payload in payloads.items():
-            await rows.insert(study_id, submission_id, payload, 1)
-        ids = list(payloads)
-        for number, first in enumerate(range(0, 200, 9)):
-            block_id = bytes([number]) * 16
-            await rows.assign(study_id, block_id, sorted(ids[first : first + 9]))
-            await rows.erase_block(study_id, block_id)
-        left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-        assert [i for i, payload in enumerate(payloads.values()) if payload[-24:] in left] == []
+        for label in range(8):
+            await database.write(lambda tx, label=label: live(tx, label))  # type: ignore[misc]
+            await database.scrub()
+            left = (tmp_path / "right.sqlite3").read_bytes() + (tmp_path / "right.sqlite3-wal").read_bytes()
+            assert [key.hex() for key in destroyed if key in left] == []
         database.close()
 
     asyncio.run(run())
+    assert len(destroyed) > 2000
 
 
 @pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 100_000])

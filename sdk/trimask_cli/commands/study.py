@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimask_cli.commands import budget
 from trimask_cli.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def register(subparsers: Subparsers) -> None:
     _study_argument(close)
     _owner_argument(close)
     close.set_defaults(run=run_close)
+
+    budget.register_in(commands)
 
 
 def _study_argument(parser: argparse.ArgumentParser) -> None:

@@ -8,17 +8,16 @@ from pathlib import Path
 import grpc
 
 from trimask_core.errors import Refused, StudyError
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import SignedStudy
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.deliveries import CollectionServicer
-from trimask_server.collector.driver import StudyDriver
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import dataset_folder
 from trimask_server.node import Node, require_owner
 from trimask_server.peers import Context
 
-__all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
+__all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
 _READ_BYTES = 2 << 20
 _STATES = {
@@ -26,25 +25,6 @@ _STATES = {
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
-
-
-class Drivers:
-    """One driver a study, started once."""
-
-    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
-        self._node = node
-        self._ledger = ledger
-        self._collection = collection
-        self._drivers: dict[bytes, StudyDriver] = {}
-
-    def of(self, study: Study) -> StudyDriver:
-        """The study's driver, running unless the study is closed."""
-        if study.id not in self._drivers:
-            driver = StudyDriver(self._node, study, self._ledger, self._collection)
-            self._drivers[study.id] = driver
-            if self._node.studies.state(study.id) != "closed":
-                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
-        return self._drivers[study.id]
 
 
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
@@ -98,7 +78,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],
-            pending_rows=driver.pending_rows,
+            pending_rows=await self._ledger.pending_rows(study.id),
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
                 release.rows for release in releases if release.state in ("open", "full", "answerable")
@@ -151,7 +131,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             except Refused as error:
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
         await node.studies.register(signed, node.clock.now_ms())
-        self._drivers.of(study)
+        self._drivers.look()
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
@@ -162,7 +142,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         study = self._node.studies.get(request.study_id)
         if self._node.studies.state(study.id) == "open":
             await self._node.studies.set_state(study.id, "closing")
-        self._drivers.of(study).wake.set()
+        self._drivers.look()
         return study_pb2.CloseStudyResponse()
 
 
@@ -213,16 +193,16 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        sizes = {item["name"]: item["bytes"] for item in json.loads(manifest)["files"]}
-        if request.file_name not in sizes:
+        files = {item["name"]: item for item in json.loads(manifest)["files"]}
+        if request.file_name not in files:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
-        if request.offset > sizes[request.file_name]:
-            raise Refused(
-                "malformed", f"offset must be at most {sizes[request.file_name]}, where the file ends"
-            )
-        path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
+        file = files[request.file_name]
+        if request.offset > file["bytes"]:
+            raise Refused("malformed", f"offset must be at most {file['bytes']}, where the file ends")
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, file["sha256"])
+        path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(
             content=await self._node.workers.run(_read, path, request.offset, limit)

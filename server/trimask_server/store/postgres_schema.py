@@ -15,7 +15,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres_transaction import Connection
 
-__all__ = ["connect", "migrate", "schema_of", "shown_url", "vacuum"]
+__all__ = ["connect", "in_use_key", "lock_key", "migrate", "schema_of", "shown_url", "vacuum"]
 
 _LEAST_VERSION = 150000
 # A worker that is cut off from the server must not keep the writers' lock: its transaction is ended for it.
@@ -40,6 +40,16 @@ _KEYS = "data_keys"
 def schema_of(node_name: str) -> str:
     """The schema of a node that was given none: after its name."""
     return "trimask_" + re.sub(r"\W", "_", node_name.lower(), flags=re.ASCII)
+
+
+def lock_key(purpose: str, schema: str) -> int:
+    """The advisory lock for a purpose in a schema."""
+    return int.from_bytes(hashlib.sha256(f"{purpose} {schema}".encode()).digest()[:8], "big", signed=True)
+
+
+def in_use_key(schema: str) -> int:
+    """The lock that running nodes share and a restore wants alone."""
+    return lock_key("in use", schema)
 
 
 def shown_url(url: str) -> str:
@@ -77,7 +87,7 @@ def migrate(url: str, schema: str, steps: Sequence[Migration]) -> bytes:
 
 
 def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) -> bytes:
-    key = int.from_bytes(hashlib.sha256(f"migrate {schema}".encode()).digest()[:8], "big", signed=True)
+    key = lock_key("migrate", schema)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
         if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone():

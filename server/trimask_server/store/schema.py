@@ -5,16 +5,23 @@ from __future__ import annotations
 from trimask_server.store.migration import Migration
 from trimask_server.store.migrations import (
     m20261116_budget_ledger,
+    m20261116_old_rows,
+    m20261116_progress,
     m20261116_shared_store,
     m20261116_tables,
 )
 
 __all__ = ["COLLECTOR", "PROVIDER"]
 
-PROVIDER: tuple[Migration, ...] = (m20261116_tables.PROVIDER, m20261116_shared_store.PROVIDER)
+PROVIDER: tuple[Migration, ...] = (
+    m20261116_tables.PROVIDER,
+    m20261116_shared_store.PROVIDER,
+    m20261116_old_rows.PROVIDER,
+)
 
 COLLECTOR: tuple[Migration, ...] = (
     m20261116_tables.COLLECTOR,
     m20261116_budget_ledger.COLLECTOR,
     m20261116_shared_store.COLLECTOR,
+    m20261116_progress.COLLECTOR,
 )

@@ -28,6 +28,15 @@ class StudyRegistry:
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
+    async def refresh(self) -> bool:
+        """See what other workers of this node registered and moved on; whether there was a new study."""
+        states = dict(await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies")))
+        unknown = states.keys() - self._signed.keys()
+        if unknown:
+            await self.load()
+        self._states.update(states)
+        return bool(unknown)
+
     async def register(self, signed: SignedStudy, now_ms: int) -> None:
         """Keep a verified study; registering it again changes nothing."""
         study_id, text = signed.study.id, signed.to_json()
@@ -42,6 +51,7 @@ class StudyRegistry:
         await self._database.write(write)
         self._signed.setdefault(study_id, signed)
         self._states.setdefault(study_id, "open")
+        await self.refresh()
 
     def signed(self, study_id: bytes) -> SignedStudy:
         """A study with its approvals."""
@@ -65,11 +75,16 @@ class StudyRegistry:
 
     async def set_state(self, study_id: bytes, state: str) -> None:
         """Move a study on. It never goes back: a late copy of an earlier call changes nothing."""
-        if _STATES.index(self.state(study_id)) >= _STATES.index(state):
+        earlier = _STATES[: _STATES.index(state)]
+        if self.state(study_id) not in earlier:
             return
+        marks = ", ".join("?" * len(earlier))
 
         def write(tx: Transaction) -> None:
-            tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            tx.run(
+                f"UPDATE studies SET state = ? WHERE study_id = ? AND state IN ({marks})",  # noqa: S608 - marks only
+                (state, study_id, *earlier),
+            )
 
         await self._database.write(write)
-        self._states[study_id] = state
+        await self.refresh()

@@ -25,7 +25,7 @@ from trimask_simulation.trace import Trace
 __all__ = ["DiskState", "SimulatedDatabase"]
 
 T = TypeVar("T")
-_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "PRAGMA WAL", "VACUUM")
+_WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT", "PRAGMA WAL")
 
 
 class DiskState:

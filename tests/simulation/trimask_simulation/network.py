@@ -33,7 +33,7 @@ class Endpoint:
 
     def __init__(self, node: Node, services: list[Callable[[Any], str]]) -> None:
         self._handlers: list[Any] = []
-        guarded = GuardedServer(self, node.refusals, node.log)  # type: ignore[arg-type]
+        guarded = GuardedServer(self, node.refusals, node.log, node.studies.refresh)  # type: ignore[arg-type]
         for add in services:
             add(guarded)
 

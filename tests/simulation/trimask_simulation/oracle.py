@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,11 @@ import pyarrow.parquet as pq
 
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
-from trimask_server.collector.pool import factor_from_bytes
+from trimask_server.collector.publisher import dataset_folder
+from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.sqlite import _SqliteTransaction
+from trimask_server.store.vault import Vault
+from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
 __all__ = ["Oracle", "Violation"]
@@ -49,11 +54,18 @@ class Oracle:
     _erased: set[tuple[str, bytes]] = field(default_factory=set)
     _stages: dict[bytes, int] = field(default_factory=dict)
     _published: dict[str, bytes] = field(default_factory=dict)
+    # Every data key ever seen on a disk, wrapped as it is there.
+    _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
     checks: int = 0
+
+    def __post_init__(self) -> None:
+        self._factors = StoredFactors(Vault(storage_ring("collector")))
 
     def after_commit(self, name: str, connection: sqlite3.Connection) -> None:
         """Look at a node's whole store."""
         self.checks += 1
+        keys = {row[0] for row in connection.execute("SELECT wrapped FROM data_keys")}
+        self._wrapped.setdefault(name, set()).update(keys)
         if name == "collector":
             self._collector(connection)
         elif name.startswith("R"):
@@ -114,7 +126,8 @@ class Oracle:
                 row_count == len(rows), f"collector: release {number} counts {row_count} of {len(rows)} rows"
             )
             if factor is not None:
-                matrix = factor_from_bytes(factor)
+                matrix = self._factors.load(_SqliteTransaction(connection), self.study.id, number)
+                assert matrix is not None
                 self._same(multiplicities(matrix.T @ matrix), rows, f"the factor of release {number}")
             if state in ("published", "discarded"):
                 _require(factor is None, f"collector: the factor of a {state} release is still there")
@@ -184,18 +197,22 @@ class Oracle:
     def _datasets(self, collector: sqlite3.Connection, folder: Path) -> list[int]:
         """How often each person is in everything published, from the files a researcher would read."""
         total = [0] * PEOPLE
-        for (dataset_id,) in collector.execute("SELECT dataset_id FROM datasets"):
-            table = pq.read_table(folder / "datasets" / dataset_id / "dataset.parquet")
+        for dataset_id, manifest in collector.execute("SELECT dataset_id, manifest FROM datasets"):
+            (file,) = json.loads(manifest)["files"]
+            table = pq.read_table(dataset_folder(folder, dataset_id, file["sha256"]) / file["name"])
             matrix = np.column_stack([column.to_numpy() for column in table.columns])
             total = [a + b for a, b in zip(total, multiplicities(matrix.T @ matrix), strict=True)]
         return total
 
     def _nothing_left(self, folders: Mapping[str, Path]) -> None:
-        """No ciphertext of anybody's component, in no file of any node: database, log or anything else."""
+        """No component as a device sealed it, and no key of what was erased, in no file of any node."""
         samples = {part[-_SAMPLE:] for sealed in self.sealed.values() for part in sealed}
         for name, folder in sorted(folders.items()):
+            destroyed = self._wrapped.get(name, set())  # the study is closed: all of them are
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
                     data = path.read_bytes()
                     for sample in samples:
                         _require(sample not in data, f"{name}: {path.name} still holds a sealed component")
+                    for wrapped in destroyed:
+                        _require(wrapped not in data, f"{name}: {path.name} still holds a destroyed data key")

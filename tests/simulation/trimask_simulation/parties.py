@@ -21,6 +21,7 @@ from trimask_server.local_cluster import role_of
 from trimask_server.node import Node
 from trimask_server.run import services_of
 from trimask_server.store.interface import StoreError
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.workers import Workers
 from trimask_simulation.disk import DiskState, SimulatedDatabase
@@ -29,10 +30,15 @@ from trimask_simulation.loop import Process, VirtualLoop
 from trimask_simulation.network import Endpoint, Network, SimulatedPeers
 from trimask_simulation.trace import Trace, TraceHandler
 
-__all__ = ["PEER_PORT", "PUBLIC_PORT", "Party", "SkewedClock"]
+__all__ = ["PEER_PORT", "PUBLIC_PORT", "Party", "SkewedClock", "storage_ring"]
 
 PUBLIC_PORT, PEER_PORT = 1, 2
 EPOCH_MS = 1_800_000_000_000
+
+
+def storage_ring(name: str) -> KeyRing:
+    """A party's master key, which is no part of its database and outlives its processes."""
+    return KeyRing.generate(DeterministicRandom(f"storage {name}"))
 
 
 class SkewedClock:
@@ -130,7 +136,7 @@ class Party:
                 name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
                 attempt_timeout_seconds=30.0, owner_tls_name="owner",
             ),
-            keys=NodeKeys(self.identity, self.sealing, b"", b"", b""),
+            keys=NodeKeys(self.identity, self.sealing, b"", b"", b"", storage_ring(self.name)),
             clock=self.clock,
             source=DeterministicRandom(f"{self.name} {self.number} {self.seed}"),
             database=database,

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import random
 import sqlite3
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -281,10 +282,13 @@ def run_seed(seed: int, folder: Path, *, keep: bool = False) -> Result:
         return Result(seed, error, world.trace.digest, world.trace.faults, counts, world.trace.lines)
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # coroutines of killed processes that were never begun
+            # What is left are coroutines of killed processes, some never begun, some that would await in their `finally`.
+            warnings.simplefilter("ignore")
+            hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
             world.loop.bury()
             del world
             gc.collect()
             gc.unfreeze()
+            sys.unraisablehook = hook
         if collecting:
             gc.enable()

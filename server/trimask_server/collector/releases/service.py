@@ -51,7 +51,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     def __init__(self, node: Node) -> None:
         self._node = node
         self._ledger = BudgetLedger(node.database)
-        self._factors = Factors(node.database)
+        self._factors = Factors(node.database, node.vault)
         self._one_at_a_time: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def add_to(self, server: grpc.aio.Server) -> str:
