@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from trimask_core.errors import ConfigError, StudyError, VerificationError
-from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_server.config import load_config
 from trimask_server.refusals import Refusals
 from trimask_server.store.interface import Transaction
-from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.store.vault import Vault, block_scope, destroy_keys
+from trimask_server.store.vault import destroy_keys
 from trimask_simulation.people import make_study
 
 
@@ -72,31 +70,28 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
 
     def live(tx: Transaction, label: int) -> None:
         """Keys come and go in any order, as those of blocks of many studies do."""
-        order = random.Random(label)
-        vault = Vault(KeyRing.generate(DeterministicRandom("ring")), DeterministicRandom(f"keys {label}"))
-        scopes: list[str] = []
+        order, scopes = random.Random(label), []
         for number in range(400):
-            scopes.append(block_scope(hashlib.sha256(b"%d %d" % (label, number)).digest()[:16]))
-            vault.obtain(tx, bytes(32), scopes[-1])
+            key = hashlib.sha512(f"{label} {number}".encode()).digest()
+            scopes.append((key, f"block:{key[:16].hex()}"))
+            tx.run("INSERT INTO data_keys VALUES (?, ?, '0123456789abcdef', ?)", (b"s" * 32, scopes[-1][1], key[:60]))
             if len(scopes) > 40:
-                gone = scopes.pop(order.randrange(len(scopes)))
-                row = tx.row("SELECT wrapped FROM data_keys WHERE scope = ?", (gone,))
-                assert row is not None
-                destroyed.add(row[0])
-                destroy_keys(tx, bytes(32), [gone])
-        destroy_keys(tx, bytes(32), scopes)
+                gone, scope = scopes.pop(order.randrange(len(scopes)))
+                destroyed.add(gone[:60])
+                destroy_keys(tx, b"s" * 32, [scope])
 
     async def run() -> None:
-        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
-        for label in range(8):
+        for label in range(4):
+            path = tmp_path / str(label) / "right.sqlite3"
+            database = SqliteStore(path, PROVIDER)
             await database.write(lambda tx, label=label: live(tx, label))  # type: ignore[misc]
             await database.scrub()
-            left = (tmp_path / "right.sqlite3").read_bytes() + (tmp_path / "right.sqlite3-wal").read_bytes()
+            left = path.read_bytes() + path.with_name("right.sqlite3-wal").read_bytes()
             assert [key.hex() for key in destroyed if key in left] == []
-        database.close()
+            database.close()
 
     asyncio.run(run())
-    assert len(destroyed) > 2000
+    assert len(destroyed) == 4 * 360
 
 
 @pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 100_000])
