@@ -35,7 +35,9 @@ __all__ = ["AddServices", "Node", "require_owner"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
-_VERSION = importlib.metadata.version("trimask")  # read once: the collector asks for it several times a second
+_VERSION = importlib.metadata.version(
+    "trimask"
+)  # read once: the collector asks for it several times a second
 
 
 class Node:

@@ -140,7 +140,8 @@ class Devices:
     def __init__(self, links: Links, lab: FaultLab) -> None:
         path = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
-            ["ip", "netns", "exec", links.namespace("devices"), sys.executable, "-m", "trimask_faults.in_namespace", str(lab.folder)],
+            ["ip", "netns", "exec", links.namespace("devices"), sys.executable,
+             "-m", "trimask_faults.in_namespace", str(lab.folder)],
             stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path},
         )  # fmt: skip
 

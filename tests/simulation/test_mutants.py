@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,10 +94,8 @@ def _erase_without_asking(patch: pytest.MonkeyPatch) -> None:
         if "_erase_block" not in call.__qualname__:
             return await each(self, parties, call)
         for party in parties:
-            try:
+            with contextlib.suppress(Refused):
                 await call(party)
-            except Refused:
-                pass
         return []
 
     patch.setattr(driver.StudyDriver, "_each", lenient)
@@ -176,8 +176,6 @@ def _hunt(mutate: Mutate, seeds: range, folder: Path, patch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", ALWAYS)
 def test_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = MUTANTS[name]
-    import re
-
     assert re.search(words, _hunt(mutate, range(6), tmp_path, monkeypatch))
 
 
@@ -185,6 +183,4 @@ def test_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", [name for name in MUTANTS if name not in ALWAYS])
 def test_mutant_is_noticed_in_more_seeds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = MUTANTS[name]
-    import re
-
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch))

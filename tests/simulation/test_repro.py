@@ -74,7 +74,10 @@ def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
         for number in range(400):
             key = hashlib.sha512(f"{label} {number}".encode()).digest()
             scopes.append((key, f"block:{key[:16].hex()}"))
-            tx.run("INSERT INTO data_keys VALUES (?, ?, '0123456789abcdef', ?)", (b"s" * 32, scopes[-1][1], key[:60]))
+            tx.run(
+                "INSERT INTO data_keys VALUES (?, ?, '0123456789abcdef', ?)",
+                (b"s" * 32, scopes[-1][1], key[:60]),
+            )
             if len(scopes) > 40:
                 gone, scope = scopes.pop(order.randrange(len(scopes)))
                 destroyed.add(gone[:60])

@@ -96,5 +96,5 @@ def test_people_can_be_told_from_second_moments() -> None:
     often = [person % 3 for person in range(PEOPLE)]
     repeated = np.repeat(rows, often, axis=0)
     assert multiplicities(repeated.T @ repeated) == often
-    with pytest.raises(AssertionError, match="not of these people|digits differ"):
+    with pytest.raises(AssertionError, match=r"not of these people|digits differ"):
         multiplicities(0.9 * repeated.T @ repeated)

@@ -62,7 +62,8 @@ def main() -> int:
         return 0
     failed = []
     for name in NAMES:
-        command = [sys.executable, "-m", "trimask_fuzz", "--target", name, "--runs", str(chosen.runs), "--seconds", str(chosen.seconds)]  # fmt: skip
+        limits = ["--runs", str(chosen.runs), "--seconds", str(chosen.seconds)]
+        command = [sys.executable, "-m", "trimask_fuzz", "--target", name, *limits]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         last = [line for line in done.stderr.splitlines() if line.startswith("Done ")]
         print(f"{name}: {last[-1] if last and not done.returncode else 'FAILED'}", flush=True)

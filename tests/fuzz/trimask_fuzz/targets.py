@@ -176,8 +176,7 @@ def _definition_seeds() -> list[bytes]:
 def _node_seeds() -> list[bytes]:
     return [
         b'name = "R1"\ndata = "data"\nkeys = "."\nlisten = "127.0.0.1:1"\npeer_listen = "127.0.0.1:2"\n',
-        b'name = "R1"\ndata = "data"\nkeys = "."\nlisten = ":1"\npeer_listen = ":2"\npoll_seconds = 0.5\n'
-        b'mask_threads = 2\nlog_format = "json"\n[store]\nurl = "postgresql://h/d"\n',
+        b'name = "R1"\ndata = "data"\nkeys = "."\nlisten = ":1"\npeer_listen = ":2"\n[store]\nurl = "postgresql://h/d"\n',
     ]
 
 

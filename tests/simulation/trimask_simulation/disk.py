@@ -99,8 +99,8 @@ class SimulatedDatabase(SqliteStore):
     """See the module. `after_commit` is where the oracle looks."""
 
     def __init__(
-        self, process: Process, state: DiskState, name: str, migrations: Sequence[Migration], *, loop: asyncio.AbstractEventLoop,
-        trace: Trace, faults: Faults, delay: random.Random, kill: Callable[[Process], None],
+        self, process: Process, state: DiskState, name: str, migrations: Sequence[Migration], *,
+        loop: asyncio.AbstractEventLoop, trace: Trace, faults: Faults, delay: random.Random, kill: Callable[[Process], None],
         after_commit: Callable[[sqlite3.Connection], None],
     ) -> None:  # fmt: skip
         self.state, self.trace = state, trace
