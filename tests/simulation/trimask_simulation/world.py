@@ -293,8 +293,9 @@ def run_seed(seed: int, folder: Path, *, keep: bool = False) -> Result:
             hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
             world.loop.bury()
             del world
-            gc.collect()
             gc.unfreeze()
+            for _ in range(3):  # what the first collection resurrected in a `finally` goes with the next
+                gc.collect()
             sys.unraisablehook = hook
         if collecting:
             gc.enable()
