@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo system test test-all test-postgres lint bench bench-accuracy bench-ndis protos clean
+.PHONY: demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,20 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/scan_dependencies.py
+	$(BIN)/python scripts/scan_secrets.py
+
+simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7
+	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED))
+
+faults: $(STAMP)  ## random schedules of kill -9 on a real cluster: SCHEDULES=50 FIRST=0
+	PYTHONPATH=tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)
+
+fuzz: $(STAMP)  ## coverage-guided fuzzing of every parser: RUNS=20000 for each, or one: TARGET=link
+	PYTHONPATH=tests/fuzz:tests/simulation:tests/faults $(BIN)/python -m trimask_fuzz --runs $(or $(RUNS),20000) $(if $(TARGET),--target $(TARGET))
+
+audit: $(STAMP)  ## dependencies against the advisory service (needs the network), and against their lowest versions
+	$(BIN)/python scripts/scan_dependencies.py --online
 
 bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes out/bench.json
 	$(BIN)/python -m bench

@@ -123,5 +123,5 @@ class Receipt:
                 bytes.fromhex(data.get("withdrawal_key", "")),
                 str(data.get("collector", "")),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise VerificationError(f"this is not a receipt: {error}") from None

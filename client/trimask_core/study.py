@@ -332,6 +332,10 @@ class Study:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
+        try:
+            study.id  # noqa: B018 - text with half a surrogate pair has no UTF-8 form, and so no id
+        except UnicodeEncodeError:
+            raise StudyError("this study has text that is not Unicode") from None
         if study.to_dict() != data:
             raise StudyError("this study has settings outside its canonical form, which no signature covers")
         return study
@@ -552,7 +556,7 @@ class SignedStudy:
             approvals = tuple(Approval.from_dict(item) for item in data["approvals"])
             study = data["study"]
             mask_seed = _decode(data.get("mask_seed", ""))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StudyError(f"this is not a signed study: {error}") from None
         signed = cls(Study.from_dict(study), approvals)
         return signed.with_seed(mask_seed) if mask_seed else signed

@@ -68,7 +68,7 @@ class Manifest:
             verify(study.collector.identity, "manifest", raw, signature, "the manifest")
             manifest = cls(raw, signature, data, study)
             _agree(manifest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise VerificationError(f"the manifest cannot be read: {type(error).__name__} {error}") from None
         pinned = study_id.hex() if isinstance(study_id, bytes) else study_id
         if pinned is not None and pinned != manifest.study_id:

@@ -107,10 +107,10 @@ class NodeKeys:
 def load_config(path: Path, role: NodeRole) -> NodeConfig:
     """Read and check a configuration file."""
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     return read_config(data, path.parent, role)
 

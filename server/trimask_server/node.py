@@ -53,6 +53,9 @@ __all__ = ["AddServices", "Node", "require_owner"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
+_VERSION = importlib.metadata.version(
+    "trimask"
+)  # read once: the collector asks for it several times a second
 
 
 class Node:
@@ -161,7 +164,7 @@ class Node:
         )
         if self.config.http_listen:
             await self.http.start(list(pages))
-        self.spawn(self._save_refusals(), "saving refusal counts")
+        self.begin()
         if self.role != "collector" and not self.config.allow_collectors:
             self.log.info("allow_collectors is empty: any collector may propose studies to this node")
         self.spawn(upkeep.follow_readiness(self), "following readiness")
@@ -171,6 +174,10 @@ class Node:
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
+
+    def begin(self) -> None:
+        """Begin what a node does unasked."""
+        self.spawn(self._save_refusals(), "saving refusal counts")
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
         public = not mutual
@@ -315,7 +322,7 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             identity=node.keys.identity.public,
             boot_id=node.boot_id,
             refusals=node.refusals.as_messages(),
-            version=importlib.metadata.version("trimask"),
+            version=_VERSION,
             worker_address=node.worker_address,
             store_generation=node.database.generation,
             audit_head=governance_pb2.AuditHead(

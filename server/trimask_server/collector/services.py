@@ -243,12 +243,15 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id, context)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        files = {item["name"]: item["sha256"] for item in json.loads(manifest)["files"]}
+        files = {item["name"]: item for item in json.loads(manifest)["files"]}
         if request.file_name not in files:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
-        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, files[request.file_name])
+        file = files[request.file_name]
+        if request.offset > file["bytes"]:
+            raise Refused("malformed", f"offset must be at most {file['bytes']}, where the file ends")
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, file["sha256"])
         path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(

@@ -70,13 +70,13 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.ListPendingRequest, context: Context
     ) -> right_masking_pb2.ListPendingResponse:
         study = self._study(request.study_id, context)
+        token = request.page_token or "0"
+        if not (token.isascii() and token.isdigit() and len(token) < 19):  # a row's sequence, 63 bits at most
+            raise Refused("malformed", "page_token must be one that this provider gave")
+        after = int(token)
         if request.stop_intake:
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)
-        try:
-            after = int(request.page_token or "0")
-        except ValueError:
-            raise Refused("malformed", "page_token must be one that this provider gave") from None
         limit = min(request.page_size or _PAGE, _PAGE)
         found = await self._rows.pending(study.id, after, limit)
         return right_masking_pb2.ListPendingResponse(

@@ -155,17 +155,41 @@ class SqliteStore:
             self._reading.execute("ROLLBACK")
 
     async def scrub(self) -> None:
-        """Fold the write-ahead log into the file and truncate it: what was overwritten is gone from both."""
+        """Write the table of data keys anew and truncate the write-ahead log: a destroyed key is in neither file.
+
+        Overwriting on deletion is not enough: when SQLite moves rows between pages it leaves copies of them in the
+        unused middle of the old page, and those it does not overwrite. The few keys are worth writing again; the
+        rows, of which such copies may remain, cannot be read without them.
+        """
         await self._writer.between(self._scrub)
 
     def _scrub(self) -> None:
         # On the writer's own connection and thread: another would have to wait for a pause in the writing.
         try:
+            self._rewrite("data_keys")
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
         if busy:
             raise StoreError("the write-ahead log could not be truncated: somebody holds the file for long")
+
+    def _rewrite(self, table: str) -> None:
+        """A table emptied and filled again: SQLite fills emptied pages with zeros, whole."""
+        connection = self._connection
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            rows = connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a name of ours
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            marks = ", ".join("?" * len(rows[0])) if rows else ""
+            if rows:
+                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         self._writer.close()

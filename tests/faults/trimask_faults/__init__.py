@@ -1,0 +1,1 @@
+"""Real processes, real TLS, real disks: killed at random moments under load."""

@@ -1,0 +1,1 @@
+"""Everything that reads what somebody else wrote, given what nobody would write."""

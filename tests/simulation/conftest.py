@@ -1,0 +1,8 @@
+"""The simulation is a package of its own beside its tests, run by `make simulate` too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,186 @@
+"""The simulation is worth what it finds: promises broken on purpose, each noticed within some seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask_core.errors import Refused
+from trimask_server import refusals
+from trimask_server.collector import driver, ledger
+from trimask_server.right.rows import RowStore
+from trimask_server.store.studies import StudyRegistry
+from trimask_simulation.world import run_seed
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def _fold_twice(patch: pytest.MonkeyPatch) -> None:
+    fold = ledger.fold
+    patch.setattr(ledger, "fold", lambda factor, block: fold(fold(factor, block), block))
+
+
+def _fold_loses_a_row(patch: pytest.MonkeyPatch) -> None:
+    fold = ledger.fold
+    short = 1e-3  # a masked row is nobody's; a little less of all of them is a lost share of everybody
+    patch.setattr(ledger, "fold", lambda factor, block: fold(factor, np.asarray(block) * (1 - short)))
+
+
+def _assign_anew(patch: pytest.MonkeyPatch) -> None:
+    """A plan is taken whatever block its rows were in."""
+
+    async def assign(self: RowStore, study_id: bytes, block_id: bytes, ids: list[bytes]) -> None:
+        def write(tx: Any) -> None:
+            tx.run(
+                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (block_id, study_id, b"".join(ids)),
+            )
+            tx.run_many(
+                "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
+                [(block_id, study_id, submission_id) for submission_id in ids],
+            )
+
+        await self.database.write(write)
+
+    patch.setattr(RowStore, "assign", assign)
+    _plan_in_memory(patch)
+
+
+def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
+    """Rows are bound at the providers before the plan is in the ledger, so a crash forgets who is in which block."""
+    mask, plan = driver.StudyDriver._mask_block, ledger.Ledger.plan
+    begun: dict[bytes, int] = {}
+
+    async def forgetful(self: Any, block: Any) -> None:
+        begun[block.block_id] = begun.get(block.block_id, 0) + 1
+        if begun[block.block_id] == 2:  # what a crash would have left of an unwritten plan: nothing
+            await self._ledger.database.write(
+                lambda tx: tx.run(
+                    "DELETE FROM blocks WHERE block_id = ? AND state = 'planned'", (block.block_id,)
+                )
+            )
+            self._held.clear()
+            self._tokens = [""] * len(self._study.right)
+            raise Refused("unreachable", "forgotten")
+        await mask(self, block)
+
+    patch.setattr(driver.StudyDriver, "_mask_block", forgetful)
+    patch.setattr(ledger.Ledger, "plan", plan)
+
+
+def _erase_first(patch: pytest.MonkeyPatch) -> None:
+    """Rows are erased when their block is planned, not when it is pooled."""
+    tell = driver.StudyDriver._mask_or_tell
+
+    async def hasty(self: Any, block: Any) -> None:
+        if block.attempts:
+            await self._erase_block(block)
+        await tell(self, block)
+
+    patch.setattr(driver.StudyDriver, "_mask_or_tell", hasty)
+
+
+def _erase_without_asking(patch: pytest.MonkeyPatch) -> None:
+    """A provider that does not answer is taken to have erased."""
+    each = driver.StudyDriver._each
+
+    async def lenient(self: Any, parties: Any, call: Any) -> list[Any]:
+        if "_erase_block" not in call.__qualname__:
+            return await each(self, parties, call)
+        for party in parties:
+            with contextlib.suppress(Refused):
+                await call(party)
+        return []
+
+    patch.setattr(driver.StudyDriver, "_each", lenient)
+
+
+def _no_scrub(patch: pytest.MonkeyPatch) -> None:
+    """Erased rows stay in the database's files."""
+    from trimask_simulation.disk import SimulatedDatabase
+
+    async def nothing(self: Any) -> None:
+        return
+
+    patch.setattr(SimulatedDatabase, "scrub", nothing)
+
+
+def _small_blocks(patch: pytest.MonkeyPatch) -> None:
+    """At close the remainder becomes a block of its own, however small."""
+
+    def choose(self: Any, ready: list[bytes], *, closing: bool) -> list[bytes]:
+        n = self._study.block_rows
+        return sorted(ready[:n]) if len(ready) >= n or closing else []
+
+    patch.setattr(driver.StudyDriver, "_choose", choose)
+
+
+def _states_go_back(patch: pytest.MonkeyPatch) -> None:
+    """A late copy of the call that stops intake opens a closed study half-way again (found by the simulation)."""
+
+    async def set_state(self: Any, study_id: bytes, state: str) -> None:
+        if self.state(study_id) != state:
+            await self._database.write(
+                lambda tx: tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            )
+            await self.refresh()
+
+    patch.setattr(StudyRegistry, "set_state", set_state)
+
+
+def _counts_lost(patch: pytest.MonkeyPatch) -> None:
+    """Counts that could not be saved are forgotten (found by the simulation)."""
+    save = refusals.Refusals.save
+
+    async def forgetful(self: Any, database: Any) -> None:
+        try:
+            await save(self, database)
+        except Exception:
+            self._unsaved.clear()
+            raise
+
+    patch.setattr(refusals.Refusals, "save", forgetful)
+
+
+MUTANTS: dict[str, tuple[Mutate, str]] = {
+    "fold twice": (_fold_twice, "2 times, its blocks 1 times"),
+    "fold loses": (_fold_loses_a_row, "not of these people|boxes and the digits differ"),
+    "assign anew": (_assign_anew, "is in blocks|before it was pooled"),
+    "plan in memory": (_plan_in_memory, "not over|is in blocks"),
+    "erase first": (_erase_first, "erased before it was pooled"),
+    "erase without asking": (_erase_without_asking, "still holds"),
+    "no scrub": (_no_scrub, "still holds a destroyed data key"),
+    "small blocks": (_small_blocks, "has . rows|not over|differ"),
+    "states go back": (_states_go_back, "has the study closing|the study is closing"),
+    "counts lost": (_counts_lost, "counted refusals"),
+}
+ALWAYS = ["fold twice", "erase first", "no scrub"]
+
+
+def _hunt(mutate: Mutate, seeds: range, folder: Path, patch: pytest.MonkeyPatch) -> str:
+    mutate(patch)
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        result = run_seed(seed, folder / str(seed))
+        if result.error:
+            return result.error
+    return ""
+
+
+@pytest.mark.parametrize("name", ALWAYS)
+def test_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, words = MUTANTS[name]
+    assert re.search(words, _hunt(mutate, range(6), tmp_path, monkeypatch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name not in ALWAYS])
+def test_mutant_is_noticed_in_more_seeds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, words = MUTANTS[name]
+    assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch))

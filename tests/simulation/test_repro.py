@@ -1,0 +1,120 @@
+"""What the simulation and the fuzzers found, each in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_core.errors import ConfigError, StudyError, VerificationError
+from trimask_core.receipt import Receipt
+from trimask_core.study import SignedStudy
+from trimask_server.config import load_config
+from trimask_server.refusals import Refusals
+from trimask_server.store.interface import Transaction
+from trimask_server.store.schema import PROVIDER
+from trimask_server.store.sqlite import SqliteStore
+from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import destroy_keys
+from trimask_simulation.people import make_study
+
+
+def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
+    """A copy of ListPending(stop_intake) that arrived after EraseStudy set a closed study back to closing."""
+
+    async def run() -> None:
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
+        studies = StudyRegistry(database)
+        signed = make_study()[0]
+        await studies.register(signed, 1)
+        await studies.set_state(signed.study.id, "closed")
+        await studies.set_state(signed.study.id, "closing")
+        assert studies.state(signed.study.id) == "closed"
+        await studies.load()
+        assert studies.state(signed.study.id) == "closed"
+        database.close()
+
+    asyncio.run(run())
+
+
+def test_repro_counts_survive_a_full_disk(tmp_path: Path) -> None:
+    """Counts that could not be written were forgotten."""
+
+    class Full:
+        async def write(self, function: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    async def run() -> None:
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
+        counts = Refusals({})
+        counts.count("malformed")
+        with pytest.raises(sqlite3.OperationalError):
+            await counts.save(Full())  # type: ignore[arg-type]
+        counts.count("malformed")
+        await counts.save(database)
+        assert (await Refusals.load(database)).as_dict() == {"malformed": 2}
+        database.close()
+
+    asyncio.run(run())
+
+
+def test_repro_nothing_stays_between_cells(tmp_path: Path) -> None:
+    """SQLite's secure_delete overwrites freed cells, but not the copies a page keeps when its rows move to another."""
+    destroyed: set[bytes] = set()
+
+    def live(tx: Transaction, label: int) -> None:
+        """Keys come and go in any order, as those of blocks of many studies do."""
+        order, scopes = random.Random(label), []
+        for number in range(400):
+            key = hashlib.sha512(f"{label} {number}".encode()).digest()
+            scopes.append((key, f"block:{key[:16].hex()}"))
+            tx.run(
+                "INSERT INTO data_keys VALUES (?, ?, '0123456789abcdef', ?)",
+                (b"s" * 32, scopes[-1][1], key[:60]),
+            )
+            if len(scopes) > 40:
+                gone, scope = scopes.pop(order.randrange(len(scopes)))
+                destroyed.add(gone[:60])
+                destroy_keys(tx, b"s" * 32, [scope])
+
+    async def run() -> None:
+        for label in range(4):
+            path = tmp_path / str(label) / "right.sqlite3"
+            database = SqliteStore(path, PROVIDER)
+            await database.write(lambda tx, label=label: live(tx, label))  # type: ignore[misc]
+            await database.scrub()
+            left = path.read_bytes() + path.with_name("right.sqlite3-wal").read_bytes()
+            assert [key.hex() for key in destroyed if key in left] == []
+            database.close()
+
+    asyncio.run(run())
+    assert len(destroyed) == 4 * 360
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_repro_deep_json_is_not_a_study(deep: bytes) -> None:
+    """Deep nesting ran out of stack: an internal error with a traceback in the node's log."""
+    with pytest.raises(StudyError, match="not a signed study"):
+        SignedStudy.from_json(deep)
+    with pytest.raises(VerificationError, match="not a receipt"):
+        Receipt.from_json(deep.decode())
+
+
+def test_repro_half_a_surrogate_pair_is_not_a_title() -> None:
+    """Text that has no UTF-8 form has no id; that came out when the id was first asked for."""
+    data = json.loads(make_study()[0].to_json())
+    data["study"]["title"] = "\ud800"
+    with pytest.raises(StudyError, match="not Unicode"):
+        SignedStudy.from_json(json.dumps(data))
+
+
+def test_repro_config_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_bytes(b'name = "\xff"')
+    with pytest.raises(ConfigError, match=r"node\.toml is not TOML"):
+        load_config(tmp_path / "node.toml", "right")

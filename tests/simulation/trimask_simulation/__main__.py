@@ -1,0 +1,66 @@
+"""`make simulate`: many seeds, or one with its trace."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest  # noqa: F401 - repeatable randomness is refused outside of tests
+
+from trimask_simulation.world import Result, run_seed
+
+__all__ = ["main"]
+
+
+def _run(seed: int, *, keep: bool) -> Result:
+    with tempfile.TemporaryDirectory(prefix="trimask-simulation-") as folder:
+        return run_seed(seed, Path(folder), keep=keep)
+
+
+def main() -> int:
+    """Exit status 1 if any seed broke a promise."""
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds (SEEDS=)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (FIRST=)")
+    parser.add_argument("--seed", type=int, help="one seed, with its whole trace (SEED=)")
+    chosen = parser.parse_args()
+    if chosen.seed is not None:
+        result = _run(chosen.seed, keep=True)
+        print("\n".join(result.lines))
+        print(f"\nseed {result.seed}: {result.error or 'every promise was kept'}")
+        print(f"trace {result.digest}\n{_table(result.faults, result.counts)}")
+        return int(bool(result.error))
+    faults: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    failed: list[Result] = []
+    begun = time.monotonic()
+    for done, seed in enumerate(range(chosen.first, chosen.first + chosen.seeds), 1):
+        result = _run(seed, keep=False)
+        faults += result.faults
+        counts += Counter(result.counts)
+        if result.error:
+            failed.append(result)
+            print(f"seed {seed} FAILED: {result.error}\n  replay: make simulate SEED={seed}", flush=True)
+        if done % 10 == 0 or done == chosen.seeds:
+            print(
+                f"{done}/{chosen.seeds} seeds, {len(failed)} failed, {time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
+    print(_table(faults, counts))
+    if failed:
+        print("failed seeds: " + " ".join(str(result.seed) for result in failed))
+    return int(bool(failed))
+
+
+def _table(faults: Counter[str], counts: dict[str, int] | Counter[str]) -> str:
+    lines = [f"  {counts[name]:>10,} {name}" for name in sorted(counts)]
+    lines += ["faults injected:", *(f"  {faults[kind]:>10,} {kind}" for kind in sorted(faults))]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

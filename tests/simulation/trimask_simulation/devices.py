@@ -1,0 +1,208 @@
+"""Devices: the production queue, its files in memory, in a thread that runs only while the loop waits for it.
+
+The queue's calls block, so each device has a thread; but baton in hand, one at a time, so that the order of everything
+still comes from the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from trimask_client.queue import Queue
+from trimask_client.transport import Endpoint, call_error
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.receipt import Receipt
+from trimask_core.study import SignedStudy
+from trimask_server.errors import REASON_KEY
+from trimask_simulation.faults import Faults
+from trimask_simulation.loop import VirtualLoop
+from trimask_simulation.network import Network
+from trimask_simulation.parties import SkewedClock
+from trimask_simulation.trace import Trace
+
+__all__ = ["Device"]
+
+
+class _Killed(BaseException):
+    """The app was killed."""
+
+
+class _Baton:
+    """Runs a blocking function in a thread; while that runs the loop stands still, and the other way round."""
+
+    def __init__(self) -> None:
+        self._to_thread, self._to_loop = threading.Semaphore(0), threading.Semaphore(0)
+        self._work: Any = None
+        self._answer: Any = None
+        self._done = False
+
+    def wait_for(self, work: Any) -> Any:
+        """In the thread: have the loop await something."""
+        self._work = work
+        self._to_loop.release()
+        self._to_thread.acquire()
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+        return self._answer
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """In the loop."""
+        outcome: list[Any] = []
+
+        def body() -> None:
+            self._to_thread.acquire()
+            try:
+                outcome.append(function())
+            except BaseException as error:  # noqa: BLE001 - raised again in the loop
+                outcome.append(error)
+            self._done = True
+            self._to_loop.release()
+
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        while True:
+            self._to_thread.release()
+            self._to_loop.acquire()
+            if self._done:
+                break
+            try:
+                self._answer = await self._work
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread
+                self._answer = error
+        thread.join()
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+        return outcome[0]
+
+
+class _MemoryDisk:
+    """Files that outlive the app; any operation may be its last."""
+
+    def __init__(self, strike: Callable[[], None]) -> None:
+        self._files: dict[str, bytes] = {}
+        self._strike = strike
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(
+            path.removeprefix(folder + "/") for path in self._files if path.startswith(folder + "/")
+        )
+
+    def read(self, path: str) -> bytes:
+        try:
+            return self._files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    def write(self, path: str, data: bytes) -> None:
+        self._strike()
+        self._files[path] = data
+
+    def rename(self, old: str, new: str) -> None:
+        self._strike()
+        self._files[new] = self._files.pop(old)
+
+    def remove(self, path: str) -> None:
+        self._strike()
+        self._files.pop(path, None)
+
+    def sync(self, folder: str) -> None:
+        self._strike()
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, wait: bool) -> Iterator[bool]:
+        yield True
+
+
+@dataclass
+class Device:
+    """One phone, on which several people answer in turn."""
+
+    name: str
+    signed: SignedStudy
+    people: list[dict[str, object]]
+    loop: VirtualLoop
+    network: Network
+    trace: Trace
+    faults: Faults
+    seed: int
+    receipts: dict[bytes, Receipt] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(f"device {self.name} {self.seed}")
+        self._clock = SkewedClock(self.loop, self._chance.uniform(-3600, 3600))
+        self._disk = _MemoryDisk(self._strike)
+        self._restarts = 0
+        self._baton = _Baton()
+        self._queue: Queue | None = None
+
+    def _strike(self) -> None:
+        if self.faults.strike("device killed"):
+            self.trace.fault("device killed", self.name)
+            raise _Killed
+
+    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        """The queue's transport."""
+        self._strike()
+        try:
+            answer: bytes = self._baton.wait_for(
+                self.network.call(
+                    self.name, endpoint.address, method, request, (), timeout_seconds, waits=False
+                )
+            )
+        except grpc.aio.AioRpcError as error:
+            reason = dict(error.trailing_metadata() or ()).get(REASON_KEY)
+            text = None if reason is None else str(reason)
+            raise call_error(endpoint, error.code().name, text, error.details() or "") from None
+        self._strike()
+        return answer
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    async def run(self) -> None:
+        """Answer, send, and go on sending until nothing waits, through any number of deaths."""
+        await asyncio.sleep(self._chance.uniform(0.0, 20.0))
+        while True:
+            self._baton = _Baton()
+            try:
+                pause = await self._baton.run(self._session)
+            except _Killed:
+                self._restarts += 1
+                self._queue = None
+                pause = self._chance.uniform(0.1, 10.0)
+            if pause is None:
+                return
+            await asyncio.sleep(pause)
+
+    def _session(self) -> float | None:
+        """One more person answers, what waits is sent. Seconds to the next time; None at the end."""
+        if self._queue is None:
+            source = DeterministicRandom(f"{self.name} {self._restarts} {self.seed}")
+            self._queue = Queue(
+                self._disk, b"k" * 32, transport=self, clock=self._clock, source=source, timeout_seconds=8.0
+            )
+        queue = self._queue
+        study_id = self.signed.study.id
+        if study_id not in queue.studies():
+            queue.join(self.signed)
+        # Who has answered is counted by what is on disk: a payload once written is never written anew.
+        answered = len(queue.entries())
+        if answered < len(self.people):
+            queue.seal(study_id, self.people[answered], again=True)
+        queue.send(now=not self.faults.on)
+        entries = queue.entries()
+        self.receipts.update({entry.submission_id: entry.receipt for entry in entries if entry.receipt})
+        if len(entries) < len(self.people):
+            return self._chance.uniform(0.5, 4.0)
+        due = queue.next_ms()
+        if due is None:
+            return None
+        return min(20.0, max(0.5, (due - self._clock.now_ms()) / 1000))

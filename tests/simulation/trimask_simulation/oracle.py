@@ -1,0 +1,218 @@
+"""What must hold: after every commit of every node, and at the end."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from trimask_core.receipt import Receipt
+from trimask_core.study import Study
+from trimask_server.collector.publisher import dataset_folder
+from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.sqlite import _SqliteTransaction
+from trimask_server.store.vault import Vault
+from trimask_simulation.parties import storage_ring
+from trimask_simulation.people import PEOPLE, multiplicities
+
+__all__ = ["Oracle", "Violation"]
+
+_ID = 16
+_STAGES = ("planned", "pooled", "erased")
+_SAMPLE = 24  # bytes of a ciphertext, enough to be nobody else's
+
+
+class Violation(AssertionError):
+    """Something that must never happen did."""
+
+
+def _ids(joined: bytes) -> list[bytes]:
+    return [joined[i : i + _ID] for i in range(0, len(joined), _ID)]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise Violation(message)
+
+
+@dataclass
+class Oracle:
+    """Remembers what it has seen of every store; nothing may be unsaid."""
+
+    study: Study
+    # Submission id -> who answered; the sealed components, by id and provider. Filled when a device seals.
+    people: dict[bytes, int] = field(default_factory=dict)
+    sealed: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+    _block_of: dict[bytes, bytes] = field(default_factory=dict)
+    _hashes: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    _erased: set[tuple[str, bytes]] = field(default_factory=set)
+    _stages: dict[bytes, int] = field(default_factory=dict)
+    _published: dict[str, bytes] = field(default_factory=dict)
+    # Every data key ever seen on a disk, wrapped as it is there.
+    _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self._factors = StoredFactors(Vault(storage_ring("collector")))
+
+    def after_commit(self, name: str, connection: sqlite3.Connection) -> None:
+        """Look at a node's whole store."""
+        self.checks += 1
+        keys = {row[0] for row in connection.execute("SELECT wrapped FROM data_keys")}
+        self._wrapped.setdefault(name, set()).update(keys)
+        if name == "collector":
+            self._collector(connection)
+        elif name.startswith("R"):
+            self._right(name, connection)
+
+    def _bind(self, who: str, submission_id: bytes, block_id: bytes) -> None:
+        known = self._block_of.setdefault(submission_id, block_id)
+        _require(
+            known == block_id,
+            f"{who}: row {submission_id.hex()[:8]} is in blocks {known.hex()[:8]} and {block_id.hex()[:8]}",
+        )
+
+    def _block(self, who: str, block_id: bytes, joined: bytes) -> None:
+        ids = _ids(joined)
+        _require(len(set(ids)) == len(ids), f"{who}: a row twice in block {block_id.hex()[:8]}")
+        _require(
+            self.study.block_rows <= len(ids) <= self.study.max_block_rows,
+            f"{who}: block {block_id.hex()[:8]} has {len(ids)} rows",
+        )
+        for submission_id in ids:
+            self._bind(who, submission_id, block_id)
+
+    def _right(self, name: str, connection: sqlite3.Connection) -> None:
+        for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
+            self._block(name, block_id, joined)
+        rows = connection.execute(
+            "SELECT submission_id, payload IS NULL, payload_hash, block_id FROM submissions"
+        )
+        for submission_id, erased, digest, block_id in rows:
+            key = (name, submission_id)
+            _require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
+            _require(bool(erased) or key not in self._erased, f"{name}: an erased row came back")
+            if erased:
+                self._erased.add(key)
+                if block_id is not None:
+                    _require(
+                        self._stages.get(block_id, 0) >= 1, f"{name}: a row was erased before it was pooled"
+                    )
+            if block_id is not None:
+                self._bind(name, submission_id, block_id)
+
+    def _collector(self, connection: sqlite3.Connection) -> None:
+        pooled: dict[int, list[bytes]] = {}
+        query = "SELECT block_id, submission_ids, row_count, state, release_number FROM blocks"
+        for block_id, joined, row_count, state, release in connection.execute(query):
+            self._block("collector", block_id, joined)
+            _require(row_count * _ID == len(joined), "collector: a block's count is not that of its rows")
+            stage = _STAGES.index(state)
+            _require(stage >= self._stages.get(block_id, 0), "collector: a block went back a step")
+            self._stages[block_id] = stage
+            if stage:
+                pooled.setdefault(release, []).extend(_ids(joined))
+        for number, row_count, factor, state in connection.execute(
+            "SELECT release_number, row_count, factor, state FROM releases"
+        ):
+            rows = pooled.pop(number, [])
+            _require(
+                row_count == len(rows), f"collector: release {number} counts {row_count} of {len(rows)} rows"
+            )
+            if factor is not None:
+                matrix = self._factors.load(_SqliteTransaction(connection), self.study.id, number)
+                assert matrix is not None
+                self._same(multiplicities(matrix.T @ matrix), rows, f"the factor of release {number}")
+            if state in ("published", "discarded"):
+                _require(factor is None, f"collector: the factor of a {state} release is still there")
+        _require(not pooled, "collector: pooled blocks belong to a release that is not there")
+        for dataset_id, manifest in connection.execute("SELECT dataset_id, manifest FROM datasets"):
+            _require(
+                self._published.setdefault(dataset_id, manifest) == manifest,
+                f"collector: {dataset_id} was published twice, differently",
+            )
+
+    def _same(self, found: list[int], rows: Iterable[bytes], what: str) -> None:
+        wanted = Counter(self.people[submission_id] for submission_id in rows)
+        for person, count in enumerate(found):
+            _require(
+                count == wanted[person],
+                f"{what} has person {person} {count} times, its blocks {wanted[person]} times",
+            )
+
+    # The end
+
+    def at_the_end(self, folders: Mapping[str, Path], receipts: Mapping[bytes, Receipt]) -> dict[str, int]:
+        """Everything is over: what was published, what was accepted, what is left on disks."""
+        self._nothing_left(folders)  # first: opening a database would tidy it up
+        collector = sqlite3.connect(folders["collector"] / "collector.sqlite3")
+        self.after_commit("collector", collector)
+        total = self._datasets(collector, folders["collector"])
+        blocks = [_ids(row[0]) for row in collector.execute("SELECT submission_ids FROM blocks")]
+        in_blocks = {submission_id for block in blocks for submission_id in block}
+        note = "".join(row[0] for row in collector.execute("SELECT note FROM notes"))
+        (state,) = collector.execute("SELECT state FROM studies").fetchone()
+        _require(state == "closed", f"the study is {state}")
+        collector.close()
+        for receipt in receipts.values():
+            receipt.verify(self.study)
+        complete = self._complete(folders)
+        if len(complete) >= self.study.release_rows:
+            _require(in_blocks == complete, "complete rows and rows in blocks differ")
+            self._same(total, complete, "what was published")
+            lost = set(receipts) - complete
+            _require(not lost, f"{len(lost)} accepted rows are in no block")
+        else:
+            _require(sum(total) == 0, "fewer rows than the guarantee needs were published")
+            _require(
+                not complete or "nothing was published" in note,
+                "the owner is not told that nothing was published",
+            )
+        _require(max(total) <= 1, "a person is published twice")
+        return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
+
+    def _complete(self, folders: Mapping[str, Path]) -> set[bytes]:
+        """Submissions every right provider took in."""
+        held: list[set[bytes]] = []
+        for name in sorted(folders):
+            if name.startswith("R"):
+                connection = sqlite3.connect(folders[name] / "right.sqlite3")
+                self.after_commit(name, connection)
+                held.append({row[0] for row in connection.execute("SELECT submission_id FROM submissions")})
+                (left,) = connection.execute(
+                    "SELECT count(*) FROM submissions WHERE payload IS NOT NULL"
+                ).fetchone()
+                _require(left == 0, f"{name} still holds {left} payloads")
+                (state,) = connection.execute("SELECT state FROM studies").fetchone()
+                _require(state == "closed", f"{name} has the study {state}")
+                connection.close()
+        return set.intersection(*held)
+
+    def _datasets(self, collector: sqlite3.Connection, folder: Path) -> list[int]:
+        """How often each person is in everything published, from the files a researcher would read."""
+        total = [0] * PEOPLE
+        for dataset_id, manifest in collector.execute("SELECT dataset_id, manifest FROM datasets"):
+            (file,) = json.loads(manifest)["files"]
+            table = pq.read_table(dataset_folder(folder, dataset_id, file["sha256"]) / file["name"])
+            matrix = np.column_stack([column.to_numpy() for column in table.columns])
+            total = [a + b for a, b in zip(total, multiplicities(matrix.T @ matrix), strict=True)]
+        return total
+
+    def _nothing_left(self, folders: Mapping[str, Path]) -> None:
+        """No component as a device sealed it, and no key of what was erased, in no file of any node."""
+        samples = {part[-_SAMPLE:] for sealed in self.sealed.values() for part in sealed}
+        for name, folder in sorted(folders.items()):
+            destroyed = self._wrapped.get(name, set())  # the study is closed: all of them are
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    data = path.read_bytes()
+                    for sample in samples:
+                        _require(sample not in data, f"{name}: {path.name} still holds a sealed component")
+                    for wrapped in destroyed:
+                        _require(wrapped not in data, f"{name}: {path.name} still holds a destroyed data key")

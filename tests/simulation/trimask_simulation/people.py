@@ -1,0 +1,108 @@
+"""A study in which every row can be told from the second moments, and the people who answer it.
+
+Person i ticks one of GROUPS boxes and has a power of four in x. The sum of x over a box, which is an entry of the Gram
+matrix, is then a number whose base-4 digits say how often each of its people is in the release: 0 lost, 2 doubled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core import collusion
+from trimask_core.grid import grid_exponent
+from trimask_core.identity import SigningKey
+from trimask_core.obfuscation import default_noise_columns, least_tau
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.schema import Attribute, Schema
+from trimask_core.sealing import SealingKey
+from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+
+__all__ = ["PEOPLE", "Keys", "answers_of", "make_study", "multiplicities", "person_of"]
+
+GROUPS, DIGITS = 6, 7
+PEOPLE = GROUPS * DIGITS
+_TOP = 4 ** (DIGITS - 1)
+_SCHEMA = Schema(
+    (
+        Attribute("group", "categorical", levels=tuple(f"g{g}" for g in range(GROUPS))),
+        Attribute("x", "continuous", -1, 1),
+    )
+)
+RIGHT, LEFT, BLOCK_ROWS = 3, 2, 9
+_FAILURE = 1e-9
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A party's private keys."""
+
+    identity: SigningKey
+    sealing: SealingKey | None
+
+
+def answers_of(person: int) -> dict[str, object]:
+    """What a person answers."""
+    group, digit = divmod(person, DIGITS)
+    return {"group": f"g{group}", "x": 4**digit / _TOP}
+
+
+def person_of(answers: Mapping[str, object]) -> int:
+    """Who answered so."""
+    return next(person for person in range(PEOPLE) if answers_of(person) == dict(answers))
+
+
+def multiplicities(gram: NDArray[np.float64]) -> list[int]:
+    """How often each person is in rows with this Gram matrix; `AssertionError` if it is of no such rows."""
+    found: list[int] = []
+    for group in range(GROUPS):
+        scaled = float(gram[1 + group, 1 + GROUPS]) * _TOP
+        number = round(scaled)
+        assert abs(scaled - number) < 0.25, f"the Gram matrix is not of these people: {scaled}"
+        for _ in range(DIGITS):
+            number, digit = divmod(number, 4)
+            found.append(digit)
+        assert number == 0, "more rows than there are people"
+        count = float(gram[1 + group, 1 + group])
+        assert abs(count - sum(found[-DIGITS:])) < 1e-3, "the boxes and the digits differ"
+    return found
+
+
+@functools.cache
+def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
+    """The study, approved by everybody, and the keys."""
+    source = DeterministicRandom("simulated study")
+    rights = [f"R{k}" for k in range(1, RIGHT + 1)]
+    lefts = [f"L{j}" for j in range(1, LEFT + 1)]
+    roles = [*rights, *lefts, "collector"]
+    keys = {
+        role: Keys(SigningKey.generate(source), SealingKey.generate(source) if role in rights else None)
+        for role in roles
+    }
+
+    def party(role: str) -> Party:
+        sealing = keys[role].sealing
+        return Party(
+            role, role, f"{role}:1", f"{role}:2", role.lower(), keys[role].identity.public,
+            b"" if sealing is None else sealing.public,
+        )  # fmt: skip
+
+    norm, leakage = _SCHEMA.row_norm, 2.0**-20
+    noise_columns = default_noise_columns(BLOCK_ROWS, _FAILURE)
+    study = Study(
+        title="Simulated", purpose="every row can be told", contact="nobody", created_ms=1,
+        schema=_SCHEMA, protection=Protection(norm, 0.0, "exact"),
+        block_rows=BLOCK_ROWS, release_rows=2 * BLOCK_ROWS, noise_columns=noise_columns,
+        tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE),
+        obfuscation_failure=_FAILURE, share_leakage=leakage,
+        grid_exponent=grid_exponent(2 * norm / leakage, RIGHT),
+        collector=party("collector"),
+        right=tuple(party(role) for role in rights), left=tuple(party(role) for role in lefts),
+        unmasking=collusion.default_unmasking(RIGHT, LEFT), tls_roots="", mask_seed=source.seed(),
+    )  # fmt: skip
+    approvals = tuple(approve(study, keys[role].identity, 2) for role in study.parties)
+    return SignedStudy(study, approvals), keys

@@ -1,0 +1,301 @@
+"""One seed, from an empty disk to a closed study."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+import sqlite3
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from trimask_client import client as client_module
+from trimask_core import submission as submission_module
+from trimask_core.errors import Refused
+from trimask_core.hpke import hpke_seal
+from trimask_core.randomness import DeterministicRandom, RandomSource
+from trimask_core.receipt import Receipt
+from trimask_core.study import Study
+from trimask_core.submission import SealedSubmission, build_submission
+from trimask_proto.v1 import study_pb2
+from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
+from trimask_server.right import opening
+from trimask_simulation.devices import Device
+from trimask_simulation.faults import Faults
+from trimask_simulation.loop import Process, VirtualLoop
+from trimask_simulation.network import Network, SimulatedPeers
+from trimask_simulation.oracle import Oracle, Violation
+from trimask_simulation.parties import Party
+from trimask_simulation.people import PEOPLE, answers_of, make_study, person_of
+from trimask_simulation.trace import Trace
+
+__all__ = ["Result", "run_seed"]
+
+_DEVICES = 6
+_FAULTY_SECONDS = 120.0
+# Once faults have stopped, everything must be over in this much virtual time: a few timeouts of everything.
+_PATIENCE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a seed went. `error` is empty if every promise was kept."""
+
+    seed: int
+    error: str
+    digest: str
+    faults: Counter[str]
+    counts: dict[str, int]
+    lines: list[str] = field(repr=False)
+
+
+class _World:
+    def __init__(self, seed: int, folder: Path, *, keep: bool) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop(random.Random(f"order {seed}"))
+        self.trace = Trace(self.loop, keep=keep)
+        self.faults = Faults.draw(seed)
+        self.network = Network(self.loop, self.trace, self.faults, seed)
+        self.signed, keys = make_study()
+        self.oracle = Oracle(self.signed.study)
+        self.failure: BaseException | None = None
+        self._ended = self.loop.create_future()
+        self._chance = random.Random(f"world {seed}")
+        self.parties: dict[str, Party] = {}
+        for name, card in self.signed.study.parties.items():
+            (folder / name).mkdir()
+            self.parties[name] = Party(
+                name, card.tls_name, keys[name].identity, keys[name].sealing, folder / name,
+                self.loop, self.network, self.trace, self.faults, seed, self._after_commit,
+            )  # fmt: skip
+        order = list(range(PEOPLE))
+        self._chance.shuffle(order)
+        self.devices = [
+            Device(
+                f"D{i}", self.signed, [answers_of(person) for person in order[i::_DEVICES]],
+                self.loop, self.network, self.trace, self.faults, seed,
+            )
+            for i in range(_DEVICES)
+        ]  # fmt: skip
+        self.loop.after_step = self._after_step
+        # A failure handed to a caller that was killed is nobody's business any more.
+        self.loop.set_exception_handler(lambda _, context: self.trace.event("loop", str(context["message"])))
+
+    # Faults
+
+    def _after_commit(self, name: str, connection: Any) -> None:
+        try:
+            self.oracle.after_commit(name, connection)
+        except AssertionError as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+            self.trace.event("oracle", f"VIOLATION {error}")
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+    def _after_step(self, process: Process) -> None:
+        if self.faults.strike("crash at a step"):
+            self.trace.fault("crash at a step", str(process))
+            self.parties[process.name].kill(process)
+
+    async def _misfortunes(self) -> None:
+        """Once a second, perhaps, something breaks; whatever is down is started again after a while."""
+        names = sorted(self.parties)
+        end = self.loop.time() + _FAULTY_SECONDS
+        while self.loop.time() < end:
+            await asyncio.sleep(1.0)
+            name = self._chance.choice(names)
+            party = self.parties[name]
+            if self.faults.strike("crash") and party.process is not None:
+                self.trace.fault("crash", str(party.process))
+                party.kill()
+            if self.faults.strike("link cut"):
+                one, other = self._chance.sample([*names, *(device.name for device in self.devices)], 2)
+                seconds = self._chance.uniform(0.5, 40.0)
+                self.trace.fault("link cut", f"{one}|{other}", f"for {seconds:.1f} s")
+                self.network.cut(one, other, seconds)
+            if self.faults.strike("disk full") and not party.disk.full:
+                self.trace.fault("disk full", name)
+                party.disk.full = True
+                self.loop.call_later(self._chance.uniform(0.5, 30.0), self._make_room, party)
+            if self.faults.strike("clock step"):
+                jump = self._chance.uniform(-7200.0, 7200.0)
+                self.trace.fault("clock step", name, f"by {jump:.0f} s")
+                party.clock.skew_seconds += jump
+        self.faults.on = False
+        for party in self.parties.values():
+            self._make_room(party)
+        self.trace.event("world", "faults stop")
+
+    def _make_room(self, party: Party) -> None:
+        if party.disk.full:
+            party.disk.full = False
+            self.trace.event(party.name, "disk has room again")
+
+    async def _supervise(self) -> None:
+        """What systemd does: a node that died is started again, sooner or later."""
+        while True:
+            await asyncio.sleep(0.5)
+            for name in sorted(self.parties):
+                if self.parties[name].process is None and self._chance.random() < 0.25:
+                    self.parties[name].start()
+
+    # The owner
+
+    async def _own(self) -> None:
+        """Open the study, let people answer, close it, wait until it is closed."""
+        peers = SimulatedPeers(self.network, "owner", "owner")
+        study = self.signed.study
+        owner = StudyOwnerServiceStub(peers.channel(study.collector))
+        opening = study_pb2.OpenStudyRequest(signed_study=self.signed.to_json().encode())
+        await self._until_done(peers, owner.OpenStudy, opening)
+        self.trace.event("owner", "the study is open")
+        answering = [self.loop.create_task(device.run()) for device in self.devices]
+        everybody = asyncio.gather(*answering)
+        if self._chance.random() < 0.5:
+            await everybody
+        else:  # some are still sending when the study closes
+            await asyncio.sleep(self._chance.uniform(20.0, 1.2 * _FAULTY_SECONDS))
+        self.trace.event("owner", "closes the study")
+        await self._until_done(peers, owner.CloseStudy, study_pb2.CloseStudyRequest(study_id=study.id))
+        asking = StudyServiceStub(peers.channel(study.collector))
+        question = study_pb2.GetStudyStatusRequest(study_id=study.id)
+        while (
+            await self._until_done(peers, asking.GetStudyStatus, question)
+        ).state != study_pb2.STUDY_STATE_CLOSED:
+            await asyncio.sleep(2.0)
+        self.trace.event("owner", "the study is closed")
+        await everybody
+
+    async def _until_done(self, peers: SimulatedPeers, method: Any, request: Any) -> Any:
+        while True:
+            try:
+                return await peers.call(method, request)
+            except Refused as error:
+                self.trace.event("owner", f"hears {error.reason}")
+                await asyncio.sleep(1.0)
+
+    async def live(self) -> None:
+        """Everything, until it is over or something that must never happen did."""
+        for party in self.parties.values():
+            party.start()
+        misfortunes = self.loop.create_task(self._misfortunes())
+        supervision = self.loop.create_task(self._supervise())
+        owning = self.loop.create_task(self._own())
+        patience = _FAULTY_SECONDS + _PATIENCE_SECONDS
+        await asyncio.wait({owning, self._ended}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        supervision.cancel()
+        if self.failure is not None:
+            raise self.failure
+        if not owning.done():
+            raise Violation(f"not over {_PATIENCE_SECONDS:.0f} s after the faults stopped")
+        owning.result()
+        self.faults.on = False
+        misfortunes.cancel()
+        await self._check_refusals()
+
+    async def _check_refusals(self) -> None:
+        """Every node goes on saving what it counts, whatever its disk went through."""
+        for party in self.parties.values():
+            self._make_room(party)
+            if party.process is None:
+                party.start()
+        wrong = "nothing was compared"
+        for _ in range(30):  # late copies of messages are still refused now and then
+            await asyncio.sleep(2.0)
+            wrong = next(filter(None, map(self._unsaved_refusals, self.parties.values())), "")
+            if not wrong:
+                return
+        raise Violation(wrong)
+
+    def _unsaved_refusals(self, party: Party) -> str:
+        counted = {} if party.node is None else party.node.refusals.as_dict()
+        connection = sqlite3.connect(party.database_path)
+        saved = dict(connection.execute("SELECT reason, count FROM refusals"))
+        connection.close()
+        return "" if counted == saved else f"{party.name} counted refusals {counted} and saved {saved}"
+
+    def stop(self) -> None:
+        """kill -9 of everybody: what is on disk must be enough."""
+        for party in self.parties.values():
+            party.kill()
+
+    def receipts(self) -> Mapping[bytes, Receipt]:
+        return {key: receipt for device in self.devices for key, receipt in device.receipts.items()}
+
+
+@contextlib.contextmanager
+def _watched_sealing(world: _World) -> Iterator[None]:
+    """Sealing draws its ephemeral keys from the seed too, and the oracle learns who sealed what."""
+    ephemeral = DeterministicRandom(f"sealing {world.seed}")
+
+    def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
+        key = X25519PrivateKey.from_private_bytes(ephemeral.seed())
+        return hpke_seal(public, plaintext, info, ephemeral=key)
+
+    def build(
+        study: Study, answers: Mapping[str, object], source: RandomSource, **more: Any
+    ) -> SealedSubmission:
+        made = build_submission(study, answers, source, **more)
+        world.oracle.people[made.submission_id] = person_of(answers)
+        world.oracle.sealed[made.submission_id] = made.sealed
+        return made
+
+    before = submission_module.seal, client_module.build_submission, opening._ALONE
+    submission_module.seal, client_module.build_submission = seal, build
+    opening._ALONE = 1 << 30  # components are opened where they come in: there is no second process here
+    try:
+        yield
+    finally:
+        submission_module.seal, client_module.build_submission, opening._ALONE = before
+
+
+def run_seed(seed: int, folder: Path, *, keep: bool = False) -> Result:
+    """Simulate a seed in an empty folder; `keep` keeps the text of the trace."""
+    world = _World(seed, folder, keep=keep)
+    counts: dict[str, int] = {}
+    error = ""
+    collecting = gc.isenabled()
+    gc.disable()  # what is collected when must not depend on what ran before
+    gc.freeze()  # and what was there before need not be looked through after
+    try:
+        with _watched_sealing(world):
+            try:
+                world.loop.run_until_complete(world.live())
+                world.stop()
+                folders = {name: party.folder for name, party in world.parties.items()}
+                counts = world.oracle.at_the_end(folders, world.receipts())
+            except AssertionError as violation:
+                error = str(violation)
+            finally:
+                world.stop()
+        counts |= {
+            "steps": world.loop.steps,
+            "checks": world.oracle.checks,
+            "restarts": sum(party.number - 1 for party in world.parties.values()),
+        }
+        return Result(seed, error, world.trace.digest, world.trace.faults, counts, world.trace.lines)
+    finally:
+        with warnings.catch_warnings():
+            # What is left are coroutines of killed processes, some never begun, some that would await in their `finally`.
+            warnings.simplefilter("ignore")
+            hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+            world.loop.bury()
+            del world
+            gc.unfreeze()
+            for _ in range(3):  # what the first collection resurrected in a `finally` goes with the next
+                gc.collect()
+            sys.unraisablehook = hook
+        if collecting:
+            gc.enable()
