@@ -1,0 +1,39 @@
+"""Opening an invitation."""
+
+from __future__ import annotations
+
+from kivy.core.clipboard import Clipboard
+from kivy.properties import ObjectProperty
+
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page
+
+__all__ = ["InvitationScreen"]
+
+
+class InvitationScreen(Page):
+    """A field for the link; a scanner where the system has one."""
+
+    # A callable that scans and hands over what it read, or None where there is no scanner.
+    scan = ObjectProperty(None, allownone=True)
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        if ids.link.text != guide.link_text:
+            ids.link.text = guide.link_text
+        ids.link.invalid = bool(guide.link_problem)
+        ids.message.text = guide.link_problem
+        ids.busy.text = guide.words.say("invitation.busy") if guide.busy else ""
+        ids.open.disabled = guide.busy or not guide.link_text.strip()
+
+    def paste(self) -> None:
+        """What was copied last."""
+        self.guide.type_link(Clipboard.paste().strip())
+
+    def start_scan(self) -> None:
+        """Hand over to the system's scanner."""
+        if self.scan is not None:
+            self.scan(self.guide.open_link)
+
+
+load_kv(__file__)

@@ -1,0 +1,74 @@
+"""My studies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kivy.properties import StringProperty
+from kivy.uix.boxlayout import BoxLayout
+
+from trimask_mobile.model.shelf import Item
+from trimask_mobile.widgets.basics import ActionButton
+from trimask_mobile.widgets.look import load_kv, look
+from trimask_mobile.widgets.page import Page
+
+__all__ = ["StudiesScreen"]
+
+_SIGNS = {
+    "new": ("ring", "muted"),
+    "draft": ("dot", "primary"),
+    "waiting": ("clock", "warning"),
+    "refused": ("cross", "error"),
+    "damaged": ("cross", "error"),
+    "sent": ("check", "success"),
+    "withdrawn": ("back", "muted"),
+}
+_ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt", "withdrawn": "studies.receipt"}
+
+
+class ItemCard(BoxLayout):
+    """One study of the list."""
+
+    title = StringProperty("")
+    state = StringProperty("")
+    text = StringProperty("")
+    sign = StringProperty("none")
+    colour = StringProperty("muted")
+
+
+class StudiesScreen(Page):
+    """The list, or a welcome where it is empty."""
+
+    def refresh(self) -> None:
+        guide, words = self.guide, self.guide.words
+        shown = self.ids.items
+        shown.clear_widgets()
+        now_ms = guide.device.clock.now_ms()
+        for item in guide.items:
+            sign, colour = _SIGNS[item.state]
+            card = ItemCard(
+                title=item.title,
+                state=words.say(f"shelf.{item.state}"),
+                text=item.words(words, now_ms),
+                sign=sign,
+                colour=colour,
+            )
+            self._add_actions(card, item)
+            shown.add_widget(card)
+        self.ids.welcome.opacity = 0 if guide.items else 1
+        self.ids.welcome.height = 0 if guide.items else self.ids.welcome.minimum_height
+
+    def _add_actions(self, card: ItemCard, item: Item) -> None:
+        words = self.guide.words
+        buttons = card.ids.buttons
+        main = ActionButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
+        main.bind(on_release=lambda *_: self.guide.show(item))
+        buttons.add_widget(main)
+        if item.state == "draft":
+            delete = ActionButton(text=words.say("studies.delete"), kind="quiet")
+            delete.bind(on_release=lambda *_: partial(self.guide.delete_draft, item)())
+            buttons.add_widget(delete)
+
+
+load_kv(__file__)
+_ = look
