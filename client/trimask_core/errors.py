@@ -67,10 +67,13 @@ class InvitationError(TrimaskError):
 
 
 class AnswerError(TrimaskError, ValueError):
-    """An answer the schema refuses. `.attribute` names it; the value itself is never in the message."""
+    """An answer the schema or the form refuses. `.attribute` names it, `.problem` says what is wrong with it (in the
+    person's language, from a form); the value itself is never in the message.
+    """
 
     def __init__(self, attribute: str, message: str) -> None:
         self.attribute = attribute
+        self.problem = message
         super().__init__(f"{attribute}: {message}")
 
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
+from trimask_core.form import Form
+from trimask_core.form_file import check_schema
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
@@ -167,6 +169,8 @@ class Study:
     mask_commitment: bytes = b""
     # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
     admission: str = "open"
+    # What people are shown and asked; without one, an app makes a plain form of the schema.
+    form: Form | None = None
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -269,7 +273,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party)):
+            elif isinstance(value, (Schema, Protection, Party, Form)):
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -310,6 +314,7 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
+                form=Form.from_dict(data["form"]) if "form" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -319,8 +324,8 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open"}
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment"}
+_LATER: dict[str, object] = {"admission": "open", "form": None}
+_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "form"}
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
 
@@ -366,6 +371,8 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.form is not None:
+        check_schema(study.form, study.schema)
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")

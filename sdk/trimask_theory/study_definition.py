@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.form import Form
+from trimask_core.form_file import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget
 
@@ -64,6 +66,7 @@ class StudyDefinition:
     schema: Schema
     privacy: PrivacyTarget
     collection: CollectionPlan
+    form: Form | None = None
 
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""
@@ -78,7 +81,7 @@ class StudyDefinition:
         )
 
 
-_TOP = ("title", "purpose", "contact", "ones", "privacy", "collection", "attributes", "derived")
+_TOP = ("title", "purpose", "contact", "ones", "privacy", "collection", "attributes", "derived", "form")
 _BOUNDED = ("continuous", "integer")
 
 
@@ -93,14 +96,23 @@ def load_definition(source: Path | str) -> StudyDefinition:
     top = _Table(data, "")
     attributes = tuple(_attribute(_Table(item, "attributes")) for item in top.tables("attributes"))
     derived = tuple(_derived(_Table(item, "derived")) for item in top.tables("derived"))
+    schema = Schema(attributes, derived, ones=top.flag("ones", default=True))
     return StudyDefinition(
         title=top.text("title"),
         purpose=top.text("purpose"),
         contact=top.text("contact"),
-        schema=Schema(attributes, derived, ones=top.flag("ones", default=True)),
+        schema=schema,
         privacy=_privacy(top.table("privacy")),
         collection=_collection(top.table("collection")),
+        form=_form(data["form"], schema) if "form" in data else None,
     )
+
+
+def _form(data: object, schema: Schema) -> Form:
+    form = Form.from_dict(data, schema)
+    # The study checks this again, with the day of its creation where this has any day.
+    check_schema(form.created(0), schema)
+    return form
 
 
 def _privacy(table: _Table) -> PrivacyTarget:

@@ -86,6 +86,7 @@ def create_study(
         tls_roots=tls_roots,
         mask_seed=source.seed(),
         admission=plan.admission,
+        form=None if definition.form is None else definition.form.created(now_ms),
     )
     if privacy.exact:
         return draft

@@ -1,0 +1,242 @@
+"""A study's own form: what people are shown and asked, in every language, as a part of what is signed.
+
+The form decides how questions become the schema's attributes, so nothing is left to an app: two apps that show the
+same form send the same rows. Answers to eligibility questions never leave the device. There are no repeats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from trimask_core.errors import AnswerError, StudyError
+from trimask_core.question import CREATION, Asked, Choice, Question, Value, is_date
+from trimask_core.schema import Schema
+from trimask_core.texts import Texts, check_language
+
+__all__ = ["Consent", "ConsentText", "Eligibility", "Form"]
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What a person agrees to. A new text is a new version."""
+
+    version: str
+    text: Texts
+
+
+@dataclass(frozen=True)
+class ConsentText:
+    """The consent in the language it was read in; `hash` (SHA-256 of the text's UTF-8) is kept beside the signed name."""
+
+    version: str
+    language: str
+    text: str
+
+    @property
+    def hash(self) -> bytes:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).digest()
+
+
+@dataclass(frozen=True)
+class Eligibility:
+    """A question before the questions: yes_no with the answer wanted, or a number with limits. Never sent."""
+
+    question: Question
+    eligible: bool = True
+
+    def met(self, value: Value | None) -> bool:
+        """Whether this answer lets a person take part."""
+        if self.question.kind == "yes_no":
+            return value is self.eligible
+        low, high = self.question.minimum, self.question.maximum
+        # Limits here decide who takes part; they are not errors in an answer, so `check` does not know them.
+        return (
+            isinstance(value, (int, float))
+            and (low is None or value >= low)
+            and (high is None or value <= high)
+        )
+
+    @property
+    def asked(self) -> Question:
+        """The question without its limits: an answer outside them is a good answer."""
+        return replace(self.question, minimum=None, maximum=None)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form. The first language is the default."""
+
+    languages: tuple[str, ...]
+    questions: tuple[Question, ...]
+    title: Texts | None = None
+    intro: Texts | None = None
+    agreement: Consent | None = None
+    eligibility: tuple[Eligibility, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.languages or len(set(self.languages)) != len(self.languages):
+            raise StudyError("form.languages must name one language at least, each once")
+        for language in self.languages:
+            check_language(language)
+        if not self.questions:
+            raise StudyError("form.questions: a form needs one question at least")
+        names = [question.name for question in self.questions] + [e.question.name for e in self.eligibility]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise StudyError(f"form.questions.{twice[0]} is there twice")
+        earlier: dict[str, Question] = {}
+        for question in self.questions:
+            _check_relevant(question, earlier)
+            earlier[question.name] = question
+
+    # What an app asks of it
+
+    def language(self, wanted: str | None) -> str:
+        """The form's language nearest to the one wanted ("de-AT" -> "de"), else its first."""
+        tag = (wanted or "").replace("_", "-").split(".")[0]
+        for language in self.languages:
+            if language.lower() == tag.lower():
+                return language
+        for language in self.languages:
+            if tag and language.lower().split("-")[0] == tag.lower().split("-")[0]:
+                return language
+        return self.languages[0]
+
+    def consent(self, language: str | None = None) -> ConsentText | None:
+        """The consent to be shown and signed, if the form has one."""
+        if self.agreement is None:
+            return None
+        chosen = self.language(language)
+        return ConsentText(self.agreement.version, chosen, self.agreement.text[chosen])
+
+    def eligibility_for(self, language: str | None = None) -> tuple[Asked, ...]:
+        """The eligibility questions, in order."""
+        return tuple(Asked(item.asked, self.language(language)) for item in self.eligibility)
+
+    def eligible(self, responses: Mapping[str, object], language: str | None = None) -> bool:
+        """Whether these answers let a person take part; `AnswerError` for one that is missing or is no answer."""
+        chosen = self.language(language)
+        checked = [
+            (item, item.asked.check(responses.get(item.question.name), chosen)) for item in self.eligibility
+        ]
+        return all(item.met(value) for item, value in checked)
+
+    def questions_for(
+        self, responses: Mapping[str, object], language: str | None = None
+    ) -> tuple[Asked, ...]:
+        """The questions to show now, in order: those whose condition holds with the answers given so far."""
+        chosen = self.language(language)
+        values: dict[str, Value | None] = {}
+        shown = []
+        for question in self.questions:
+            if question.relevant is None or question.relevant.holds(values):
+                shown.append(Asked(question, chosen))
+                try:
+                    values[question.name] = question.check(responses.get(question.name), chosen)
+                except AnswerError:
+                    continue  # not a good answer yet: as if not answered
+        return tuple(shown)
+
+    def answers(
+        self, responses: Mapping[str, object], language: str | None = None
+    ) -> dict[str, bool | float | str]:
+        """What `Client.submit` and `Queue.seal` take. An answer to a question that is not shown is left out."""
+        chosen = self.language(language)
+        known = {question.name for question in self.questions}
+        unknown = sorted(set(responses) - known - {item.question.name for item in self.eligibility})
+        if unknown:
+            raise AnswerError(unknown[0], "is not asked by this form")
+        values: dict[str, Value | None] = {}
+        filled: dict[str, bool | float | str] = {}
+        for question in self.questions:
+            value: Value | None = None
+            if question.relevant is None or question.relevant.holds(values):
+                value = values[question.name] = question.check(responses.get(question.name), chosen)
+            filled |= question.encode(value)
+        return filled
+
+    # How it fits the study
+
+    def created(self, created_ms: int) -> Form:
+        """With the day of the study's creation (UTC) in the place of origin = "creation"."""
+        day = datetime.fromtimestamp(created_ms / 1000, UTC).date().isoformat()
+        return replace(
+            self,
+            questions=tuple(
+                replace(question, origin=day) if question.origin == CREATION else question
+                for question in self.questions
+            ),
+        )
+
+    @classmethod
+    def for_schema(cls, schema: Schema, language: str = "en") -> Form:
+        """The plain form of a study that has none: one question an attribute, in the schema's own words."""
+
+        def texts(text: str) -> Texts:
+            return Texts(((language, text),))
+
+        kinds = {
+            "continuous": "number",
+            "integer": "integer",
+            "binary": "yes_no",
+            "categorical": "single_choice",
+        }
+        questions = tuple(
+            Question(
+                attribute.name,
+                kinds[attribute.kind],  # type: ignore[arg-type]  # one of Kind, by the table above
+                texts(attribute.label or attribute.name),
+                unit=texts(attribute.unit) if attribute.unit else None,
+                minimum=attribute.minimum,
+                maximum=attribute.maximum,
+                choices=tuple(Choice(level, texts(level)) for level in attribute.levels),
+            )
+            for attribute in schema.attributes
+        )
+        return cls((language,), questions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        from trimask_core import form_file
+
+        return form_file.write(self)
+
+    @classmethod
+    def from_dict(cls, data: Any, schema: Schema | None = None) -> Form:
+        """Read what `to_dict` wrote, or a definition's [form] (with its schema, whose bounds are taken over)."""
+        from trimask_core import form_file
+
+        return form_file.read(data, schema)
+
+
+def _check_relevant(question: Question, earlier: Mapping[str, Question]) -> None:
+    if question.relevant is None:
+        return
+    where = f"form.questions.{question.name}.relevant"
+    for comparison in question.relevant.comparisons:
+        other = earlier.get(comparison.name)
+        if other is None:
+            raise StudyError(f"{where}: {comparison.name} is not an earlier question")
+        op, value = comparison.op, comparison.value
+        if other.kind == "multiple_choice":
+            wanted = 'NAME has "VALUE", with one of its choices'
+            fits = op == "has" and value in [choice.value for choice in other.choices]
+        elif other.kind == "single_choice":
+            wanted = '= or != "VALUE", with one of its choices'
+            fits = op in ("=", "!=") and value in [choice.value for choice in other.choices]
+        elif other.kind == "yes_no":
+            wanted = "= or != yes or no"
+            fits = op in ("=", "!=") and isinstance(value, bool)
+        elif other.kind == "date":
+            wanted = 'a date such as "1970-01-01"'
+            fits = op != "has" and isinstance(value, str) and is_date(value)
+        else:
+            wanted = "a number"
+            fits = op != "has" and isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not fits:
+            raise StudyError(f"{where}: compare {comparison.name} with {wanted}")
