@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import locale
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +64,7 @@ class SurveyApp(App):
         Window.softinput_mode = "below_target"  # the soft keyboard does not cover the field
         self._device = self._device or Device(self._platform.home(self.user_data_dir))
         self.workers = Workers(_post)
-        self.guide = Guide(self._device, self.workers, self._changed, _language())
+        self.guide = Guide(self._device, self.workers, self._changed, self._platform.language())
         look.words = self.guide.words.words
         self.manager = ScreenManager(transition=NoTransition())
         for screen in SCREENS:
@@ -121,7 +120,3 @@ class SurveyApp(App):
             page.to_top()
             self.manager.current = guide.screen
 
-
-def _language() -> str:
-    """The system's language."""
-    return (locale.getlocale()[0] or "en").replace("_", "-")

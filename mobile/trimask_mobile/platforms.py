@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,10 @@ class Platform(Protocol):
         """Where the app keeps its records."""
         ...
 
+    def language(self) -> str:
+        """The person's language, as a tag."""
+        ...
+
     def save(self, name: str, text: str) -> str:
         """Write a file where the person finds it; where that is."""
         ...
@@ -41,6 +46,9 @@ class Desktop:
 
     def home(self, default: str) -> Path:
         return Path(os.environ.get("TRIMASK_APP_HOME") or default)
+
+    def language(self) -> str:
+        return (locale.getlocale()[0] or "en").replace("_", "-")
 
     def save(self, name: str, text: str) -> str:
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
@@ -63,8 +71,8 @@ class Android:
 
         self._bind = activity.bind
         self._intent = autoclass("android.content.Intent")
-        self._uri = autoclass("android.net.Uri")
         self._string = autoclass("java.lang.String")
+        self._locale = autoclass("java.util.Locale")
         self._activity = autoclass("org.kivy.android.PythonActivity").mActivity
         self._found: Callable[[str], None] = lambda _text: None
         scanner = self._scanner()
@@ -98,6 +106,9 @@ class Android:
     def home(self, default: str) -> Path:
         """The app's private folder, which backups leave out (see buildozer.spec)."""
         return Path(default)
+
+    def language(self) -> str:
+        return str(self._locale.getDefault().toLanguageTag())
 
     def save(self, name: str, text: str) -> str:
         """The app's own folder on shared storage, which needs no permission."""

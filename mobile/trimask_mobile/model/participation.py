@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import AnswerError
 from trimask_core.form import ConsentText, Form
 from trimask_core.question import Asked
+from trimask_core.texts import show_number
 
 __all__ = ["Consent", "Participation", "Step"]
 
@@ -139,7 +140,8 @@ class Participation:
         labels = dict(asked.choices)
         if isinstance(value, list):
             return ", ".join(labels.get(item, str(item)) for item in value)
-        text = labels.get(str(value), str(value))
+        written = show_number(value, self.language) if isinstance(value, float) else str(value)
+        text = labels.get(written, written)
         return f"{text} {asked.unit}".strip()
 
     # Moving

@@ -8,7 +8,7 @@ from kivy.properties import StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
 from trimask_mobile.model.shelf import Item
-from trimask_mobile.widgets.basics import ActionButton
+from trimask_mobile.widgets.basics import PushButton
 from trimask_mobile.widgets.look import load_kv, look
 from trimask_mobile.widgets.page import Page
 
@@ -41,7 +41,7 @@ class StudiesScreen(Page):
 
     def refresh(self) -> None:
         guide, words = self.guide, self.guide.words
-        shown = self.ids.items
+        shown = self.ids.shown
         shown.clear_widgets()
         now_ms = guide.device.clock.now_ms()
         for item in guide.items:
@@ -61,11 +61,11 @@ class StudiesScreen(Page):
     def _add_actions(self, card: ItemCard, item: Item) -> None:
         words = self.guide.words
         buttons = card.ids.buttons
-        main = ActionButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
+        main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
         main.bind(on_release=lambda *_: self.guide.show(item))
         buttons.add_widget(main)
         if item.state == "draft":
-            delete = ActionButton(text=words.say("studies.delete"), kind="quiet")
+            delete = PushButton(text=words.say("studies.delete"), kind="quiet")
             delete.bind(on_release=lambda *_: partial(self.guide.delete_draft, item)())
             buttons.add_widget(delete)
 

@@ -14,7 +14,7 @@ from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.symbol import Symbol
 
 __all__ = [
-    "ActionButton", "Bar", "Buttons", "Card", "Column", "Focusable", "Footer", "IconButton", "Note", "StepRow",
+    "PushButton", "Bar", "Buttons", "Card", "Column", "Focusable", "Footer", "IconButton", "Note", "StepRow",
     "Symbol", "Text",
 ]  # fmt: skip
 
@@ -74,7 +74,7 @@ class Bar(Widget):
     value = NumericProperty(0.0)
 
 
-class ActionButton(Focusable, ButtonBehavior, Label):
+class PushButton(Focusable, ButtonBehavior, Label):
     """A button with words on it."""
 
     focused = BooleanProperty(False)

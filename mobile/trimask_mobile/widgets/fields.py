@@ -122,6 +122,8 @@ class Slide(Focusable, Widget):
     maximum = NumericProperty(1.0)
     step = NumericProperty(0.0)
     value = NumericProperty(None, allownone=True)
+    inset = NumericProperty(0)
+    at = NumericProperty(0)
 
     def __init__(self, **values: Any) -> None:
         self.register_event_type("on_slide")

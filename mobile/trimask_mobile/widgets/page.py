@@ -39,7 +39,7 @@ class Page(Screen):
 
     def enter(self) -> None:
         """Enter, pressed in a field or nowhere: the page's main action."""
-        for widget in self._walk(self.footer):
+        for widget in self._reachable(self.footer):
             if getattr(widget, "kind", "") == "primary" and not widget.disabled:
                 widget.activate()
                 return
@@ -80,17 +80,17 @@ class Page(Screen):
 
     # Focus
 
-    def _walk(self, widget: Widget | None) -> Iterator[Any]:
+    def _reachable(self, widget: Widget | None) -> Iterator[Any]:
         if widget is None or widget.disabled or widget.opacity == 0:
             return
         yield widget
         for child in reversed(widget.children):
-            yield from self._walk(child)
+            yield from self._reachable(child)
 
     @property
     def focusables(self) -> list[Any]:
         """Everything the keyboard can reach, in the order it stands."""
-        return [widget for widget in self._walk(self) if isinstance(widget, Focusable)]
+        return [widget for widget in self._reachable(self) if isinstance(widget, Focusable)]
 
     @property
     def focused(self) -> Any:
@@ -110,7 +110,7 @@ class Page(Screen):
 
     def blur(self) -> None:
         """Nothing has the focus: after a touch, the ring goes."""
-        for widget in self._walk(self):
+        for widget in self._reachable(self):
             if isinstance(widget, Focusable) and widget.focused:
                 widget.focused = False
 

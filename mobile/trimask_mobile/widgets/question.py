@@ -11,7 +11,7 @@ from kivy.uix.widget import Widget
 
 from trimask_core.question import Asked
 from trimask_core.texts import show_number
-from trimask_mobile.widgets.basics import ActionButton, Text
+from trimask_mobile.widgets.basics import PushButton, Text
 from trimask_mobile.widgets.fields import ChoiceList, DateEntry, Field, Slide
 from trimask_mobile.widgets.look import load_kv
 
@@ -86,7 +86,7 @@ class QuestionBox(BoxLayout):
         found.bind(on_choose=lambda *_: self._give(list(found.chosen) if several else found.chosen[0]))
         box.add_widget(found)
         if not several and not self.asked.required:
-            clear = ActionButton(text=self._guide.words.say("question.clear"), kind="quiet")
+            clear = PushButton(text=self._guide.words.say("question.clear"), kind="quiet")
 
             def empty(*_: object) -> None:
                 found.chosen = []
