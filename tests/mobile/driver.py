@@ -82,6 +82,7 @@ from trimask_mobile.widgets.basics import Focusable  # noqa: E402
 
 KEYS = {
     "tab": 9, "enter": 13, "space": 32, "escape": 27, "up": 273, "down": 274, "right": 275, "left": 276, "backspace": 8,
+    "end": 279,
 }  # fmt: skip
 
 
@@ -241,6 +242,7 @@ class Driver:
     def clear(self, field_name: str) -> dict[str, Any]:
         self.tap(field_name)
         field = self.app.page.focused
+        self.key("end")
         for _ in range(len(field.text)):
             self.key("backspace")
         return self.state()

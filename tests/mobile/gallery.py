@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
+
 sys.path.insert(0, str(Path(__file__).parent))
 from conftest import MobileLab, Phone  # type: ignore[import-not-found]  # noqa: E402
 
@@ -24,12 +26,17 @@ def main() -> None:
 
 
 def shot(app: Phone, name: str) -> None:
-    app.do("screenshot", str(OUT / f"app-{name}.png"))
+    """Drawn at twice the size and brought to one: type as crisp as on a phone, in a small file."""
+    path = OUT / f"app-{name}.png"
+    app.do("screenshot", str(path))
+    drawn = Image.open(path).convert("RGB")
+    half = drawn.resize((drawn.width // 2, drawn.height // 2), Image.Resampling.LANCZOS)
+    half.quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def the_way(lab: MobileLab, folder: Path) -> None:
     signed = lab.study()
-    with Phone(folder / "one") as app:
+    with Phone(folder / "one", "--density", "2", "--size", "720x1280") as app:
         app.on("studies")
         shot(app, "welcome")
         app.tap("Open an invitation")
@@ -64,11 +71,11 @@ def the_way(lab: MobileLab, folder: Path) -> None:
         app.write("sleep_hours", "75")
         app.tap("Next")
         shot(app, "question-wrong")
-        app.do("size", 360, 640, 2.0)
+        app.do("size", 720, 1280, 2.0)
         shot(app, "question-large")
-        app.do("size", 640, 360, 1.0)
+        app.do("size", 1280, 720, 1.0)
         shot(app, "question-landscape")
-        app.do("size", 360, 640, 1.0)
+        app.do("size", 720, 1280, 1.0)
         app.do("clear", "sleep_hours")
         app.do("type", "7.5")
         app.tap("Next")
@@ -111,8 +118,8 @@ def the_way(lab: MobileLab, folder: Path) -> None:
 
 
 def what_goes_wrong(lab: MobileLab, folder: Path) -> None:
-    signed = lab.study()
-    with Phone(folder / "two") as app:
+    signed, other = lab.study(), lab.study()
+    with Phone(folder / "two", "--density", "2", "--size", "720x1280") as app:
         app.to_review(lab.link(signed))
         with lab.down("R2", "R3"):
             app.tap("Send")
@@ -120,7 +127,7 @@ def what_goes_wrong(lab: MobileLab, folder: Path) -> None:
             shot(app, "waiting")
             app.tap("My studies")
             app.on("studies")
-            app.open(lab.link(lab.study()))
+            app.open(lab.link(other))
             app.consent()
             app.tap("Back")
             app.tap("Back")

@@ -174,6 +174,14 @@ class Guide:
             self.story = tell(self.opened.study, self.opened.form, self.words)
 
     @property
+    def study_title(self) -> str:
+        """The study's title, in the language shown."""
+        if self.opened is None:
+            return "" if self.item is None else self.item.title
+        form = self.opened.form
+        return self.opened.study.title if form.title is None else form.title[form.language(self.words.language)]
+
+    @property
     def _part(self) -> Participation:
         assert self.participation is not None, "a page of the form without a study"
         return self.participation
@@ -366,7 +374,7 @@ class Guide:
                 return
             shown.active = True
             for one in shown.uploads:
-                one.state = "waiting" if one.state == "failed" else one.state
+                one.state = one.state if one.state == "done" else "waiting"
             self._changed()
 
         def watch(address: str, state: Any) -> None:

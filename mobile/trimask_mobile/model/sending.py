@@ -11,7 +11,8 @@ from trimask_mobile.model.shelf import Item
 
 __all__ = ["Sending", "StepState", "Upload"]
 
-StepState = Literal["waiting", "busy", "done", "failed"]
+# "later": not this time, and tried again.
+StepState = Literal["waiting", "busy", "done", "later", "failed"]
 
 
 @dataclass
@@ -37,10 +38,13 @@ class Sending:
     @classmethod
     def of(cls, item: Item) -> Sending:
         """A sealed submission, as it stands on disk."""
-        uploads = [
-            Upload(one.name, one.address, "done" if one.has_it else "waiting") for one in item.providers
-        ]
-        return cls("done", "done", uploads, item.entry)
+        uploads = [Upload(one.name, one.address) for one in item.providers]
+        made = cls("done", "done", uploads, item.entry)
+        if item.entry is not None and (item.entry.attempts or item.state != "waiting"):
+            made.settle(item)
+        for one, provider in zip(uploads, item.providers, strict=True):
+            one.state = "done" if provider.has_it else one.state
+        return made
 
     @property
     def upload(self) -> StepState:
@@ -50,16 +54,19 @@ class Sending:
             return "waiting"
         if states == {"done"}:
             return "done"
-        return "busy" if self.active or "busy" in states else "failed" if "failed" in states else "waiting"
+        if self.active or "busy" in states:
+            return "busy"
+        return "failed" if "failed" in states else "later" if "later" in states else "waiting"
 
     def called(self, address: str, state: CallState) -> None:
         """The transport says which institution is being called."""
         for one in self.uploads:
             if one.address == address and one.state != "done":
-                one.state = state
+                one.state = "later" if state == "failed" else state
 
     def settle(self, item: Item) -> None:
         """After an attempt: what counts is the receipts on disk, not that a call was answered."""
         self.active, self.entry = False, item.entry
+        left: StepState = "later" if item.state == "waiting" else "failed"
         for one, provider in zip(self.uploads, item.providers, strict=True):
-            one.state = "done" if provider.has_it else "failed"
+            one.state = "done" if provider.has_it else left

@@ -17,6 +17,7 @@ class ConsentScreen(Page):
         if part is None:
             return
         consent = part.consent
+        self.title = self.guide.study_title
         ids.words.text = consent.text
         ids.version.text = words.say("consent.version", version=consent.version, hash=short_hash(consent.text))
         ids.agree.selected = part.agreed

@@ -17,6 +17,7 @@ class EligibilityScreen(Page):
         if part is None:
             return
         asked = part.eligibility_questions
+        self.title = self.guide.study_title
         box = self.ids.questions
         if [one.asked for one in box.children[::-1]] != list(asked):
             box.clear_widgets()

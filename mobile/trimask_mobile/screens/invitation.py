@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kivy.core.clipboard import Clipboard
 from kivy.properties import ObjectProperty
 
+from trimask_mobile.widgets.basics import PushButton
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
 __all__ = ["InvitationScreen"]
+
+
+class ScanButton(PushButton):
+    """Opens the system's scanner."""
 
 
 class InvitationScreen(Page):
@@ -30,10 +37,12 @@ class InvitationScreen(Page):
         """What was copied last."""
         self.guide.type_link(Clipboard.paste().strip())
 
-    def start_scan(self) -> None:
-        """Hand over to the system's scanner."""
-        if self.scan is not None:
-            self.scan(self.guide.open_link)
+    def on_scan(self, _: object, scan: Any) -> None:
+        """A button for the system's scanner, where there is one."""
+        if scan is not None:
+            button = ScanButton()
+            button.bind(on_release=lambda *_: scan(self.guide.open_link))
+            self.ids.ways.add_widget(button)
 
 
 load_kv(__file__)

@@ -32,6 +32,7 @@ class ReviewScreen(Page):
         part, words = self.guide.participation, self.guide.words
         if part is None or part.step != "review":
             return
+        self.title = self.guide.study_title
         rows = [
             (asked.name, asked.label, part.shown(asked) or words.say("review.none"), part.problem(asked))
             for asked in part.questions

@@ -17,6 +17,7 @@ class SendingScreen(Page):
         sending = guide.sending
         if sending is None:
             return
+        self.title = guide.study_title
         ids.mask.state, ids.split.state, ids.upload.state = sending.mask, sending.split, sending.upload
         if [row.text for row in ids.uploads.children[::-1]] != [one.name for one in sending.uploads]:
             ids.uploads.clear_widgets()
@@ -24,6 +25,7 @@ class SendingScreen(Page):
                 ids.uploads.add_widget(StepRow())
         for row, one in zip(ids.uploads.children[::-1], sending.uploads, strict=True):
             row.text, row.state = one.name, one.state
+            row.detail = words.say("sending.later") if one.state == "later" else ""
         entry = sending.entry
         state = "busy" if entry is None or sending.active else entry.state
         ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")

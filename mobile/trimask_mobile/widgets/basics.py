@@ -89,6 +89,7 @@ class IconButton(Focusable, ButtonBehavior, BoxLayout):
     """A button with a sign or a letter or two; `label` says what it does, for tests and whoever reads screens aloud."""
 
     focused = BooleanProperty(False)
+    framed = BooleanProperty(False)
     symbol = StringProperty("none")
     text = StringProperty("")
     label = StringProperty("")
@@ -101,7 +102,7 @@ class IconButton(Focusable, ButtonBehavior, BoxLayout):
 class StepRow(BoxLayout):
     """One step of sending: waiting, under way, done or failed."""
 
-    state = OptionProperty("waiting", options=["waiting", "busy", "done", "failed"])
+    state = OptionProperty("waiting", options=["waiting", "busy", "done", "later", "failed"])
     text = StringProperty("")
     detail = StringProperty("")
     inset = NumericProperty(0)
