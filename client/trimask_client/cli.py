@@ -1,4 +1,4 @@
-"""`trimask-client join|answer|send|status|receipt`: taking part from a shell or a script.
+"""`trimask-client join|answer|send|status|receipt|withdraw`: taking part from a shell or a script.
 
 Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trimask_client.client import Client
+from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
 from trimask_client.queue import Queue
 from trimask_client.vault import device_key
@@ -89,7 +90,20 @@ def _parser() -> argparse.ArgumentParser:
         "--verify", type=Path, metavar="RECEIPT", help="check the signatures of a saved receipt"
     )
     receipt.add_argument("--study", type=Path, help="with --verify: the signed study (default: a joined one)")
+    receipt.add_argument(
+        "--shown", action="store_true", help="without the key that withdraws it: a copy to show to others"
+    )
     receipt.set_defaults(run=_receipt)
+
+    withdraw = commands.add_parser(
+        "withdraw", help="have a submission erased at every provider, while that is possible"
+    )
+    withdraw.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
+    withdraw.add_argument("--receipt", type=Path, help="a receipt kept from this or another device")
+    withdraw.add_argument(
+        "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
+    )
+    withdraw.set_defaults(run=_withdraw)
     return parser
 
 
@@ -137,7 +151,7 @@ def _send(args: argparse.Namespace, queue: Queue) -> int:
     now_ms = SystemClock().now_ms()
     for entry in tried:
         print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
-    left = [entry for entry in queue.entries() if entry.state != "sent"]
+    left = [entry for entry in queue.entries() if entry.state not in SETTLED]
     if not tried:
         print("Nothing is due; `status` says what waits." if left else "Nothing waits to be sent.")
     return PENDING if left else DONE
@@ -183,6 +197,7 @@ def _entry_dict(entry: Entry, now_ms: int) -> dict[str, object]:
         "providers": entry.providers,
         "attempts": entry.attempts,
         "next_attempt_ms": entry.next_ms,
+        "withdrawn_by": list(entry.withdrawn_by),
         "why": entry.why,
         "words": entry.words(now_ms),
     }
@@ -202,11 +217,26 @@ def _receipt(args: argparse.Namespace, queue: Queue) -> int:
         return DONE
     sent = {entry.submission_id: entry.receipt for entry in queue.entries() if entry.receipt is not None}
     found = sent[_one(tuple(sent), args.submission, "sent submission")]
+    if args.shown:
+        found = found.shown
     if args.out is None:
         print(found.to_json())
     else:
         args.out.write_text(found.to_json() + "\n", encoding="utf-8")
     return DONE
+
+
+def _withdraw(args: argparse.Namespace, queue: Queue) -> int:
+    if args.receipt is not None:
+        receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
+        if args.study is not None:
+            queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+        entry = queue.withdraw(receipt)
+    else:
+        ids = tuple(entry.submission_id for entry in queue.entries())
+        entry = queue.withdraw(_one(ids, args.submission, "submission"))
+    print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
+    return DONE if entry.state == "withdrawn" else PENDING
 
 
 def _one(ids: Sequence[bytes], digits: str, what: str) -> bytes:

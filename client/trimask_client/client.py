@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -19,11 +19,18 @@ from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.study import SignedStudy, Study
 from trimask_core.submission import SealedSubmission, build_submission
-from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
+from trimask_core.withdrawal import ProviderWithdrawal, submission_id_of
+from trimask_proto.v1.submission_pb2 import (
+    SubmitRequest,
+    SubmitResponse,
+    WithdrawRequest,
+    WithdrawResponse,
+)
 
 __all__ = ["Client"]
 
 _SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+_WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
 class Client:
@@ -91,9 +98,41 @@ class Client:
         receipts = tuple(
             self._upload(submission, k, self._call) for k in range(1, len(submission.sealed) + 1)
         )
-        receipt = Receipt(submission.study_id, submission.submission_id, receipts)
+        receipt = self.receipt(submission, receipts)
         receipt.verify(self.study)
         return receipt
+
+    def receipt(self, submission: SealedSubmission, receipts: Iterable[ProviderReceipt]) -> Receipt:
+        """The receipt to keep: every provider's, with the key to withdraw and where the study can be fetched."""
+        return Receipt(
+            submission.study_id,
+            submission.submission_id,
+            tuple(receipts),
+            submission.withdrawal_key,
+            self.study.collector.address,
+        )
+
+    def withdraw(self, withdrawal_key: bytes, provider: int) -> ProviderWithdrawal:
+        """One attempt at one right provider (1..K1): its signed word that the submission is erased there, verified.
+
+        `Refused` with reason already_in_block if it is too late there. `Queue.withdraw` asks all of them, and again.
+        """
+        role = f"R{provider}"
+        party = self.study.party(role)
+        submission_id = submission_id_of(self.study.id, withdrawal_key)
+        request = WithdrawRequest(study_id=self.study.id, withdrawal_key=withdrawal_key)
+        endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
+        try:
+            answer = self._transport.call(endpoint, _WITHDRAW, request.SerializeToString(), self._timeout)
+            response = WithdrawResponse.FromString(answer)
+        except TrimaskError as error:
+            self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
+            raise
+        except DecodeError:
+            raise VerificationError(f"{role} answered with something that is not a withdrawal") from None
+        word = ProviderWithdrawal(role, response.withdraw_time_ms, response.signature)
+        word.verify(self.study, submission_id)
+        return word
 
     def upload(self, submission: SealedSubmission, provider: int) -> ProviderReceipt:
         """One attempt at one right provider (1..K1): its receipt, verified. What a queue is built on."""

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from trimask_core.receipt import ProviderReceipt, Receipt
 
-__all__ = ["Entry", "State", "backoff_ms", "is_final", "provider_receipt", "receipt_record"]
+__all__ = ["DONE", "Entry", "State", "backoff_ms", "is_final", "provider_receipt", "receipt_record"]
 
-State = Literal["waiting", "refused", "sent", "damaged"]
+State = Literal["waiting", "refused", "sent", "damaged", "withdrawing", "withdrawn", "too_late"]
+DONE: tuple[State, ...] = ("sent", "withdrawn", "too_late")
 FIRST_WAIT_MS = 15_000
 LONGEST_WAIT_MS = 6 * 3600 * 1000
 # Refusals that no waiting changes. Every other reason may pass: a study not yet open there, a node being repaired.
@@ -20,6 +21,7 @@ _FINAL = {
     "oversized_message",
     "replayed_submission",
     "study_closed",
+    "submission_withdrawn",
     "tampered_component",
     "wrong_shape",
 }
@@ -27,7 +29,10 @@ _FINAL = {
 
 @dataclass(frozen=True)
 class Entry:
-    """`received_by` are the right providers whose receipts are here, of `providers` in all."""
+    """`received_by` are the right providers whose receipts are here, of `providers` in all.
+
+    Of a withdrawal, `withdrawn_by` are those that have signed that the submission is erased.
+    """
 
     submission_id: bytes
     study_id: bytes
@@ -39,6 +44,7 @@ class Entry:
     next_ms: int | None = None
     why: str = ""
     receipt: Receipt | None = None
+    withdrawn_by: tuple[str, ...] = ()
 
     def words(self, now_ms: int) -> str:
         """What a person is told."""
@@ -46,6 +52,8 @@ class Entry:
             return f"Sent: all {self.providers} providers have signed for it. Keep the receipt."
         if self.state == "damaged":
             return f"Cannot be read: {self.why}. It will not be sent; discard it, and answer again if the study is open."
+        if self.state in ("withdrawing", "withdrawn", "too_late"):
+            return self._withdrawal(now_ms)
         got = f"{len(self.received_by)} of {self.providers} providers have it"
         if self.state == "refused":
             return (
@@ -59,6 +67,25 @@ class Entry:
             f"Not sent yet ({got}): {self.why}. It will be tried again {when}, the same sealed bytes, so nothing is "
             "counted twice."
         )
+
+    def _withdrawal(self, now_ms: int) -> str:
+        if self.state == "too_late":
+            return (
+                "Could not be withdrawn: it is already combined with other people's answers. What is combined or "
+                "published cannot be taken apart again, so nobody can find it or remove it; the study's guarantee "
+                "stays as it is."
+            )
+        if self.state == "withdrawn":
+            if not self.withdrawn_by:
+                return "Withdrawn before anything of it was sent: nothing has left this device."
+            return f"Withdrawn: all {self.providers} providers have signed that it is erased and cannot come again."
+        gone = f"{len(self.withdrawn_by)} of {self.providers} providers have erased it"
+        use = "; without their parts it can no longer be used" if self.withdrawn_by else ""
+        why = f": {self.why}" if self.why else ""
+        when = (
+            "" if self.next_ms is None else f" The others will be asked again {_span(self.next_ms - now_ms)}."
+        )
+        return f"Being withdrawn ({gone}{use}){why}.{when}"
 
 
 def _span(milliseconds: int) -> str:

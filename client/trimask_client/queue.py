@@ -5,6 +5,7 @@ The rules, which hold whenever the process is killed or the power fails:
 - A payload is written once, under its submission id, and never again: not edited, not drawn anew. It may be sent as
   often as needed, for the same bytes give the same receipt.
 - Nothing is sent before its payload is on disk; a payload leaves the disk only after its receipt is on it.
+- A withdrawal is on disk before anybody is asked; from then on its payload is never sent again.
 - A draft goes as soon as the payload sealed from it is on disk. The payload remembers which draft it came from, so a
   draft that a crash left behind is removed at the next start and never sealed a second time.
 """
@@ -28,6 +29,7 @@ from trimask_client.entry import (
 )
 from trimask_client.transport import LazyTransport, Transport
 from trimask_client.vault import Vault
+from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError
 from trimask_core.randomness import RandomSource, SystemRandom
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["Queue"]
 
 STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS = "studies", "drafts", "payloads", "progress", "receipts"
+WITHDRAWALS = "withdrawals"
+_PENDING = ("waiting", "withdrawing")
 
 
 class Queue:
@@ -131,7 +135,8 @@ class Queue:
         """
         client = self.client(study_id)
         with self._disk.lock("records", wait=True):
-            if not again and any(entry.study_id == study_id for entry in self.entries()):
+            before = [entry for entry in self.entries() if entry.study_id == study_id]
+            if not again and any(entry.state != "withdrawn" for entry in before):
                 raise Refused("already_answered", "this device has answered this study already")
             draft = self._vault.get(DRAFTS, study_id.hex())
             if answers is None:
@@ -146,6 +151,7 @@ class Queue:
                     "study_id": study_id.hex(),
                     "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
                     "sealed_ms": self._clock.now_ms(),
+                    "withdrawal_key": sealed.withdrawal_key.hex(),
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
             )
@@ -158,25 +164,31 @@ class Queue:
         with self._disk.lock("sending", wait=False) as mine:
             if not mine:
                 raise ConfigError("another program is sending from this queue; let it finish")
-            waiting = [entry for entry in self.entries() if entry.state == "waiting"]
+            waiting = [entry for entry in self.entries() if entry.state in _PENDING]
             due = [entry for entry in waiting if now or self._due(entry)]
-            return tuple(self._try(entry) for entry in due)
+            return tuple(
+                self._ask(entry.submission_id) if entry.state == "withdrawing" else self._try(entry)
+                for entry in due
+            )
 
     def next_ms(self) -> int | None:
         """When `send` next has something to do; None if nothing waits."""
-        waiting = [entry for entry in self.entries() if entry.state == "waiting"]
+        waiting = [entry for entry in self.entries() if entry.state in _PENDING]
         return min((entry.next_ms or self._clock.now_ms() for entry in waiting), default=None)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Everything sealed on this device and not discarded, oldest receipt first, then what waits."""
-        sent = self._vault.names(RECEIPTS)
-        waiting = [name for name in self._vault.names(PAYLOADS) if name not in set(sent)]
-        return tuple(self.entry(bytes.fromhex(name)) for name in (*sent, *waiting))
+        """Everything sealed on this device and not discarded: what was sent, what waits, what is withdrawn."""
+        kinds = (RECEIPTS, PAYLOADS, WITHDRAWALS)
+        names = dict.fromkeys(name for kind in kinds for name in self._vault.names(kind))
+        return tuple(self.entry(bytes.fromhex(name)) for name in names)
 
     def entry(self, submission_id: bytes) -> Entry:
         """One submission."""
         name = submission_id.hex()
         try:
+            record = self._vault.get(WITHDRAWALS, name)
+            if record is not None:
+                return withdrawal_entry(submission_id, record)
             record = self._vault.get(RECEIPTS, name)
             if record is not None:
                 return self._sent(record)
@@ -205,6 +217,60 @@ class Queue:
         with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
             self._vault.delete(PAYLOADS, name)
             self._vault.delete(PROGRESS, name)
+
+    # Withdrawing
+
+    def withdraw(self, submission: bytes | Receipt) -> Entry:
+        """Withdraw a submission of this device's, or one whose receipt is at hand (its study must be joined).
+
+        One that was never tried is forgotten, and nobody is asked. Otherwise every right provider is asked to erase it, now
+        and with every `send` until all have signed that they did, or all say that it is too late.
+        """
+        submission_id = submission.submission_id if isinstance(submission, Receipt) else submission
+        name = submission_id.hex()
+        with self._disk.lock("sending", wait=True):
+            with self._disk.lock("records", wait=True):
+                if name not in self._vault.names(WITHDRAWALS):
+                    record = self._withdrawal(submission)
+                    self._vault.put(WITHDRAWALS, name, record)
+                    for kind in (PAYLOADS, PROGRESS, RECEIPTS):
+                        self._vault.delete(kind, name)
+            entry = self.entry(submission_id)
+            return self._ask(submission_id) if entry.state == "withdrawing" else entry
+
+    def _withdrawal(self, submission: bytes | Receipt) -> dict[str, Any]:
+        """The record of a new withdrawal; complete at once if nothing of the submission has left this device."""
+        receipt: Receipt | None
+        if isinstance(submission, Receipt):
+            study = self.client(submission.study_id).study
+            submission.verify(study)
+            key, receipt, draft_id, begun = submission.withdrawal_key, submission, None, True
+        else:
+            entry, name = self.entry(submission), submission.hex()
+            if entry.state == "damaged":
+                raise Refused("unknown_submission", f"it cannot be read ({entry.why}); discard it")
+            study, receipt = self.client(entry.study_id).study, entry.receipt
+            payload = self._vault.get(PAYLOADS, name) or {}
+            kept = self._vault.get(RECEIPTS, name) or payload
+            key = bytes.fromhex(payload.get("withdrawal_key", "")) or (
+                b"" if receipt is None else receipt.withdrawal_key
+            )
+            draft_id, begun = kept.get("draft_id"), receipt is not None or name in self._vault.names(PROGRESS)
+        if begun and not key:
+            raise Refused(
+                "no_withdrawal_key", "this receipt is without its withdrawal key; give the one you kept"
+            )
+        record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id)
+        return record if begun else record | {"state": "withdrawn"}
+
+    def _ask(self, submission_id: bytes) -> Entry:
+        name = submission_id.hex()
+        record = self._vault.get(WITHDRAWALS, name)
+        if record is not None:
+            share = int.from_bytes(self._source.read(4), "big") / 2**32
+            client = self.client(bytes.fromhex(record["study_id"]))
+            self._save(WITHDRAWALS, name, ask_providers(client, record, self._clock.now_ms(), share))
+        return self.entry(submission_id)
 
     # Inside
 
@@ -242,8 +308,13 @@ class Queue:
             return entry
         client = self.client(entry.study_id)
         sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
-        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed)
+        key = bytes.fromhex(payload.get("withdrawal_key", ""))
+        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key)
         progress = self._progress(name)
+        if name not in self._vault.names(PROGRESS):
+            self._save(
+                PROGRESS, name, progress
+            )  # from here on a part of it may be out, whatever is known of that
         received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
         failures: list[str] = []
         for provider in range(1, len(sealed) + 1):
@@ -261,7 +332,7 @@ class Queue:
             progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
             self._save(PROGRESS, name, progress)
         if len(received) == len(sealed):
-            return self._finish(entry, client, received, payload["draft_id"])
+            return self._finish(submission, client, received, payload["draft_id"])
         share = int.from_bytes(self._source.read(4), "big") / 2**32
         progress["attempts"] += 1
         progress["why"] = "; ".join(failures).rstrip(".")
@@ -270,12 +341,14 @@ class Queue:
         return self.entry(entry.submission_id)
 
     def _finish(
-        self, entry: Entry, client: Client, received: Mapping[str, ProviderReceipt], draft_id: str | None
+        self,
+        submission: SealedSubmission,
+        client: Client,
+        received: Mapping[str, ProviderReceipt],
+        draft_id: str | None,
     ) -> Entry:
-        name = entry.submission_id.hex()
-        receipt = Receipt(
-            entry.study_id, entry.submission_id, tuple(received[key] for key in sorted(received, key=_number))
-        )
+        name = submission.submission_id.hex()
+        receipt = client.receipt(submission, (received[key] for key in sorted(received, key=_number)))
         receipt.verify(client.study)
         record = {"receipt": receipt.to_json(), "title": client.study.title, "draft_id": draft_id}
         with self._disk.lock("records", wait=True):
@@ -290,8 +363,12 @@ class Queue:
 
     def _recover(self) -> None:
         """Finish what a crash cut off: half-written files, payloads that have their receipt, drafts that were sealed."""
-        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS):
+        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS):
             self._vault.tidy(kind)
+        for name in self._vault.names(WITHDRAWALS):
+            for kind in (PAYLOADS, PROGRESS, RECEIPTS):
+                if name in self._vault.names(kind):
+                    self._vault.delete(kind, name)
         sent = set(self._vault.names(RECEIPTS))
         for name in sent.intersection(self._vault.names(PAYLOADS)):
             self._vault.delete(PAYLOADS, name)
@@ -300,7 +377,8 @@ class Queue:
         drafts = self._vault.names(DRAFTS)
         if drafts:
             sealed = {self._draft_of(RECEIPTS, name) for name in sent}
-            sealed |= {self._draft_of(PAYLOADS, name) for name in self._vault.names(PAYLOADS)}
+            for kind in (PAYLOADS, WITHDRAWALS):
+                sealed |= {self._draft_of(kind, name) for name in self._vault.names(kind)}
             for name in drafts:
                 if self._draft_of(DRAFTS, name) in sealed - {None}:
                     self._vault.delete(DRAFTS, name)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trimask_core.errors import VerificationError
 from trimask_core.identity import verify
 from trimask_core.study import Study
+from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
 __all__ = ["ProviderReceipt", "Receipt", "receipt_message"]
 
@@ -36,16 +37,32 @@ class ProviderReceipt:
 
 @dataclass(frozen=True)
 class Receipt:
-    """All K1 receipts of one submission: proof that it was taken in, and nothing about what was answered."""
+    """All K1 receipts of one submission: proof that it was taken in, and nothing about what was answered.
+
+    With its `withdrawal_key` it can be withdrawn until it is pooled, by whoever has the receipt; `shown` is a copy without
+    it, to be given to others. `collector` is where the study can be fetched.
+    """
 
     study_id: bytes
     submission_id: bytes
     providers: tuple[ProviderReceipt, ...]
+    withdrawal_key: bytes = field(default=b"", repr=False)
+    collector: str = ""
+
+    @property
+    def shown(self) -> Receipt:
+        """A copy that proves as much and cannot withdraw."""
+        return replace(self, withdrawal_key=b"")
 
     def verify(self, study: Study) -> None:
         """Raise `VerificationError` unless every right provider of `study` signed."""
         if self.study_id != study.id:
             raise VerificationError("this receipt is for another study")
+        key = self.withdrawal_key
+        if key and (
+            len(key) != WITHDRAWAL_KEY_BYTES or submission_id_of(self.study_id, key) != self.submission_id
+        ):
+            raise VerificationError("the withdrawal key of this receipt is for another submission")
         if [item.role for item in self.providers] != [f"R{k}" for k in range(1, len(study.right) + 1)]:
             raise VerificationError("this receipt does not have one signature of each right provider")
         for item in self.providers:
@@ -62,6 +79,7 @@ class Receipt:
 
     def to_json(self) -> str:
         """The form a person keeps."""
+        later = {"withdrawal_key": self.withdrawal_key.hex(), "collector": self.collector}
         return json.dumps(
             {
                 "study_id": self.study_id.hex(),
@@ -75,7 +93,8 @@ class Receipt:
                     }
                     for item in self.providers
                 ],
-            },
+            }
+            | {name: value for name, value in later.items() if value},
             indent=1,
         )
 
@@ -96,6 +115,8 @@ class Receipt:
                     )
                     for item in data["providers"]
                 ),
+                bytes.fromhex(data.get("withdrawal_key", "")),
+                str(data.get("collector", "")),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise VerificationError(f"this is not a receipt: {error}") from None

@@ -23,6 +23,7 @@ from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import Study
+from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,11 +47,15 @@ _SEED, _VECTOR = b"\x01", b"\x02"
 
 @dataclass(frozen=True)
 class SealedSubmission:
-    """A random id and, for each right provider in order, its sealed component. Never edited after this."""
+    """A random id and, for each right provider in order, its sealed component. Never edited after this.
+
+    The id is the hash of `withdrawal_key`, which goes into the receipt and to nobody else until it is used.
+    """
 
     study_id: bytes
     submission_id: bytes
     sealed: tuple[bytes, ...] = field(repr=False)
+    withdrawal_key: bytes = field(default=b"", repr=False)
 
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> NDArray[np.int64]:
@@ -90,13 +95,14 @@ def build_submission(
     """Everything a device sends, from what a person answered. `arithmetic` is chosen by what is installed, unless given."""
     split = _split_by_numpy if (arithmetic or _installed()) == "numpy" else _split_in_python
     seeds, vector = split(study, answers, source)
-    submission_id = source.read(SUBMISSION_ID_BYTES)
+    withdrawal_key = source.read(WITHDRAWAL_KEY_BYTES)
+    submission_id = submission_id_of(study.id, withdrawal_key)
     payloads = [*(_SEED + seed for seed in seeds), _VECTOR + vector]
     sealed = tuple(
         seal(provider.sealing, payload, component_info(study.id, k, submission_id))
         for k, (provider, payload) in enumerate(zip(study.right, payloads, strict=True), 1)
     )
-    return SealedSubmission(study.id, submission_id, sealed)
+    return SealedSubmission(study.id, submission_id, sealed, withdrawal_key)
 
 
 def _installed() -> Arithmetic:

@@ -19,7 +19,8 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import component_info
 from trimask_core.submission import read_component
-from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
+from trimask_core.withdrawal import submission_id_of, withdrawal_message
+from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
 KEY = bytes(range(32))
 AGES = (21, 47, 73)
@@ -137,10 +138,11 @@ class World:
     doom: Doom
     trouble: float = 0.0
     rows: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    withdrawn: set[tuple[str, bytes]] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
-    def call(self, endpoint: Endpoint, _method: str, request: bytes, _timeout: float) -> bytes:
+    def call(self, endpoint: Endpoint, method: str, request: bytes, _timeout: float) -> bytes:
         self.doom.point()
         fate = self.rng.random()
         if fate < self.trouble / 2:
@@ -149,15 +151,34 @@ class World:
         if fate < self.trouble * 0.6:
             self.seen["refused for now"] += 1
             raise Refused("internal_error", "a node being repaired")
-        message = SubmitRequest.FromString(request)
         role = endpoint.tls_name.split(".")[0].upper()
-        row = self.rows.setdefault((role, message.submission_id), message.sealed_component)
-        if row != message.sealed_component:
-            self.violations.append(f"two payloads for {message.submission_id.hex()} at {role}")
+        answer = (
+            self._withdraw(role, request) if method.endswith("/Withdraw") else self._submit(role, request)
+        )
         self.doom.point()
         if fate < self.trouble:
             self.seen["answer lost"] += 1
             raise Unreachable("the answer was lost")
+        return answer
+
+    def _withdraw(self, role: str, request: bytes) -> bytes:
+        message = WithdrawRequest.FromString(request)
+        submission_id = submission_id_of(message.study_id, message.withdrawal_key)
+        self.rows.pop((role, submission_id), None)
+        self.withdrawn.add((role, submission_id))
+        self.seen["withdrawn"] += 1
+        signature = self.made.identities[role].sign(
+            "withdrawal", withdrawal_message(message.study_id, submission_id, 2)
+        )
+        return WithdrawResponse(withdraw_time_ms=2, signature=signature).SerializeToString()
+
+    def _submit(self, role: str, request: bytes) -> bytes:
+        message = SubmitRequest.FromString(request)
+        if any(submission_id == message.submission_id for _, submission_id in self.withdrawn):
+            self.violations.append(f"{message.submission_id.hex()} was sent after it was withdrawn")
+        row = self.rows.setdefault((role, message.submission_id), message.sealed_component)
+        if row != message.sealed_component:
+            self.violations.append(f"two payloads for {message.submission_id.hex()} at {role}")
         signed = receipt_message(message.study_id, message.submission_id, row, 1)
         signature = self.made.identities[role].sign("receipt", signed)
         return SubmitResponse(receive_time_ms=1, signature=signature).SerializeToString()
@@ -175,6 +196,7 @@ class Device:
         self.clock = ManualClock(1_700_000_000_000)
         self.frozen: dict[str, Any] = {}
         self.sealed: set[bytes] = set()
+        self.unwanted: dict[bytes, int] = {}  # submission id -> the age in it, of those to be withdrawn
         self.crashes = 0
 
     def run(self, work: Callable[[Queue], None]) -> None:
@@ -200,7 +222,9 @@ class Device:
             assert self.frozen.setdefault(name, record) == record
         there = {entry.submission_id for entry in queue.entries()}
         assert self.sealed <= there
-        assert all(entry.state in ("waiting", "sent") for entry in queue.entries())
+        states = {entry.submission_id: entry.state for entry in queue.entries()}
+        assert set(states.values()) <= {"waiting", "sent", "withdrawing", "withdrawn"}
+        assert {found for found, state in states.items() if state.startswith("withdr")} <= set(self.unwanted)
 
 
 def _schedule(made: Any, answers: dict[str, object], seed: int) -> tuple[Device, World]:
@@ -217,21 +241,34 @@ def _schedule(made: Any, answers: dict[str, object], seed: int) -> tuple[Device,
             if queue.draft(study_id) is not None:  # gone if an earlier life sealed it
                 device.sealed.add(queue.seal(study_id, again=True).submission_id)
 
+        before = _ids(device)
         device.run(seal)
+        (sealed,) = _ids(device) - before
         for _ in range(rng.randint(0, 2)):
             device.clock.advance(rng.choice([1.0, 30.0, 30_000.0]))
             device.run(lambda queue: queue.send(now=rng.random() < 0.3) and None)
+        # One in four changes their mind, at whatever stage it is; after a life that was cut off, the next asks again.
+        if rng.random() < 0.25:
+            device.unwanted[sealed] = age
+            device.run(lambda queue, sealed=sealed: queue.withdraw(sealed) and None)  # type: ignore[misc]
     world.trouble = 0.0
     device.run(lambda queue: queue.send(now=True) and None)
     return device, world
+
+
+def _ids(device: Device) -> set[bytes]:
+    queue = Queue(device.disk, KEY, transport=device.world, clock=device.clock)
+    return {entry.submission_id for entry in queue.entries()}
 
 
 def _check_all_arrived_once(made: Any, device: Device, world: World) -> None:
     assert world.violations == []
     study = made.study
     ids = {submission_id for _, submission_id in world.rows}
-    assert len(ids) == len(AGES)
-    assert len(world.rows) == len(AGES) * len(study.right)
+    wanted = sorted(set(AGES) - set(device.unwanted.values()))
+    assert not ids & set(device.unwanted)
+    assert len(ids) == len(wanted)
+    assert len(world.rows) == len(wanted) * len(study.right)
     column = [item.name for item in study.schema.columns].index("age")
     ages = []
     for submission_id in ids:
@@ -249,16 +286,24 @@ def _check_all_arrived_once(made: Any, device: Device, world: World) -> None:
         ages.append(
             round(study.schema.columns[column].center + scaled * study.schema.columns[column].half_range)
         )
-    assert sorted(ages) == sorted(AGES)
+    assert sorted(ages) == wanted
     queue = Queue(device.disk, KEY, transport=world, clock=device.clock)
     entries = queue.entries()
-    assert {entry.submission_id for entry in entries} == ids
+    assert {entry.submission_id for entry in entries} == ids | set(device.unwanted)
     for entry in entries:
+        if entry.submission_id in device.unwanted:
+            assert entry.state == "withdrawn"
+            at = {role for role, submission_id in world.withdrawn if submission_id == entry.submission_id}
+            assert set(entry.withdrawn_by) == at
+            assert at in (set(), {"R1", "R2", "R3"})  # nobody if nothing had been sent, or everybody
+            continue
         assert entry.state == "sent"
         assert entry.receipt is not None
         entry.receipt.verify(study)
     left = {path.split("/")[0] for path in device.disk.live}
-    assert left == {"studies", "receipts"}  # no draft, no payload, nothing half-written
+    assert left - {"withdrawals"} == {"studies"} | (
+        {"receipts"} if wanted else set()
+    )  # no draft, no payload, nothing half-written
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +320,7 @@ def test_random_schedules(exact: Any, answers: Any, start: int) -> None:
         crashes += device.crashes
         seen += world.seen
     assert crashes > 100
-    assert set(seen) == {"offline", "refused for now", "answer lost"}
+    assert set(seen) == {"offline", "refused for now", "answer lost", "withdrawn"}
 
 
 @pytest.mark.slow

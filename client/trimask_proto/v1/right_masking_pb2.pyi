@@ -113,7 +113,61 @@ Global___AssignBlockRequest: _TypeAlias = AssignBlockRequest  # noqa: Y015
 
 @_typing.final
 class AssignBlockResponse(_message.Message):
-    """The rows are bound."""
+    """The rows are bound, unless some were withdrawn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WITHDRAWN_IDS_FIELD_NUMBER: _builtins.int
+    withdrawn_ids: _builtins.bytes
+    """Ids in the plan that were withdrawn here, 16 bytes each. If there are any, nothing was bound, and the plan must be
+    cancelled.
+    """
+    def __init__(
+        self,
+        *,
+        withdrawn_ids: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssignBlockResponse: _TypeAlias = AssignBlockResponse  # noqa: Y015
+
+@_typing.final
+class CancelBlockRequest(_message.Message):
+    """Cancels a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    BLOCK_ID_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    block_id: _builtins.bytes
+    """Id of the block, 16 bytes. It can never be planned again."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the collector over study id and block id."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        block_id: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "signature", b"signature", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelBlockRequest: _TypeAlias = CancelBlockRequest  # noqa: Y015
+
+@_typing.final
+class CancelBlockResponse(_message.Message):
+    """Cancelled: its rows are pending again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,7 +180,7 @@ class AssignBlockResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AssignBlockResponse: _TypeAlias = AssignBlockResponse  # noqa: Y015
+Global___CancelBlockResponse: _TypeAlias = CancelBlockResponse  # noqa: Y015
 
 @_typing.final
 class BlindingKey(_message.Message):

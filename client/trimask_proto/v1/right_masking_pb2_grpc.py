@@ -45,6 +45,11 @@ class RightMaskingServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.FromString,
                 _registered_method=True)
+        self.CancelBlock = channel.unary_unary(
+                '/trimask_proto.v1.RightMaskingService/CancelBlock',
+                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.FromString,
+                _registered_method=True)
         self.StartMasking = channel.unary_unary(
                 '/trimask_proto.v1.RightMaskingService/StartMasking',
                 request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingRequest.SerializeToString,
@@ -74,7 +79,16 @@ class RightMaskingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AssignBlock(self, request, context):
-        """Binds rows to a block, for ever.
+        """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
+        declined whole.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBlock(self, request, context):
+        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
+        row is masked in one block only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,6 +127,11 @@ def add_RightMaskingServiceServicer_to_server(servicer, server):
                     servicer.AssignBlock,
                     request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.SerializeToString,
+            ),
+            'CancelBlock': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBlock,
+                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.SerializeToString,
             ),
             'StartMasking': grpc.unary_unary_rpc_method_handler(
                     servicer.StartMasking,
@@ -185,6 +204,33 @@ class RightMaskingService:
             '/trimask_proto.v1.RightMaskingService/AssignBlock',
             trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.SerializeToString,
             trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBlock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.RightMaskingService/CancelBlock',
+            trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

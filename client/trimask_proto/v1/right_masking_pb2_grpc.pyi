@@ -36,7 +36,13 @@ class RightMaskingServiceStub:
     ListPending: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.ListPendingRequest, _right_masking_pb2.ListPendingResponse]
     """Ids of submissions held and not yet in a block, in the order of arrival."""
     AssignBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.AssignBlockRequest, _right_masking_pb2.AssignBlockResponse]
-    """Binds rows to a block, for ever."""
+    """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
+    declined whole.
+    """
+    CancelBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.CancelBlockRequest, _right_masking_pb2.CancelBlockResponse]
+    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
+    row is masked in one block only.
+    """
     StartMasking: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]
     """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
     EraseBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.EraseBlockRequest, _right_masking_pb2.EraseBlockResponse]
@@ -52,7 +58,13 @@ class RightMaskingServiceAsyncStub(RightMaskingServiceStub):
     ListPending: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.ListPendingRequest, _right_masking_pb2.ListPendingResponse]  # type: ignore[assignment]
     """Ids of submissions held and not yet in a block, in the order of arrival."""
     AssignBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.AssignBlockRequest, _right_masking_pb2.AssignBlockResponse]  # type: ignore[assignment]
-    """Binds rows to a block, for ever."""
+    """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
+    declined whole.
+    """
+    CancelBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.CancelBlockRequest, _right_masking_pb2.CancelBlockResponse]  # type: ignore[assignment]
+    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
+    row is masked in one block only.
+    """
     StartMasking: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]  # type: ignore[assignment]
     """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
     EraseBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.EraseBlockRequest, _right_masking_pb2.EraseBlockResponse]  # type: ignore[assignment]
@@ -77,7 +89,19 @@ class RightMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_masking_pb2.AssignBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_masking_pb2.AssignBlockResponse, _abc.Awaitable[_right_masking_pb2.AssignBlockResponse]]:
-        """Binds rows to a block, for ever."""
+        """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
+        declined whole.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelBlock(
+        self,
+        request: _right_masking_pb2.CancelBlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_masking_pb2.CancelBlockResponse, _abc.Awaitable[_right_masking_pb2.CancelBlockResponse]]:
+        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
+        row is masked in one block only.
+        """
 
     @_abc_1.abstractmethod
     def StartMasking(

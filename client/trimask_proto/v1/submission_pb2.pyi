@@ -71,3 +71,57 @@ class SubmitResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubmitResponse: _TypeAlias = SubmitResponse  # noqa: Y015
+
+@_typing.final
+class WithdrawRequest(_message.Message):
+    """Withdraws one submission."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    WITHDRAWAL_KEY_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    withdrawal_key: _builtins.bytes
+    """The 32 bytes the submission's id was derived from; its device alone had them until now, and keeps them in the
+    receipt. Whoever saw only the id cannot withdraw it.
+    """
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        withdrawal_key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "withdrawal_key", b"withdrawal_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WithdrawRequest: _TypeAlias = WithdrawRequest  # noqa: Y015
+
+@_typing.final
+class WithdrawResponse(_message.Message):
+    """The provider's word that it holds nothing of the submission and will take nothing of it in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WITHDRAW_TIME_MS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    withdraw_time_ms: _builtins.int
+    """When it was first withdrawn here, milliseconds since 1970 UTC."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the provider over study id, submission id and the time."""
+    def __init__(
+        self,
+        *,
+        withdraw_time_ms: _builtins.int = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["signature", b"signature", "withdraw_time_ms", b"withdraw_time_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WithdrawResponse: _TypeAlias = WithdrawResponse  # noqa: Y015

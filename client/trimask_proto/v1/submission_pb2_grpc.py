@@ -40,6 +40,11 @@ class SubmissionServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.Withdraw = channel.unary_unary(
+                '/trimask_proto.v1.SubmissionService/Withdraw',
+                request_serializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.FromString,
+                _registered_method=True)
 
 
 class SubmissionServiceServicer:
@@ -54,6 +59,14 @@ class SubmissionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Withdraw(self, request, context):
+        """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+        already_in_block once its block is planned, for then it can no longer be told apart.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SubmissionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +74,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.Submit,
                     request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.SerializeToString,
+            ),
+            'Withdraw': grpc.unary_unary_rpc_method_handler(
+                    servicer.Withdraw,
+                    request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,6 +109,33 @@ class SubmissionService:
             '/trimask_proto.v1.SubmissionService/Submit',
             trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
             trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Withdraw(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.SubmissionService/Withdraw',
+            trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,10 @@ class SubmissionServiceStub:
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
+    """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+    already_in_block once its block is planned, for then it can no longer be told apart.
+    """
 
 @_typing.type_check_only
 class SubmissionServiceAsyncStub(SubmissionServiceStub):
@@ -46,6 +50,10 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     Submit: _aio.UnaryUnaryMultiCallable[_submission_pb2.SubmitRequest, _submission_pb2.SubmitResponse]  # type: ignore[assignment]
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
+    """
+    Withdraw: _aio.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]  # type: ignore[assignment]
+    """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+    already_in_block once its block is planned, for then it can no longer be told apart.
     """
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -59,6 +67,16 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_submission_pb2.SubmitResponse, _abc.Awaitable[_submission_pb2.SubmitResponse]]:
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
+        """
+
+    @_abc_1.abstractmethod
+    def Withdraw(
+        self,
+        request: _submission_pb2.WithdrawRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_submission_pb2.WithdrawResponse, _abc.Awaitable[_submission_pb2.WithdrawResponse]]:
+        """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
+        already_in_block once its block is planned, for then it can no longer be told apart.
         """
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

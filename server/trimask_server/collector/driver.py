@@ -96,7 +96,10 @@ class StudyDriver:
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
-        for block in await self._ledger.blocks(study_id, "planned", "pooled"):
+        for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
+            if block.state == "cancelled" or not await self._bound(block):
+                await self._release_block(block)
+                return True
             if block.state == "planned":
                 await self._mask_or_tell(block)
             await self._erase_block(block)
@@ -172,8 +175,14 @@ class StudyDriver:
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
-    async def _mask_block(self, block: Block) -> None:
-        """One try. A node that is down is waited for."""
+    async def _bound(self, block: Block) -> bool:
+        """Whether every right provider has bound the block's rows; a plan that one declined is given up.
+
+        A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
+        it declines the plan, so no masking of it begins anywhere, and the others can free its rows.
+        """
+        if block.state != "planned" or block.attempts:
+            return True  # masking has begun, so all have bound it
         study, node = self._study, self._node
         plan = right_masking_pb2.AssignBlockRequest(
             study_id=study.id,
@@ -183,7 +192,32 @@ class StudyDriver:
                 "block-plan", plan_message(study.id, block.block_id, block.submission_ids)
             ),
         )
-        await self._each(study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan))
+        answers = await self._each(
+            study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan)
+        )
+        withdrawn = {submission_id for answer in answers for submission_id in split_ids(answer.withdrawn_ids)}
+        if withdrawn:
+            node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
+            await self._ledger.cancel(block.block_id)
+        return not withdrawn
+
+    async def _release_block(self, block: Block) -> None:
+        """Have every right provider free the rows of a plan given up; then they may be planned again."""
+        study, node = self._study, self._node
+        request = right_masking_pb2.CancelBlockRequest(
+            study_id=study.id,
+            block_id=block.block_id,
+            signature=node.keys.identity.sign("block-cancel", plan_message(study.id, block.block_id, b"")),
+        )
+        await self._each(study.right, lambda party: node.peers.call(self._right(party).CancelBlock, request))
+        await self._ledger.mark_released(block.block_id)
+        # Who still holds what is asked anew: the rows of this plan, but for those withdrawn, are pending again.
+        self._held.clear()
+        self._tokens = [""] * len(study.right)
+
+    async def _mask_block(self, block: Block) -> None:
+        """One try. A node that is down is waited for."""
+        study, node = self._study, self._node
         boots = await self._boot_ids()
         number = await self._ledger.next_attempt(block.block_id)
         attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)

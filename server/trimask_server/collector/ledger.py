@@ -12,12 +12,15 @@ from trimask_server.store.database import Database, Transaction
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 
-BlockState = Literal["planned", "pooled", "erased"]
+BlockState = Literal["planned", "pooled", "erased", "cancelled", "released"]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so)."""
+    """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so).
+
+    Or, where a provider declined it for a withdrawn row: planned -> cancelled -> released (every R_k has freed its rows).
+    """
 
     block_id: bytes
     submission_ids: bytes
@@ -66,6 +69,23 @@ class Ledger:
             )
         )
         return block
+
+    async def cancel(self, block_id: bytes) -> None:
+        """Give up a plan that a provider declined; only now may the others be told."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE blocks SET state = 'cancelled' WHERE block_id = ? AND state = 'planned' AND attempts = 0",
+                (block_id,),
+            )
+        )
+
+    async def mark_released(self, block_id: bytes) -> None:
+        """Every right provider has freed the rows of a cancelled block."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE blocks SET state = 'released' WHERE block_id = ? AND state = 'cancelled'", (block_id,)
+            )
+        )
 
     async def next_attempt(self, block_id: bytes) -> int:
         """The number of a new try, never given out before, a crash included."""

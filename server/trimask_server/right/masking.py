@@ -88,15 +88,32 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
             )
         if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
             raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
-        await self._rows.assign(study.id, request.block_id, ids)
+        withdrawn = await self._rows.assign(study.id, request.block_id, ids)
+        if withdrawn:
+            self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
+            return right_masking_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))
         self._node.log.info("assigned block=%s rows=%d", request.block_id.hex(), len(ids))
         return right_masking_pb2.AssignBlockResponse()
+
+    async def CancelBlock(
+        self, request: right_masking_pb2.CancelBlockRequest, context: Context
+    ) -> right_masking_pb2.CancelBlockResponse:
+        study = self._study(request.study_id, context)
+        if len(request.block_id) != SUBMISSION_ID_BYTES:
+            raise Refused("malformed", "a block id has 16 bytes")
+        verify(
+            study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
+            request.signature, "the cancellation",
+        )  # fmt: skip
+        await self._rows.cancel(study.id, request.block_id)
+        self._node.log.info("cancelled block=%s", request.block_id.hex())
+        return right_masking_pb2.CancelBlockResponse()
 
     async def StartMasking(
         self, request: right_masking_pb2.StartMaskingRequest, context: Context
     ) -> right_masking_pb2.StartMaskingResponse:
         study = self._study(request.attempt.study_id, context)
-        rows = await self._rows.block(study.id, request.attempt.block_id)
+        rows = await self._rows.start(study.id, request.attempt.block_id)
         work = self._node.run_attempt(
             request.attempt, self._mask(study, request.attempt, rows), "right masking"
         )

@@ -64,27 +64,37 @@ class RowStore:
             ]
         )
 
-    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> None:
-        """Bind rows to a block: all of them or none."""
+    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> list[bytes]:
+        """Bind rows to a block: all of them, or none and the ids that were withdrawn."""
         joined = b"".join(ids)
 
-        def write(tx: Transaction) -> None:
-            block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+        def write(tx: Transaction) -> list[bytes]:
+            block = tx.row(
+                "SELECT study_id, submission_ids, cancelled FROM blocks WHERE block_id = ?", (block_id,)
+            )
             if block is not None:
-                if block != (study_id, joined):
+                if block[2]:
+                    raise Refused("block_cancelled", "this block was cancelled; plan another")
+                if block[:2] != (study_id, joined):
                     raise Refused("row_already_used", "this block was planned before with other rows")
-                return
+                return []
+            withdrawn = []
             for submission_id in ids:
                 row = tx.row(
-                    "SELECT block_id, payload IS NULL FROM submissions WHERE study_id = ? AND submission_id = ?",
+                    "SELECT block_id, payload IS NULL, withdrawn_ms FROM submissions"
+                    " WHERE study_id = ? AND submission_id = ?",
                     (study_id, submission_id),
                 )
                 if row is None:
                     raise Refused("unknown_row", "the plan names a submission this provider does not hold")
-                if row[0] is not None or row[1]:
+                if row[2] is not None:
+                    withdrawn.append(submission_id)
+                elif row[0] is not None or row[1]:
                     raise Refused(
                         "row_already_used", "the plan names a row that is in another block, or erased"
                     )
+            if withdrawn:
+                return withdrawn
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
@@ -93,18 +103,45 @@ class RowStore:
                 "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
                 [(block_id, study_id, submission_id) for submission_id in ids],
             )
+            return []
+
+        return await self.database.write(write)
+
+    async def cancel(self, study_id: bytes, block_id: bytes) -> None:
+        """Free the rows of a block that was never masked here; its id is never planned (again)."""
+
+        def write(tx: Transaction) -> None:
+            block = tx.row("SELECT study_id, started FROM blocks WHERE block_id = ?", (block_id,))
+            if block is None:
+                tx.run(
+                    "INSERT INTO blocks (block_id, study_id, submission_ids, cancelled) VALUES (?, ?, ?, 1)",
+                    (block_id, study_id, b""),
+                )
+                return
+            if block[0] != study_id:
+                raise Refused("unknown_block", "this provider was given no plan for that block")
+            if block[1]:
+                # X^k B_k of these rows may be out: in a second block they could be told apart by comparing the two.
+                raise Refused(
+                    "block_started", "this provider has begun to mask that block; it stays as it is"
+                )
+            tx.run("UPDATE submissions SET block_id = NULL WHERE block_id = ?", (block_id,))
+            tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
 
         await self.database.write(write)
 
-    async def block(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
-        """(id, sealed payload) of a block's rows, sorted by id."""
+    async def start(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
+        """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id."""
 
-        def read(tx: Transaction) -> list[tuple[bytes, bytes]]:
-            block = tx.row("SELECT study_id, erased FROM blocks WHERE block_id = ?", (block_id,))
+        def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
+            block = tx.row("SELECT study_id, erased, cancelled FROM blocks WHERE block_id = ?", (block_id,))
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             if block[1]:
                 raise Refused("row_already_used", "that block is pooled and erased")
+            if block[2]:
+                raise Refused("block_cancelled", "this block was cancelled; plan another")
+            tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
             return [
                 (row[0], row[1])
                 for row in tx.rows(
@@ -113,7 +150,7 @@ class RowStore:
                 )
             ]
 
-        return await self.database.read(read)
+        return await self.database.write(write)
 
     async def erase_block(self, study_id: bytes, block_id: bytes) -> int:
         """Erase a block's rows; how many it had. Erasing twice is erasing once."""
@@ -146,11 +183,13 @@ class RowStore:
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
     row = tx.row(
-        "SELECT payload_hash, receive_time_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
+        "SELECT payload_hash, receive_time_ms, withdrawn_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
         (study_id, submission_id),
     )
     if row is None:
         return None
+    if row[2] is not None:
+        raise Refused("submission_withdrawn", "this submission was withdrawn and cannot come again")
     if row[0] != digest:
         raise Refused("conflicting_submission", "this submission id was used before with other bytes")
     return int(row[1])

@@ -8,10 +8,12 @@ from trimask_core.errors import Refused, VerificationError
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import component_info
 from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
+from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
 from trimask_server.right.rows import RowStore
+from trimask_server.right.withdrawals import WithdrawalStore
 
 __all__ = ["SubmissionServicer"]
 
@@ -22,6 +24,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     def __init__(self, node: Node, rows: RowStore) -> None:
         self._node = node
         self._rows = rows
+        self._withdrawals = WithdrawalStore(node.database)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -53,4 +56,18 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         message = receipt_message(study.id, request.submission_id, sealed, received)
         return submission_pb2.SubmitResponse(
             receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)
+        )
+
+    async def Withdraw(
+        self, request: submission_pb2.WithdrawRequest, context: Context
+    ) -> submission_pb2.WithdrawResponse:
+        node = self._node
+        study = node.studies.get(request.study_id)
+        # The id is derived from the key, so the key is the proof: nothing else has to be compared.
+        submission_id = submission_id_of(study.id, request.withdrawal_key)
+        withdrawn = await self._withdrawals.withdraw(study.id, submission_id, node.clock.now_ms())
+        node.log.info("withdrawn study=%s", study.id.hex()[:12])
+        message = withdrawal_message(study.id, submission_id, withdrawn)
+        return submission_pb2.WithdrawResponse(
+            withdraw_time_ms=withdrawn, signature=node.keys.identity.sign("withdrawal", message)
         )

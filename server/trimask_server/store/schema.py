@@ -38,6 +38,14 @@ CREATE TABLE blocks (
   erased INTEGER NOT NULL DEFAULT 0
 );
 """,
+    # 2026-11-16. Withdrawal. A withdrawn row keeps its id alone. A plan that another provider declined is cancelled, but
+    # never one whose masking has begun here; of plans from before this was written down, that is assumed.
+    """
+ALTER TABLE submissions ADD COLUMN withdrawn_ms INTEGER;
+ALTER TABLE blocks ADD COLUMN started INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE blocks ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0;
+UPDATE blocks SET started = 1;
+""",
 )
 
 # 2026-11-16. A block's A X is never here: only the release's running factor.

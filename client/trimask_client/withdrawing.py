@@ -1,0 +1,86 @@
+"""The record of a withdrawal, and one round of asking every right provider to erase a submission.
+
+A block needs every provider's part, so one provider that erases its part keeps the submission out of every block. It is
+too late only where all of them have it in a block; a provider that has, while another has erased it, frees it again when
+the collector gives that block up, and is asked again until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimask_client.client import Client
+from trimask_client.entry import Entry, State, backoff_ms
+from trimask_core.errors import Refused, TrimaskError
+from trimask_core.receipt import Receipt
+from trimask_core.withdrawal import ProviderWithdrawal
+
+__all__ = ["ask_providers", "new_withdrawal", "withdrawal_entry"]
+
+
+def new_withdrawal(
+    study_id: bytes, title: str, key: bytes, receipt: Receipt | None, providers: int, draft_id: str | None
+) -> dict[str, Any]:
+    """A withdrawal that nobody has been told of."""
+    return {
+        "study_id": study_id.hex(),
+        "title": title,
+        "withdrawal_key": key.hex(),
+        "receipt": None if receipt is None else receipt.to_json(),
+        "providers": providers,
+        "draft_id": draft_id,
+        "state": "withdrawing",
+        "confirmed": [],
+        "attempts": 0,
+        "next_ms": None,
+        "why": "",
+    }
+
+
+def ask_providers(client: Client, record: dict[str, Any], now_ms: int, share: float) -> dict[str, Any]:
+    """The record after one attempt at every provider that has not confirmed yet."""
+    confirmed = {item["role"]: ProviderWithdrawal.from_dict(item) for item in record["confirmed"]}
+    failures, late = [], 0
+    providers = len(client.study.right)
+    for provider in range(1, providers + 1):
+        role = f"R{provider}"
+        if role in confirmed:
+            continue
+        try:
+            confirmed[role] = client.withdraw(bytes.fromhex(record["withdrawal_key"]), provider)
+        except TrimaskError as error:
+            late += isinstance(error, Refused) and error.reason == "already_in_block"
+            failures.append(str(error) if role in str(error) else f"{role}: {error}")
+    state: State = "withdrawing"
+    if len(confirmed) == providers:
+        state = "withdrawn"
+    elif late == providers:
+        state = "too_late"
+    attempts = record["attempts"] + 1
+    return record | {
+        "state": state,
+        "confirmed": [
+            confirmed[role].to_dict() for role in sorted(confirmed, key=lambda role: int(role[1:]))
+        ],
+        "attempts": attempts,
+        "next_ms": now_ms + backoff_ms(attempts, share) if state == "withdrawing" else None,
+        "why": "; ".join(failures).rstrip("."),
+    }
+
+
+def withdrawal_entry(submission_id: bytes, record: dict[str, Any]) -> Entry:
+    """How far it has come."""
+    receipt = None if record["receipt"] is None else Receipt.from_json(record["receipt"])
+    return Entry(
+        submission_id,
+        bytes.fromhex(record["study_id"]),
+        record["title"],
+        record["state"],
+        () if receipt is None else tuple(item.role for item in receipt.providers),
+        record["providers"],
+        record["attempts"],
+        record["next_ms"],
+        record["why"],
+        receipt,
+        tuple(item["role"] for item in record["confirmed"]),
+    )

@@ -1,0 +1,136 @@
+"""Withdrawal on a real cluster: also between a plan and its masking, where one provider knows of it and another does not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from trimask_client import Client, Queue, device_key
+from trimask_client.cli import main
+from trimask_core.errors import ParameterError, Refused, VerificationError
+from trimask_core.receipt import Receipt
+from trimask_proto.v1 import right_masking_pb2, right_masking_pb2_grpc
+
+
+def _tables(lab: Any, name: str, file: str, sql: str) -> list[Any]:
+    path = lab.folder / name / "data" / file
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return database.execute(sql).fetchall()
+
+
+def _erased(lab: Any, role: str, submission_id: bytes) -> bool:
+    sql = f"SELECT payload FROM submissions WHERE submission_id = x'{submission_id.hex()}'"  # noqa: S608
+    return _tables(lab, role, "right.sqlite3", sql) == [(None,)]
+
+
+def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is_lost(
+    lab: Any, tools: Any
+) -> None:
+    signed = lab.open_study()
+    study = signed.study
+    everybody = tools.people(52, 1)
+    with Client(signed) as client:
+        first = [client.submit(answers) for answers in everybody[:40]]
+        # The collector has counted all forty as complete, and goes on from there.
+        lab.wait(study, lambda status: status.pending_rows == 40)
+        gone, half = first[30], first[5]
+        for provider in (1, 2, 3):
+            client.withdraw(gone.withdrawal_key, provider)
+        client.withdraw(half.withdrawal_key, 1)  # R2 and R3 do not know of it yet
+        later = [client.submit(answers) for answers in everybody[40:]]
+        assert len(later) == 12
+        # The first plan has one of them. R1 declines it, R2 and R3 free its rows, and 24 others make the block.
+        lab.wait(study, lambda status: status.pooled_blocks == 1)
+        for provider in (2, 3):
+            client.withdraw(half.withdrawal_key, provider)
+        for role in ("R1", "R2", "R3"):
+            assert _erased(lab, role, gone.submission_id)
+            assert _erased(lab, role, half.submission_id)
+        with pytest.raises(Refused) as caught:
+            client.withdraw(first[0].withdrawal_key, 2)  # it is in the block that was pooled
+    assert caught.value.reason == "already_in_block"
+    assert "cannot be found or removed" in str(caught.value)
+    mine = f"WHERE study_id = x'{study.id.hex()}' ORDER BY rowid"
+    plans = _tables(lab, "collector", "collector.sqlite3", f"SELECT state, submission_ids FROM blocks {mine}")  # noqa: S608
+    assert plans[0][0] == "released"
+    assert half.submission_id in plans[0][1]
+    sql = f"SELECT cancelled, length(submission_ids) FROM blocks {mine}"  # noqa: S608
+    assert _tables(lab, "R1", "right.sqlite3", sql)[0] == (1, 0)  # declined: never bound here
+    assert _tables(lab, "R2", "right.sqlite3", sql)[0] == (1, 24 * 16)
+    status = lab.close(study)
+    assert status.published_rows == 50
+    remaining = [answers for number, answers in enumerate(everybody) if number not in (30, 5)]
+    (dataset,) = lab.datasets(study)
+    assert dataset.rows == 50
+    found = dataset.gram(units="scaled").to_numpy()
+    np.testing.assert_allclose(found, tools.exact_gram(study, remaining), atol=1e-5)
+
+
+def test_only_the_key_withdraws(lab: Any, tools: Any) -> None:
+    signed = lab.open_study()
+    with Client(signed) as client:
+        receipt = client.submit(tools.people(1, 2)[0])
+        for wrong in (bytes(32), receipt.submission_id * 2):
+            client.withdraw(wrong, 1)  # withdraws what those would be the keys of: nothing
+        assert not _erased(lab, "R1", receipt.submission_id)
+        with pytest.raises(ParameterError):
+            client.withdraw(receipt.submission_id, 1)
+        word = client.withdraw(receipt.withdrawal_key, 1)
+        assert client.withdraw(receipt.withdrawal_key, 1) == word
+        with pytest.raises(VerificationError):
+            word.verify(client.study, bytes(16))
+    assert receipt.withdrawal_key.hex() not in repr(receipt)
+    assert receipt.shown.withdrawal_key == b""
+    receipt.shown.verify(signed.study)
+    with pytest.raises(VerificationError, match="another submission"):
+        Receipt.from_json(receipt.to_json().replace(receipt.withdrawal_key.hex(), "00" * 32)).verify(
+            signed.study
+        )
+
+
+def test_only_the_collector_cancels(lab: Any) -> None:
+    study = lab.open_study().study
+    request = right_masking_pb2.CancelBlockRequest(study_id=study.id, block_id=bytes(16), signature=bytes(64))
+    for name, code in (("R2", "PERMISSION_DENIED"), ("collector", "PERMISSION_DENIED")):
+        with lab.channel_as(name, to="R1") as channel, pytest.raises(grpc.RpcError) as caught:
+            right_masking_pb2_grpc.RightMaskingServiceStub(channel).CancelBlock(request)
+        assert caught.value.code().name == code
+
+
+def test_withdrawing_from_a_shell(
+    lab: Any, tools: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = lab.open_study()
+    person = tools.people(1, 3)[0]
+    home, other = str(tmp_path / "device"), str(tmp_path / "other")
+    queue = Queue(tmp_path / "device", device_key(tmp_path / "device" / "device.key"))
+    study_id = queue.join(signed)
+    first = queue.seal(study_id, person)
+    assert main(["--home", home, "withdraw"]) == 0
+    assert "Withdrawn before anything of it was sent" in capsys.readouterr().out
+    assert not _erased(lab, "R1", first.submission_id)  # it was not even asked
+
+    second = queue.seal(study_id, person)  # who has withdrawn may answer again
+    queue.send()
+    assert (
+        main(["--home", home, "receipt", second.submission_id.hex(), "--out", str(tmp_path / "receipt.json")])
+        == 0
+    )
+    assert main(["--home", home, "receipt", second.submission_id.hex(), "--shown"]) == 0
+    assert "withdrawal_key" not in capsys.readouterr().out
+    (tmp_path / "study.json").write_text(signed.to_json(), encoding="utf-8")
+    withdraw = ["--home", other, "withdraw", "--receipt", str(tmp_path / "receipt.json")]
+    assert main([*withdraw, "--study", str(tmp_path / "study.json")]) == 0
+    assert "all 3 providers have signed that it is erased" in capsys.readouterr().out
+    assert all(_erased(lab, role, second.submission_id) for role in ("R1", "R2", "R3"))
+    assert main(["--home", other, "status", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["submissions"]
+    assert (entry["state"], entry["withdrawn_by"]) == ("withdrawn", ["R1", "R2", "R3"])
+    queue.close()

@@ -1,0 +1,150 @@
+"""A right provider's tables: what is withdrawn stays away, and a row is masked in one block only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_core.errors import Refused
+from trimask_server.right.rows import RowStore
+from trimask_server.right.withdrawals import WithdrawalStore
+from trimask_server.store.database import Database
+from trimask_server.store.schema import PROVIDER
+
+STUDY, BLOCK, OTHER = bytes(32), b"b" * 16, b"c" * 16
+IDS = [bytes([number]) * 16 for number in range(1, 5)]
+MARK = b"a sealed component, as long as it takes to be found again"
+
+
+@pytest.fixture
+def with_rows(tmp_path: Path) -> Callable[[Callable[[RowStore, WithdrawalStore], Awaitable[None]]], None]:
+    """Runs a test on a fresh database with four rows."""
+
+    def run(test: Callable[[RowStore, WithdrawalStore], Awaitable[None]]) -> None:
+        async def body() -> None:
+            database = Database(tmp_path / "right.sqlite3", PROVIDER)
+            try:
+                await database.write(
+                    lambda tx: tx.run("INSERT INTO studies VALUES (?, '', 'open', 0)", (STUDY,))
+                )
+                rows = RowStore(database)
+                for submission_id in IDS:
+                    await rows.insert(STUDY, submission_id, MARK + submission_id, 1)
+                await test(rows, WithdrawalStore(database))
+            finally:
+                database.close()
+
+        asyncio.run(body())
+
+    return run
+
+
+async def _refused(reason: str, work: Awaitable[Any]) -> None:
+    with pytest.raises(Refused) as caught:
+        await work
+    assert caught.value.reason == reason
+
+
+def _bytes_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+async def _pending(rows: RowStore) -> list[bytes]:
+    return [submission_id for _, submission_id in await rows.pending(STUDY, 0, 100)]
+
+
+def test_a_withdrawn_row_is_erased_and_cannot_come_again(with_rows: Any, tmp_path: Path) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        assert await withdrawals.withdraw(STUDY, IDS[0], 7) == 7
+        assert await withdrawals.withdraw(STUDY, IDS[0], 9) == 7  # asking again changes nothing
+        assert await _pending(rows) == IDS[1:]
+        on_disk = _bytes_in(tmp_path)
+        assert MARK + IDS[0] not in on_disk
+        assert MARK + IDS[1] in on_disk
+        await _refused("submission_withdrawn", rows.insert(STUDY, IDS[0], MARK + IDS[0], 8))
+
+    with_rows(test)
+
+
+def test_what_never_arrived_can_be_withdrawn_before_it_does(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        late = b"z" * 16
+        await withdrawals.withdraw(STUDY, late, 7)
+        await _refused("submission_withdrawn", rows.insert(STUDY, late, MARK, 8))
+        assert await _pending(rows) == IDS
+
+    with_rows(test)
+
+
+def test_a_plan_with_a_withdrawn_row_binds_nothing(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        await withdrawals.withdraw(STUDY, IDS[1], 7)
+        assert await rows.assign(STUDY, BLOCK, IDS[:3]) == [IDS[1]]
+        assert await _pending(rows) == [IDS[0], *IDS[2:]]
+        await _refused("unknown_block", rows.start(STUDY, BLOCK))
+        assert await rows.assign(STUDY, OTHER, [IDS[0], IDS[2]]) == []
+
+    with_rows(test)
+
+
+def test_a_row_in_a_block_is_past_withdrawing_until_the_plan_is_cancelled(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        assert await rows.assign(STUDY, BLOCK, IDS[:3]) == []
+        await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[0], 7))
+        await rows.cancel(STUDY, BLOCK)
+        await rows.cancel(STUDY, BLOCK)
+        assert await _pending(rows) == IDS
+        assert await withdrawals.withdraw(STUDY, IDS[0], 8) == 8
+        await _refused("block_cancelled", rows.assign(STUDY, BLOCK, IDS[1:3]))
+        await _refused("block_cancelled", rows.start(STUDY, BLOCK))
+        assert await rows.assign(STUDY, OTHER, IDS[1:3]) == []
+        assert [found for found, _ in await rows.start(STUDY, OTHER)] == IDS[1:3]
+
+    with_rows(test)
+
+
+def test_no_row_is_ever_masked_in_two_blocks(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        await rows.assign(STUDY, BLOCK, IDS[:3])
+        await rows.start(STUDY, BLOCK)
+        await _refused("block_started", rows.cancel(STUDY, BLOCK))
+        await _refused("row_already_used", rows.assign(STUDY, OTHER, IDS[2:]))
+        await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[0], 7))
+        await rows.erase_block(STUDY, BLOCK)
+        await _refused("block_started", rows.cancel(STUDY, BLOCK))
+        await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[0], 7))
+        await _refused("unknown_block", rows.cancel(b"x" * 32, BLOCK))
+
+    with_rows(test)
+
+
+def test_a_plan_that_was_cancelled_before_it_arrived_is_refused(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        await rows.cancel(STUDY, BLOCK)
+        await _refused("block_cancelled", rows.assign(STUDY, BLOCK, IDS[:3]))
+        assert await _pending(rows) == IDS
+
+    with_rows(test)
+
+
+def test_blocks_from_before_cancelling_was_known_cannot_be_cancelled(tmp_path: Path) -> None:
+    async def test() -> None:
+        old = Database(tmp_path / "right.sqlite3", PROVIDER[:1])
+        await old.write(
+            lambda tx: tx.run(
+                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
+                (BLOCK, STUDY, b""),
+            )
+        )
+        old.close()
+        database = Database(tmp_path / "right.sqlite3", PROVIDER)
+        try:
+            await _refused("block_started", RowStore(database).cancel(STUDY, BLOCK))
+        finally:
+            database.close()
+
+    asyncio.run(test())
