@@ -96,7 +96,10 @@ class Device:
         """A joined study; its approvals are verified again."""
         study = self.queue.client(study_id).study
         form = study.form or Form.for_schema(study.schema)
-        entries = [entry for entry in self.queue.entries() if entry.study_id == study_id]
+        # Who has withdrawn may answer again.
+        entries = [
+            entry for entry in self.queue.entries() if entry.study_id == study_id and entry.state != "withdrawn"
+        ]
         return Opened(study, form, self.queue.draft(study_id), entries[-1] if entries else None)
 
     def words(self, study_id: bytes) -> str:
@@ -149,6 +152,10 @@ class Device:
     def seal(self, study_id: bytes, answers: Mapping[str, object]) -> Entry:
         """Mask, split and seal; from here on the answers are no longer on this device."""
         return self.queue.seal(study_id, answers)
+
+    def withdraw(self, submission_id: bytes) -> Entry:
+        """Ask every right provider to erase it; those that cannot be reached are asked again with every `send`."""
+        return self.queue.withdraw(submission_id)
 
     def send(self, *, now: bool, watch: Watch | None = None) -> tuple[Entry, ...]:
         """Try what waits."""

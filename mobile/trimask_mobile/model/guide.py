@@ -29,6 +29,8 @@ ScreenName = Literal[
     "starting", "studies", "invitation", "study", "consent", "eligibility", "question", "review", "sending",
     "receipt", "withdraw", "settings", "problem",
 ]  # fmt: skip
+# What the receipt's page shows; the rest is on the page of sending.
+SETTLED = ("sent", "withdrawing", "withdrawn", "too_late")
 # Screens a phone that died comes back to; from the others, to the one before them.
 _KEPT = ("studies", "invitation", "study", "consent", "eligibility", "question", "review", "sending", "receipt")
 
@@ -140,6 +142,7 @@ class Guide:
             self.busy = False
             self.opened, self.whole_story, line, self.consent = kept
             self.link_text = ""
+            self.words = catalogue(self._language)
             if line is not None:
                 self._show_item(line, send=resume)
             else:
@@ -394,6 +397,8 @@ class Guide:
 
         def done(result: tuple[Item | None, tuple[Item, ...]]) -> None:
             own, self.items = result
+            if own is not None and own.state in SETTLED and self.screen == "receipt":
+                self.item = own
             if own is not None and self.sending is not None and own.entry is not None:
                 self.item = own
                 self.sending.settle(own)
@@ -417,6 +422,7 @@ class Guide:
         def done(found: tuple[Item, ...]) -> None:
             self.items = found
             self.participation, self.sending, self.item, self.problem = None, None, None, None
+            self.opened, self.link_text, self.link_problem = None, "", ""
             self.words = catalogue(self._language)
             self._go("studies")
 
@@ -443,7 +449,7 @@ class Guide:
 
     def _show_item(self, line: Item, *, send: bool) -> None:
         self.item, self.participation = line, None
-        if line.state in ("sent", "withdrawn"):
+        if line.state in SETTLED:
             self._go("receipt")
             return
         self.sending = Sending.of(line)
@@ -476,6 +482,12 @@ class Guide:
         receipt = self._entry.receipt
         return "" if receipt is None else receipt.to_json()
 
+    @property
+    def shared_json(self) -> str:
+        """The same without the key that withdraws: what goes to other apps may go to other people."""
+        receipt = self._entry.receipt
+        return "" if receipt is None else receipt.shown.to_json()
+
     # Withdrawing
 
     def ask_withdraw(self) -> None:
@@ -506,7 +518,7 @@ class Guide:
         elif self.participation is not None:
             self._go(self.participation.step)
         elif self.item is not None:
-            self._go("receipt" if self.item.state == "sent" else "sending")
+            self._go("receipt" if self.item.state in SETTLED else "sending")
         else:
             self.show_studies()
 

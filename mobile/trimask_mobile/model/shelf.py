@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from trimask_client import Entry
 from trimask_core.errors import TrimaskError
@@ -13,8 +13,10 @@ from trimask_mobile.model.story import party_name
 
 __all__ = ["Item", "Provider", "items"]
 
-State = Literal["new", "draft", "waiting", "refused", "damaged", "sent", "withdrawn"]
-ORDER = ("waiting", "draft", "new", "refused", "damaged", "sent", "withdrawn")
+State = Literal[
+    "waiting", "withdrawing", "draft", "new", "refused", "damaged", "sent", "too_late", "withdrawn"
+]  # fmt: skip
+ORDER: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,13 @@ class Item:
 
     def words(self, catalogue: Catalogue, now_ms: int) -> str:
         """What a person is told about it."""
-        if self.entry is None or self.state in ("sent", "withdrawn"):
+        if self.entry is None or self.state in ("sent", "too_late", "withdrawn"):
             return catalogue.say(f"shelf.{self.state}.text", count=len(self.providers))
         got = sum(provider.has_it for provider in self.providers)
+        if self.state == "withdrawing":
+            when = catalogue.span((self.entry.next_ms or now_ms) - now_ms)
+            gone = len(self.entry.withdrawn_by)
+            return catalogue.say("shelf.withdrawing.text", gone=gone, of=self.entry.providers, when=when)
         if self.state == "waiting":
             if self.entry.next_ms is None:
                 return catalogue.say("shelf.sealed.text")
@@ -67,9 +73,10 @@ def item(device: Device, entry: Entry) -> Item:
 def items(device: Device) -> tuple[Item, ...]:
     """Everything, what needs the person first."""
     found = [item(device, entry) for entry in device.queue.entries()]
-    answered = {entry.study_id for entry in found}
+    answered = {line.study_id for line in found if line.state != "withdrawn"}
+    withdrawn = {line.study_id for line in found} - answered
     for study_id in device.queue.studies():
-        if study_id in answered:
+        if study_id in answered or (study_id in withdrawn and device.queue.draft(study_id) is None):
             continue
         try:
             opened = device.open(study_id)

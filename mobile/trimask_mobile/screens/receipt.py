@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
+from kivy.properties import ObjectProperty, StringProperty
 
 from trimask_mobile.widgets.basics import StepRow
 from trimask_mobile.widgets.look import load_kv
@@ -18,9 +18,9 @@ def _day(milliseconds: int) -> str:
 
 
 class ReceiptScreen(Page):
-    """Sent, or withdrawn."""
+    """Sent; being withdrawn; withdrawn; or too late for that."""
 
-    withdrawn = BooleanProperty(False)
+    state = StringProperty("sent")
     saved = StringProperty("")
     # (name, text) -> where it is now; and (title, text) -> the system's share sheet, or None.
     save = ObjectProperty(None, allownone=True)
@@ -35,9 +35,15 @@ class ReceiptScreen(Page):
         item = guide.item
         if item is None or item.entry is None:
             return
-        self.withdrawn = item.state == "withdrawn"
-        ids.head.text = words.say("receipt.withdrawn" if self.withdrawn else "receipt.done")
-        ids.words.text = words.say("receipt.withdrawn.text" if self.withdrawn else "receipt.text")
+        entry, now_ms = item.entry, guide.device.clock.now_ms()
+        self.state = item.state
+        ids.head.text = words.say(f"receipt.{item.state}")
+        ids.words.text = words.say(
+            f"receipt.{item.state}.text",
+            gone=len(entry.withdrawn_by),
+            of=entry.providers,
+            when=words.span((entry.next_ms or now_ms) - now_ms),
+        )
         ids.study.text = item.title
         digits = item.entry.submission_id.hex()
         ids.number.text = " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
@@ -45,7 +51,10 @@ class ReceiptScreen(Page):
         receipts = () if item.entry.receipt is None else item.entry.receipt.providers
         for provider, receipt in zip(item.providers, receipts, strict=False):
             when = words.say("receipt.signed", when=_day(receipt.receive_time_ms))
-            ids.signers.add_widget(StepRow(text=provider.name, detail=when, state="done"))
+            state = "done" if item.state in ("sent", "too_late") else "later"
+            if receipt.role in entry.withdrawn_by:
+                when, state = words.say("receipt.erased"), "done"
+            ids.signers.add_widget(StepRow(text=provider.name, detail=when, state=state))
         ids.consent.text = ""
         if guide.consent is not None:
             given = guide.consent
@@ -60,8 +69,8 @@ class ReceiptScreen(Page):
         self.saved = self.guide.words.say("receipt.saved", where=where)
 
     def share_it(self) -> None:
-        """To another app."""
-        self.share(self.guide.item.title, self.guide.receipt_json)
+        """To another app, without the key that withdraws."""
+        self.share(self.guide.item.title, self.guide.shared_json)
 
 
 load_kv(__file__)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kivy.properties import StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
 from trimask_mobile.model.shelf import Item
 from trimask_mobile.widgets.basics import PushButton
-from trimask_mobile.widgets.look import load_kv, look
+from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
 __all__ = ["StudiesScreen"]
@@ -21,9 +19,11 @@ _SIGNS = {
     "refused": ("cross", "error"),
     "damaged": ("cross", "error"),
     "sent": ("check", "success"),
+    "withdrawing": ("clock", "warning"),
+    "too_late": ("check", "success"),
     "withdrawn": ("back", "muted"),
 }
-_ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt", "withdrawn": "studies.receipt"}
+_ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt"}
 
 
 class ItemCard(BoxLayout):
@@ -34,6 +34,10 @@ class ItemCard(BoxLayout):
     text = StringProperty("")
     sign = StringProperty("none")
     colour = StringProperty("muted")
+
+
+class Welcome(BoxLayout):
+    """Where nothing is there yet."""
 
 
 class StudiesScreen(Page):
@@ -55,8 +59,8 @@ class StudiesScreen(Page):
             )
             self._add_actions(card, item)
             shown.add_widget(card)
-        self.ids.welcome.opacity = 0 if guide.items else 1
-        self.ids.welcome.height = 0 if guide.items else self.ids.welcome.minimum_height
+        if not guide.items:
+            shown.add_widget(Welcome())
 
     def _add_actions(self, card: ItemCard, item: Item) -> None:
         words = self.guide.words
@@ -66,9 +70,8 @@ class StudiesScreen(Page):
         buttons.add_widget(main)
         if item.state == "draft":
             delete = PushButton(text=words.say("studies.delete"), kind="quiet")
-            delete.bind(on_release=lambda *_: partial(self.guide.delete_draft, item)())
+            delete.bind(on_release=lambda *_: self.guide.delete_draft(item))
             buttons.add_widget(delete)
 
 
 load_kv(__file__)
-_ = look
