@@ -22,8 +22,8 @@ from trimask_core.study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.right.rows import RowStore
-from trimask_server.store.database import Database
 from trimask_server.store.schema import PROVIDER
+from trimask_server.store.sqlite import SqliteStore
 
 __all__ = ["bare_sqlite", "store", "submit"]
 
@@ -157,7 +157,7 @@ def store(settings: Settings) -> Iterator[Result]:
 
 
 async def _insert(path: Path, payloads: list[bytes]) -> float:
-    database = Database(path, PROVIDER)
+    database = SqliteStore(path, PROVIDER)
     try:
         rows, study_id = RowStore(database), bytes(32)
         await database.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '', 'open', 0)", (study_id,)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+from trimask_server.local_postgres import LocalPostgres
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
@@ -205,3 +207,17 @@ def source(request: pytest.FixtureRequest) -> DeterministicRandom:
 def random_source() -> Callable[[str], DeterministicRandom]:
     """Makes repeatable sources by label."""
     return DeterministicRandom
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[LocalPostgres]:
+    """A real PostgreSQL server for this run (one a worker under xdist). It does not wait for the disk."""
+    with LocalPostgres(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: LocalPostgres, request: pytest.FixtureRequest) -> str:
+    """A database of the test's own on that server."""
+    name = "test_" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
+    return postgres_server.create_database(name)

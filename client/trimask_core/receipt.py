@@ -13,15 +13,18 @@ from trimask_core.identity import verify
 from trimask_core.study import Study
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
-__all__ = ["ProviderReceipt", "Receipt", "receipt_message"]
+__all__ = ["ProviderReceipt", "Receipt", "receipt_digest_message", "receipt_message"]
 
 
 def receipt_message(study_id: bytes, submission_id: bytes, sealed: bytes, receive_time_ms: int) -> bytes:
     """What a provider signs."""
-    return _message(study_id, submission_id, hashlib.sha256(sealed).digest(), receive_time_ms)
+    return receipt_digest_message(study_id, submission_id, hashlib.sha256(sealed).digest(), receive_time_ms)
 
 
-def _message(study_id: bytes, submission_id: bytes, digest: bytes, receive_time_ms: int) -> bytes:
+def receipt_digest_message(
+    study_id: bytes, submission_id: bytes, digest: bytes, receive_time_ms: int
+) -> bytes:
+    """The same, from the hash of the sealed component."""
     return study_id + submission_id + digest + receive_time_ms.to_bytes(8, "big")
 
 
@@ -68,7 +71,9 @@ class Receipt:
         for item in self.providers:
             if not 0 <= item.receive_time_ms < 1 << 63:
                 raise VerificationError(f"the receipt of {item.role} has an impossible time")
-            message = _message(self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms)
+            message = receipt_digest_message(
+                self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms
+            )
             verify(
                 study.party(item.role).identity,
                 "receipt",

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "SUBMISSION_ID_BYTES",
     "Arithmetic",
+    "ComponentForm",
     "SealedSubmission",
     "build_submission",
     "check_component",
+    "check_form",
     "mask_row",
     "noisy_answers",
     "read_component",
@@ -128,15 +130,29 @@ def _split_in_python(
     return seeds, pack(f"<{len(vector)}q", *vector)
 
 
+@dataclass(frozen=True)
+class ComponentForm:
+    """What a component must look like: for which right provider it is, of how many, and how long a row is."""
+
+    provider: int
+    providers: int
+    columns: int
+
+
 def check_component(study: Study, provider: int, payload: bytes) -> None:
     """Refuse an opened payload that is not a component for right provider `provider` (1..K1), without expanding it."""
+    check_form(ComponentForm(provider, len(study.right), study.columns), payload)
+
+
+def check_form(form: ComponentForm, payload: bytes) -> None:
+    """The same, where the study itself is not at hand."""
     kind, body = payload[:1], payload[1:]
-    if provider < len(study.right):
+    if form.provider < form.providers:
         if kind != _SEED or len(body) != SEED_BYTES:
-            raise VerificationError(f"a component for R{provider} must be a 32-byte seed")
+            raise VerificationError(f"a component for R{form.provider} must be a 32-byte seed")
         return
-    if kind != _VECTOR or len(body) != 8 * study.columns:
-        raise VerificationError(f"a component for R{provider} must be a vector of {study.columns} values")
+    if kind != _VECTOR or len(body) != 8 * form.columns:
+        raise VerificationError(f"a component for R{form.provider} must be a vector of {form.columns} values")
     import numpy as np
 
     from trimask_core.shares import check_headroom

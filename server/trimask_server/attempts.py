@@ -9,7 +9,7 @@ from trimask_core.clock import Clock
 from trimask_core.errors import Refused
 from trimask_proto.v1 import common_pb2
 
-__all__ = ["AttemptTable", "attempt_bytes"]
+__all__ = ["AttemptTable", "attempt_bytes", "worker_of"]
 
 T = TypeVar("T")
 _KEEP_MS = 15 * 60 * 1000
@@ -18,6 +18,11 @@ _KEEP_MS = 15 * 60 * 1000
 def attempt_bytes(attempt: common_pb2.Attempt) -> bytes:
     """An unambiguous form of a try, for signatures and key derivation."""
     return attempt.study_id + attempt.block_id + attempt.number.to_bytes(4, "big")
+
+
+def worker_of(attempt: common_pb2.Attempt, role: str) -> str:
+    """The address of the worker that takes part for `role`; empty where the node's own address will do."""
+    return next((worker.address for worker in attempt.workers if worker.role == role), "")
 
 
 class AttemptTable(Generic[T]):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +15,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 
-__all__ = ["NodeConfig", "NodeKeys", "NodeRole", "load_config", "load_keys"]
+__all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
 
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
@@ -30,6 +32,21 @@ _TYPE_WORDS = {
     "int": "a whole number",
     "bool": "true or false",
 }
+STORE_URL_VARIABLE = "TRIMASK_STORE_URL"
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """The [store] table. Without `url` the store is a SQLite file in the data folder.
+
+    `url` is postgresql://user@host/database; one with a password is better kept in a file of its own, named by
+    `url_file`, or in the environment variable TRIMASK_STORE_URL, which goes before both. `schema` is the node's own on
+    that server, by default after its name.
+    """
+
+    url: str = field(default="", repr=False)  # may have a password in it
+    url_file: str = ""
+    schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,8 @@ class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
+    Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
+    `worker_listen` of its own, which peers reach at `worker_address`.
     """
 
     name: str
@@ -45,11 +64,14 @@ class NodeConfig:
     peer_listen: str
     listen: str = ""
     owner_tls_name: str = "owner.trimask.local"
+    worker_listen: str = ""
+    worker_address: str = ""
     log_format: str = "text"
     poll_seconds: float = 0.5
     attempt_timeout_seconds: float = 120.0
     mask_threads: int = 1
     compact_releases: bool = False
+    store: StoreConfig = StoreConfig()
 
 
 @dataclass(frozen=True)
@@ -81,21 +103,8 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
     """The configuration in a parsed TOML table."""
     if role not in get_args(NodeRole):
         raise ConfigError(f"role must be one of {', '.join(get_args(NodeRole))}")
-    known = {item.name: item for item in fields(NodeConfig)}
-    for key in data:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            raise ConfigError(f"unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    values: dict[str, Any] = {}
-    for name, item in known.items():
-        if name not in data:
-            continue
-        value = data[name]
-        if not isinstance(value, _TOML_TYPES[str(item.type)]) or (
-            isinstance(value, bool) and item.type != "bool"
-        ):
-            raise ConfigError(f"setting {name!r} must be {_TYPE_WORDS[str(item.type)]}")
-        values[name] = base / str(value) if item.type == "Path" else value
+    values = _read_table(NodeConfig, data, base)
+    values["store"] = _read_store(data.get("store", {}), base)
     needed = ["name", "data", "keys", "peer_listen"] + ([] if role == "left" else ["listen"])
     for name in needed:
         if name not in values:
@@ -104,6 +113,54 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
     if config.log_format not in ("text", "json"):
         raise ConfigError("setting 'log_format' must be 'text' or 'json'")
     return config
+
+
+def _read_table(
+    kind: type[NodeConfig | StoreConfig], data: Mapping[str, Any], base: Path, of: str = ""
+) -> dict[str, Any]:
+    """The values of a table's settings; `of` is how the table's settings are named in messages."""
+    known = {item.name: item for item in fields(kind)}
+    for key in data:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise ConfigError(
+                f"unknown setting {of + key!r}" + (f"; did you mean {of + near[0]!r}?" if near else "")
+            )
+    values: dict[str, Any] = {}
+    for name, item in known.items():
+        if name not in data or str(item.type) not in _TOML_TYPES:
+            continue
+        value = data[name]
+        if not isinstance(value, _TOML_TYPES[str(item.type)]) or (
+            isinstance(value, bool) and item.type != "bool"
+        ):
+            raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+        values[name] = base / str(value) if item.type == "Path" else value
+    return values
+
+
+def _read_store(data: Any, base: Path) -> StoreConfig:
+    """The [store] table, with the address wherever it is kept."""
+    if not isinstance(data, Mapping):
+        raise ConfigError("setting 'store' must be a table: [store] and below it url, url_file or schema")
+    config = StoreConfig(**_read_table(StoreConfig, data, base, "store."))
+    if config.url and config.url_file:
+        raise ConfigError("give 'store.url' or 'store.url_file', not both")
+    url = config.url
+    if config.url_file:
+        path = base / config.url_file
+        try:
+            url = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"cannot read {path} (store.url_file): {error.strerror}") from None
+    url = os.environ.get(STORE_URL_VARIABLE, "").strip() or url
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigError(
+            "'store.url' must begin with postgresql://; leave it out for a SQLite file in the data folder"
+        )
+    if config.schema and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", config.schema):
+        raise ConfigError("'store.schema' must be lower-case letters, digits and underscores, at most 63")
+    return replace(config, url=url)
 
 
 def load_keys(folder: Path, role: NodeRole) -> NodeKeys:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import logging
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -21,12 +20,12 @@ from trimask_proto.v1 import common_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
+from trimask_server.attempts import worker_of
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
-from trimask_server.errors import RefusalInterceptor
+from trimask_server.errors import GuardedServer
 from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
 from trimask_server.refusals import Refusals
-from trimask_server.store.database import Database
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.database import Store, open_store
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
 
@@ -46,7 +45,7 @@ class Node:
         keys: NodeKeys | None = None,
         clock: Clock | None = None,
         source: RandomSource | None = None,
-        database: Database | None = None,
+        database: Store | None = None,
         peers: Peers | None = None,
         workers: Workers | None = None,
     ) -> None:
@@ -57,17 +56,21 @@ class Node:
         self.source = source or SystemRandom()
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
-        self.database = database or Database(
-            Path(config.data) / f"{role}.sqlite3", COLLECTOR if role == "collector" else PROVIDER
-        )
+        self.database = database or open_store(config, role)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
         self.peers = peers or Peers(self.keys)
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
+        self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self.public_port = 0
         self.peer_port = 0
+
+    @property
+    def worker_address(self) -> str:
+        """Where peers reach this very process, if the node has several; else empty."""
+        return self.config.worker_address or self.config.worker_listen
 
     async def load(self) -> None:
         """Read what an earlier run left in the store."""
@@ -79,7 +82,10 @@ class Node:
         if self.config.listen:
             self.public_port = await self._serve(self.config.listen, public, mutual=False)
         self.peer_port = await self._serve(
-            self.config.peer_listen, [*peer, self.add_node_service], mutual=True
+            self.config.peer_listen,
+            [*peer, self.add_node_service],
+            mutual=True,
+            also=self.config.worker_listen,
         )
         self.spawn(self._save_refusals(), "saving refusal counts")
         self.log.info(
@@ -87,11 +93,11 @@ class Node:
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
         )  # fmt: skip
 
-    async def _serve(self, address: str, services: list[AddServices], *, mutual: bool) -> int:
-        server = grpc.aio.server(
-            interceptors=(RefusalInterceptor(self.refusals, self.log),), options=CHANNEL_OPTIONS
-        )
-        names = [add(server) for add in services]
+    async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
+        server = grpc.aio.server(options=CHANNEL_OPTIONS)
+        # It has the two methods that generated code calls.
+        guarded = cast("grpc.aio.Server", GuardedServer(server, self.refusals, self.log))
+        names = [add(guarded) for add in services]
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
         for name in ("", *names):
@@ -102,10 +108,9 @@ class Node:
             root_certificates=self.keys.roots if mutual else None,
             require_client_auth=mutual,
         )
-        try:
-            port = server.add_secure_port(address, credentials)
-        except RuntimeError as error:
-            raise ConfigError(f"cannot listen on {address}: {error}") from None
+        port = _listen(server, address, credentials)
+        if also:
+            _listen(server, also, credentials)
         await server.start()
         self._servers.append(server)
         return port
@@ -143,13 +148,17 @@ class Node:
             self.refusals.count(reason)
             self.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
             collector = self.studies.get(attempt.study_id).collector
-            stub = CollectionServiceStub(self.peers.channel(collector))
+            stub = CollectionServiceStub(self.peers.channel(collector, worker_of(attempt, "collector")))
             await self.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
 
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
             await self.refusals.save(self.database)
+
+    def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Have `end` awaited when the node stops, after its last call was answered."""
+        self._at_stop.append(end)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
@@ -158,11 +167,20 @@ class Node:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for end in self._at_stop:
+            await end()
         await self.refusals.save(self.database)
         await self.peers.close()
         self.workers.close()
         self.database.close()
         self.log.info("stopped")
+
+
+def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:
+    try:
+        return server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise ConfigError(f"cannot listen on {address}: {error}") from None
 
 
 def require_owner(node: Node, context: Context) -> None:
@@ -190,6 +208,8 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             boot_id=node.boot_id,
             refusals=node.refusals.as_messages(),
             version=importlib.metadata.version("trimask"),
+            worker_address=node.worker_address,
+            store_generation=node.database.generation,
         )
 
     async def RegisterStudy(

@@ -53,12 +53,12 @@ class Peers:
         self._credentials = grpc.ssl_channel_credentials(keys.roots, keys.private_key, keys.certificate)
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
 
-    def channel(self, party: Party) -> grpc.aio.Channel:
-        """The channel to a party's peer address."""
-        key = (party.peer_address, party.tls_name)
+    def channel(self, party: Party, address: str = "") -> grpc.aio.Channel:
+        """The channel to a party's peer address, or to one worker of it at an address of its own."""
+        key = (address or party.peer_address, party.tls_name)
         if key not in self._channels:
             options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", party.tls_name))
-            self._channels[key] = grpc.aio.secure_channel(party.peer_address, self._credentials, options)
+            self._channels[key] = grpc.aio.secure_channel(key[0], self._credentials, options)
         return self._channels[key]
 
     async def call(self, method: Any, request: Any, timeout_seconds: float = 20.0) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trimask_proto.v1 import common_pb2
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Refusals"]
 
@@ -18,7 +18,7 @@ class Refusals:
         self._unsaved: Counter[str] = Counter()
 
     @classmethod
-    async def load(cls, database: Database) -> Refusals:
+    async def load(cls, database: Store) -> Refusals:
         """The counts so far."""
         return cls(
             await database.read(
@@ -41,7 +41,7 @@ class Refusals:
             common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()
         ]
 
-    async def save(self, database: Database) -> None:
+    async def save(self, database: Store) -> None:
         """Write what changed since the last save."""
         if not self._unsaved:
             return
@@ -55,4 +55,8 @@ class Refusals:
                     (reason, count),
                 )
 
-        await database.write(write)
+        try:
+            await database.write(write)
+        except Exception:
+            self._unsaved.update(changed)  # to be written when the store is back
+            raise

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from trimask_core.errors import ConfigError
 from trimask_server.collector.deliveries import CollectionServicer
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
@@ -18,6 +19,7 @@ from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.left.masking import LeftMaskingServicer
 from trimask_server.node import AddServices, Node
 from trimask_server.right.masking import RightMaskingServicer
+from trimask_server.right.opening import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.unmasking.service import UnmaskingServicer
@@ -59,10 +61,14 @@ def services_of(node: Node) -> Services:
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
         rows = RowStore(node.database)
+        if node.keys.sealing is None:
+            raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
+        opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
+        node.at_stop(opener.stop)
         return Services(
-            [SubmissionServicer(node, rows).add_to],
+            [SubmissionServicer(node, rows, opener).add_to],
             [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to],
-            _nothing,
+            opener.start,
         )
     return Services([], [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to], _nothing)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.database import Database
+from trimask_server.store.interface import StoreError
 from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.sqlite import SqliteStore
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)
@@ -32,7 +32,7 @@ class Books:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = Database(path, COLLECTOR)
+        self.database = SqliteStore(path, COLLECTOR)
 
     @property
     def ledger(self) -> BudgetLedger:
@@ -44,12 +44,13 @@ class Books:
 
     def reopen(self) -> None:
         self.database.close()
-        self.database = Database(self.path, COLLECTOR)
+        self.database = SqliteStore(self.path, COLLECTOR)
 
     async def put_factor(self, rows: int = 48, state: str = "full", number: int = 1) -> None:
         await self.database.write(
             lambda tx: tx.run(
-                "INSERT INTO releases VALUES (?, ?, ?, 2, ?, ?)",
+                "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
+                " VALUES (?, ?, ?, 2, ?, ?)",
                 (STUDY, number, rows, factor_to_bytes(FACTOR * number), state),
             )
         )
@@ -178,7 +179,7 @@ def test_what_is_settled_stays(books: Books) -> None:
             "UPDATE release_answers SET epsilon = 0",
             "UPDATE release_answers SET state = 'reserved'",
         ):
-            with pytest.raises(sqlite3.Error):
+            with pytest.raises(StoreError):
                 await books.database.write(lambda tx, sql=statement: tx.run(sql))  # type: ignore[misc]
         assert [entry.answer for entry in await ledger.entries(STUDY)] == [b"a", None]
 
@@ -188,7 +189,7 @@ def test_what_is_settled_stays(books: Books) -> None:
 def test_a_reservation_keeps_its_price(books: Books) -> None:
     async def story() -> None:
         await books.ledger.reserve(STUDY, BUDGET, wanted(1))
-        with pytest.raises(sqlite3.Error, match="what was paid"):
+        with pytest.raises(StoreError, match="what was paid"):
             await books.database.write(lambda tx: tx.run("UPDATE release_answers SET epsilon = 0.1"))
 
     asyncio.run(story())

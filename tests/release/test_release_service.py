@@ -24,8 +24,8 @@ from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.service import ReleaseServicer
-from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.workers import Workers
 
@@ -42,7 +42,7 @@ class Bench:
     def __init__(self, path: Path, made: Any, rows: int = 48) -> None:
         self.path, self.made, self.rows = path, made, rows
         self.study = made.study
-        self.database = Database(path, COLLECTOR)
+        self.database = SqliteStore(path, COLLECTOR)
         self.workers = Workers(1)
 
     def service(self) -> ReleaseServicer:
@@ -66,7 +66,8 @@ class Bench:
         factor = np.linalg.qr(np.random.default_rng(1).uniform(-1, 1, (self.rows, p)), mode="r")
         await self.database.write(
             lambda tx: tx.run(
-                "INSERT INTO releases VALUES (?, 1, ?, 2, ?, ?)",
+                "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
+                " VALUES (?, 1, ?, 2, ?, ?)",
                 (self.study.id, self.rows, factor_to_bytes(factor), factor_state),
             )
         )

@@ -10,14 +10,15 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_server.right.rows import RowStore, split_ids
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Transaction
 from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.sqlite import SqliteStore
 
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)"
 
 
 def test_writes_are_answered_after_commit_and_in_groups(tmp_path: Path) -> None:
-    database = Database(tmp_path / "d", [TABLE])
+    database = SqliteStore(tmp_path / "d", [TABLE])
 
     async def course() -> int:
         await asyncio.gather(
@@ -37,7 +38,7 @@ def test_writes_are_answered_after_commit_and_in_groups(tmp_path: Path) -> None:
 
 
 def test_one_failure_in_a_group_undoes_only_itself(tmp_path: Path) -> None:
-    database = Database(tmp_path / "d", [TABLE])
+    database = SqliteStore(tmp_path / "d", [TABLE])
 
     def bad(tx: Transaction) -> None:
         tx.run("INSERT INTO t VALUES (7, 'half')")
@@ -56,8 +57,8 @@ def test_one_failure_in_a_group_undoes_only_itself(tmp_path: Path) -> None:
 
 
 def test_migrations_are_applied_once_and_in_order(tmp_path: Path) -> None:
-    Database(tmp_path / "d", [TABLE]).close()
-    database = Database(tmp_path / "d", [TABLE, "ALTER TABLE t ADD COLUMN z TEXT DEFAULT 'new'"])
+    SqliteStore(tmp_path / "d", [TABLE]).close()
+    database = SqliteStore(tmp_path / "d", [TABLE, "ALTER TABLE t ADD COLUMN z TEXT DEFAULT 'new'"])
 
     async def course() -> list[tuple[object, ...]]:
         await database.write(lambda tx: tx.run("INSERT INTO t (x, y) VALUES (1, 'a')"))
@@ -69,15 +70,15 @@ def test_migrations_are_applied_once_and_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("migrations", [PROVIDER, COLLECTOR])
 def test_schema_applies_to_an_empty_file_and_again(tmp_path: Path, migrations: tuple[str, ...]) -> None:
-    Database(tmp_path / "d", migrations).close()
-    Database(tmp_path / "d", migrations).close()
+    SqliteStore(tmp_path / "d", migrations).close()
+    SqliteStore(tmp_path / "d", migrations).close()
     with sqlite3.connect(tmp_path / "d") as raw:
         assert raw.execute("PRAGMA user_version").fetchone() == (len(migrations),)
     raw.close()
 
 
 def test_erased_rows_are_in_no_file(tmp_path: Path) -> None:
-    database = Database(tmp_path / "right.sqlite3", PROVIDER)
+    database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
     rows = RowStore(database)
     study, marker = b"s" * 32, b"SEALED-PAYLOAD-MARKER"
 

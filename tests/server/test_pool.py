@@ -13,15 +13,15 @@ from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
-from trimask_server.store.database import Database
 from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.sqlite import SqliteStore
 
 STUDY = b"s" * 32
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    database = Database(tmp_path / "collector.sqlite3", COLLECTOR)
+    database = SqliteStore(tmp_path / "collector.sqlite3", COLLECTOR)
     yield Ledger(database)
     database.close()
 

@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -61,26 +63,58 @@ class Attempt(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """Id of the block, 16 bytes, drawn by the collector."""
     number: _builtins.int
     """Number of the try, from 1."""
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Worker]:
+        """Which worker of each node takes part, for nodes of several workers: a try lives in the memory of one."""
+
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         block_id: _builtins.bytes = ...,
         number: _builtins.int = ...,
+        workers: _abc.Iterable[Global___Worker] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "number", b"number", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "number", b"number", "study_id", b"study_id", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Attempt: _TypeAlias = Attempt  # noqa: Y015
+
+@_typing.final
+class Worker(_message.Message):
+    """One process of a node that several processes run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The node's role in the study, such as "L1"."""
+    address: _builtins.str
+    """The worker's own peer address. Whoever answers there must still show the node's certificate."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Worker: _TypeAlias = Worker  # noqa: Y015
 
 @_typing.final
 class RefusalCount(_message.Message):

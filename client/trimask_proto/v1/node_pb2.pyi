@@ -48,6 +48,8 @@ class DescribeNodeResponse(_message.Message):
     BOOT_ID_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    STORE_GENERATION_FIELD_NUMBER: _builtins.int
+    WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"collector", "right" or "left"."""
     name: _builtins.str
@@ -58,6 +60,10 @@ class DescribeNodeResponse(_message.Message):
     """Drawn anew at every start, so that a peer can tell a restart, which empties memory."""
     version: _builtins.str
     """The version of the software."""
+    store_generation: _builtins.bytes
+    """Drawn when the node's store was made and again when it was restored from a backup, 16 bytes."""
+    worker_address: _builtins.str
+    """The peer address of the very process that answers, if the node has several; else empty."""
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Refusals by reason."""
@@ -71,10 +77,12 @@ class DescribeNodeResponse(_message.Message):
         boot_id: _builtins.bytes = ...,
         refusals: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         version: _builtins.str = ...,
+        store_generation: _builtins.bytes = ...,
+        worker_address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

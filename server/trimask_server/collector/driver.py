@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
+
+import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
-from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.attempts import worker_of
 from trimask_server.collector.deliveries import CollectionServicer, PendingDelivery, masked_answers
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
@@ -30,6 +35,7 @@ __all__ = ["StudyDriver"]
 
 _PAGE = 8192
 _BOOT_POLL_SECONDS = 0.5
+_LOST_POLLS = 3
 _WORRYING_ATTEMPTS = 5
 
 
@@ -52,14 +58,17 @@ class StudyDriver:
     def _right(self, party: Party) -> RightMaskingServiceStub:
         return RightMaskingServiceStub(self._node.peers.channel(party))
 
-    async def _each(self, parties: tuple[Party, ...], call: Any) -> list[Any]:
+    async def _each(self, parties: Iterable[Any], call: Any) -> list[Any]:
         return list(await asyncio.gather(*(call(party) for party in parties)))
 
-    async def describe(self, timeout_seconds: float) -> dict[str, node_pb2.DescribeNodeResponse | None]:
-        """Every provider's description by role; None where it did not answer."""
+    async def describe(
+        self, timeout_seconds: float, attempt: Attempt | None = None
+    ) -> dict[str, node_pb2.DescribeNodeResponse | None]:
+        """Every provider's description by role (of the workers in `attempt`, if given); None where it did not answer."""
 
-        async def one(party: Party) -> node_pb2.DescribeNodeResponse | None:
-            stub = NodeServiceStub(self._node.peers.channel(party))
+        async def one(role: str) -> node_pb2.DescribeNodeResponse | None:
+            address = "" if attempt is None else worker_of(attempt, role)
+            stub = NodeServiceStub(self._node.peers.channel(self._study.party(role), address))
             try:
                 answer: node_pb2.DescribeNodeResponse = await self._node.peers.call(
                     stub.DescribeNode, node_pb2.DescribeNodeRequest(), timeout_seconds
@@ -68,9 +77,8 @@ class StudyDriver:
                 return None
             return answer
 
-        parties = {role: party for role, party in self._study.parties.items() if role != "collector"}
-        answers = await self._each(tuple(parties.values()), one)
-        return dict(zip(parties, answers, strict=True))
+        roles = [role for role in self._study.parties if role != "collector"]
+        return dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
 
     # The loop
 
@@ -218,10 +226,13 @@ class StudyDriver:
     async def _mask_block(self, block: Block) -> None:
         """One try. A node that is down is waited for."""
         study, node = self._study, self._node
-        boots = await self._boot_ids()
+        nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
-        attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)
+        attempt = Attempt(
+            study_id=study.id, block_id=block.block_id, number=number, workers=self._workers(nodes)
+        )
         pending = self._collection.expect(study, attempt, block.rows)
+        boots = {role: answer.boot_id for role, answer in nodes.items()}
         watch = asyncio.create_task(self._watch(pending, boots))
         try:
             await self._start(attempt)
@@ -239,35 +250,54 @@ class StudyDriver:
 
     async def _start(self, attempt: Attempt) -> None:
         study, peers = self._study, self._node.peers
-        unmaskers = tuple(study.party(role) for role in dict.fromkeys(study.unmasking))
+        unmaskers = list(dict.fromkeys(study.unmasking))
+        right = [f"R{k}" for k in range(1, len(study.right) + 1)]
 
-        def stub(party: Party) -> UnmaskingServiceStub:
-            return UnmaskingServiceStub(peers.channel(party))
+        def channel(role: str) -> grpc.aio.Channel:
+            return peers.channel(study.party(role), worker_of(attempt, role))
+
+        def stub(role: str) -> UnmaskingServiceStub:
+            return UnmaskingServiceStub(channel(role))
 
         prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
-        answers = await self._each(unmaskers, lambda party: peers.call(stub(party).PrepareAttempt, prepare))
+        answers = await self._each(unmaskers, lambda role: peers.call(stub(role).PrepareAttempt, prepare))
         share = unmasking_pb2.ShareBlindingKeysRequest(
             attempt=attempt, keys=[answer.key for answer in answers]
         )
-        await self._each(unmaskers, lambda party: peers.call(stub(party).ShareBlindingKeys, share))
+        await self._each(unmaskers, lambda role: peers.call(stub(role).ShareBlindingKeys, share))
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
-        await self._each(study.right, lambda party: peers.call(self._right(party).StartMasking, start))
+        await self._each(
+            right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)
+        )
 
-    async def _boot_ids(self) -> dict[str, bytes]:
-        """Every provider's boot id, taken before a try begins; a try without one of them is not begun."""
-        boots: dict[str, bytes] = {}
+    async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
+        """Every provider, asked before a try begins; a try without one of them is not begun."""
+        nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
         for role, answer in (await self.describe(5.0)).items():
             if answer is None:
                 raise Refused("unreachable", f"{role} does not answer; the try waits for it")
-            boots[role] = answer.boot_id
-        return boots
+            nodes[role] = answer
+        return nodes
+
+    def _workers(self, nodes: dict[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
+        """The workers of this try: those that have just answered, and this one."""
+        addresses = {role: answer.worker_address for role, answer in nodes.items()}
+        addresses["collector"] = self._node.worker_address
+        return [Worker(role=role, address=address) for role, address in addresses.items() if address]
 
     async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
-        """A node that was restarted has lost its part of the try: end it now rather than at the timeout."""
+        """A node that was restarted has lost its part of the try: end it now rather than at the timeout.
+
+        A worker that is gone does not come back under its address: the next try takes another one of its node.
+        """
+        silent: Counter[str] = Counter()
         while not pending.outcome.done():
-            for role, answer in (await self.describe(2.0)).items():
+            for role, answer in (await self.describe(2.0, pending.attempt)).items():
                 if answer is not None and answer.boot_id != boots[role]:
                     pending.fail("peer_restarted", f"{role} was restarted during the try")
+                silent[role] = silent[role] + 1 if answer is None else 0
+                if silent[role] >= _LOST_POLLS and worker_of(pending.attempt, role):
+                    pending.fail("peer_restarted", f"the worker of {role} in this try does not answer")
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
     async def _erase_block(self, block: Block) -> None:

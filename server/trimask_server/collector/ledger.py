@@ -8,7 +8,7 @@ from typing import Literal
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 
@@ -43,7 +43,7 @@ class Release:
 class Ledger:
     """The collector's tables."""
 
-    database: Database
+    database: Store
 
     async def blocks(self, study_id: bytes, *states: BlockState) -> list[Block]:
         """Blocks in the given states, in the order they were planned."""
@@ -53,7 +53,7 @@ class Ledger:
                 Block(*row)
                 for row in tx.rows(
                     "SELECT block_id, submission_ids, row_count, state, attempts FROM blocks"  # noqa: S608 - marks only
-                    f" WHERE study_id = ? AND state IN ({marks}) ORDER BY rowid",
+                    f" WHERE study_id = ? AND state IN ({marks}) ORDER BY sequence",
                     (study_id, *states),
                 )
             ]
@@ -227,7 +227,7 @@ class Ledger:
             lambda tx: [
                 (row[0], row[1], row[2], row[3])
                 for row in tx.rows(
-                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY rowid",  # noqa: S608
+                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY sequence",  # noqa: S608
                     (study_id,) if study_id else (),
                 )
             ]

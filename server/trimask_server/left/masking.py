@@ -15,7 +15,7 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.attempts import AttemptTable
+from trimask_server.attempts import AttemptTable, worker_of
 from trimask_server.matrices import Assembler, slices
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role
@@ -105,15 +105,16 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     async def _send(self, study: Study, j: int, attempt: common_pb2.Attempt, k: int, masked: Matrix) -> None:
         peers = self._node.peers
         if j < len(study.left):
-            forward = LeftMaskingServiceStub(peers.channel(study.left[j]))
+            forward = LeftMaskingServiceStub(peers.channel(study.left[j], worker_of(attempt, f"L{j + 1}")))
             for piece in slices(masked):
                 await peers.call(
                     forward.PushComponent, PushComponentRequest(attempt=attempt, component=k, slice=piece)
                 )
             return
-        unmasker = study.party(study.unmasking[k - 1])
+        role = study.unmasking[k - 1]
+        unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
-        stub = None if local else UnmaskingServiceStub(peers.channel(unmasker))
+        stub = None if local else UnmaskingServiceStub(peers.channel(unmasker, worker_of(attempt, role)))
         for piece in slices(masked):
             request = PushMaskedRequest(attempt=attempt, component=k, slice=piece)
             if stub is None:

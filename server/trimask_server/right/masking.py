@@ -20,6 +20,7 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.attempts import worker_of
 from trimask_server.matrices import slices
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role
@@ -126,7 +127,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         component = await node.workers.run(self._component, study, k, rows)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask)
-        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0]))
+        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(attempt, "L1")))
         for piece in slices(masked):
             await node.peers.call(
                 stub.PushComponent,
@@ -146,9 +147,14 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         return component
 
     async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:
-        unmasker = study.party(study.unmasking[k - 1])
+        role = study.unmasking[k - 1]
+        unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
-        stub = None if local else UnmaskingServiceStub(self._node.peers.channel(unmasker))
+        stub = (
+            None
+            if local
+            else UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(attempt, role)))
+        )
         for piece in slices(mask.basis):
             request = unmasking_pb2.PushRightMaskRequest(
                 attempt=attempt,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.submission import SUBMISSION_ID_BYTES
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["RowStore", "split_ids"]
 
@@ -23,16 +23,18 @@ def split_ids(joined: bytes) -> list[bytes]:
 class RowStore:
     """Rows: taken in once, in at most one block, for ever; erased with their block."""
 
-    database: Database
+    database: Store
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
         """Refuse bytes other than those that were taken in under this id."""
         digest = hashlib.sha256(payload).digest()
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
-    async def insert(self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int) -> int:
+    async def insert(
+        self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int, digest: bytes = b""
+    ) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns."""
-        digest = hashlib.sha256(payload).digest()
+        digest = digest or hashlib.sha256(payload).digest()
 
         def write(tx: Transaction) -> int:
             # One statement where nothing is amiss; what is amiss is found out afterwards.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import grpc
 
 from trimask_core.errors import Refused, VerificationError
-from trimask_core.receipt import receipt_message
-from trimask_core.sealing import component_info
-from trimask_core.submission import SUBMISSION_ID_BYTES, check_component
+from trimask_core.receipt import receipt_digest_message
+from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
+from trimask_server.right.opening import Opener, Parcel
 from trimask_server.right.rows import RowStore
 from trimask_server.right.withdrawals import WithdrawalStore
 
@@ -21,9 +21,11 @@ __all__ = ["SubmissionServicer"]
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: Node, rows: RowStore) -> None:
+    def __init__(self, node: Node, rows: RowStore, opener: Opener) -> None:
         self._node = node
         self._rows = rows
+        self._opener = opener
+        self._under_way = 0
         self._withdrawals = WithdrawalStore(node.database)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -34,6 +36,13 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     async def Submit(
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
+        self._under_way += 1
+        try:
+            return await self._take_in(request)
+        finally:
+            self._under_way -= 1
+
+    async def _take_in(self, request: submission_pb2.SubmitRequest) -> submission_pb2.SubmitResponse:
         node = self._node
         study = node.studies.get(request.study_id)
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
@@ -42,21 +51,21 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         provider = int(study.role_of(node.keys.identity.public)[1:])
-        key = node.keys.sealing
-        if key is None:
-            raise Refused("not_your_role", "this node has no sealing key")
+        form = ComponentForm(provider, len(study.right), study.columns)
+        now_ms = node.clock.now_ms()
         try:
-            payload = key.open(sealed, component_info(study.id, provider, request.submission_id))
-            check_component(study, provider, payload)
+            parcel = Parcel(study.id, request.submission_id, form, now_ms, sealed)
+            opened = await self._opener.open(parcel, self._under_way)
         except VerificationError as error:
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, node.clock.now_ms())
-        message = receipt_message(study.id, request.submission_id, sealed, received)
-        return submission_pb2.SubmitResponse(
-            receive_time_ms=received, signature=node.keys.identity.sign("receipt", message)
-        )
+        received = await self._rows.insert(study.id, request.submission_id, sealed, now_ms, opened.digest)
+        signature = opened.signature
+        if received != now_ms:  # a repeat: the receipt is for when it first came
+            message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
+            signature = node.keys.identity.sign("receipt", message)
+        return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
 
     async def Withdraw(
         self, request: submission_pb2.WithdrawRequest, context: Context

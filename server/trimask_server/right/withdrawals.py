@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["WithdrawalStore"]
 
@@ -14,7 +14,7 @@ __all__ = ["WithdrawalStore"]
 class WithdrawalStore:
     """Beside `RowStore`, in the same tables."""
 
-    database: Database
+    database: Store
 
     async def withdraw(self, study_id: bytes, submission_id: bytes, now_ms: int) -> int:
         """Erase a row and refuse its id for ever; when that was first done. Gone from the disk when this returns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["StudyRegistry"]
 
@@ -12,7 +12,7 @@ __all__ = ["StudyRegistry"]
 class StudyRegistry:
     """Approved studies, on disk and parsed in memory. States: open, closing, closed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Store) -> None:
         self._database = database
         self._signed: dict[bytes, SignedStudy] = {}
         self._states: dict[bytes, str] = {}

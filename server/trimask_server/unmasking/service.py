@@ -17,7 +17,7 @@ from trimask_proto.v1 import common_pb2, unmasking_pb2, unmasking_pb2_grpc
 from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.right_masking_pb2 import BlindingKey
-from trimask_server.attempts import AttemptTable, attempt_bytes
+from trimask_server.attempts import AttemptTable, attempt_bytes, worker_of
 from trimask_server.matrices import Assembler, slices
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role
@@ -178,7 +178,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         )
         values = await node.workers.run(unmask_component, study, component.masked.take(), mask)
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
-        stub = CollectionServiceStub(node.peers.channel(study.collector))
+        stub = CollectionServiceStub(node.peers.channel(study.collector, worker_of(attempt, "collector")))
         for piece in slices(delivery):
             await node.peers.call(
                 stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece)

@@ -17,7 +17,7 @@ from trimask_core.errors import Refused
 from trimask_core.study import Budget
 from trimask_server.collector.releases.accounting import Price, left_after, require_affordable
 from trimask_server.collector.releases.factors import erase_factor
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["BudgetLedger", "Entry", "EntryState"]
 
@@ -73,7 +73,7 @@ def _find(tx: Transaction, study_id: bytes, request_id: bytes, fingerprint: byte
 class BudgetLedger:
     """Every study's entries, in the collector's database."""
 
-    database: Database
+    database: Store
 
     async def entries(self, study_id: bytes) -> list[Entry]:
         """All entries, oldest first."""

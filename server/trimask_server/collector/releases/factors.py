@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
-from trimask_server.store.database import Database, Transaction
+from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Factors", "erase_factor"]
 
 
 def erase_factor(tx: Transaction, study_id: bytes) -> bool:
-    """Forget the factor, inside a transaction; whether there was one. `Database.scrub` finishes it on disk."""
+    """Forget the factor, inside a transaction; whether there was one. `Store.scrub` finishes it on disk."""
     return bool(
         tx.run(
             "UPDATE releases SET factor = NULL, state = 'spent' WHERE study_id = ? AND state = 'answerable'",
@@ -26,7 +26,7 @@ def erase_factor(tx: Transaction, study_id: bytes) -> bool:
 class Factors:
     """Factors by study, in the collector's releases table under the states answerable and spent."""
 
-    database: Database
+    database: Store
 
     async def make_answerable(self, study_id: bytes, release_rows: int) -> int:
         """At close: pool everything into one factor if it has enough rows; the rows behind it, or 0.

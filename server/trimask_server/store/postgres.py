@@ -1,0 +1,241 @@
+"""The store on a PostgreSQL server, version 15 or newer: one schema a node, any number of processes of that node.
+
+A writing group takes the schema's advisory lock, so that writers follow one another as they do in one file; row numbers
+therefore become visible in order, and what a function has read still holds when it writes. Groups of functions that claim
+their own rows go without the lock.
+
+The server may be restarted at any moment. A group whose transaction was lost is run again on a new connection. Whether a
+COMMIT that was never answered took place is found out first: every group writes its number into its writer's row, in its
+own transaction; a number that is there already means that the group is committed and only the answer was lost. (The
+server's own transaction ids would not do: one may be given out twice around a crash.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import psycopg
+
+from trimask_core.errors import Refused
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_server.store import postgres_schema
+from trimask_server.store.group_writer import GroupWriter, RunAgain
+from trimask_server.store.interface import Each, StoreError, Transaction
+from trimask_server.store.migration import Migration, as_migration
+from trimask_server.store.postgres_transaction import Connection, PostgresTransaction, is_lost
+
+__all__ = ["PostgresStore"]
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+_READERS = 3
+_PATIENCE_SECONDS = 10.0  # for how long a caller is kept waiting for a server that is away
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_NUMBER = """
+INSERT INTO store_writers (writer, last_group) VALUES (%s, %s)
+ON CONFLICT (writer) DO UPDATE SET last_group = excluded.last_group, seen = now()
+WHERE store_writers.last_group < excluded.last_group
+"""
+
+
+class _PostgresSession:
+    """The writing connection, opened anew whenever it is lost."""
+
+    def __init__(self, connect: Callable[[], Connection], lock_key: int, source: RandomSource) -> None:
+        self._connect = connect
+        self._lock_key = lock_key
+        self._source = source
+        self._writer = source.read(16)
+        self._connection: Connection | None = None
+        self._transaction: PostgresTransaction | None = None
+        self._closing_at: float | None = None
+        self._down_since: float | None = None
+
+    @property
+    def transaction(self) -> Transaction:
+        assert self._transaction is not None  # noqa: S101 - `begin` comes first
+        return self._transaction
+
+    def seconds_down(self) -> float:
+        """For how long the server has been away; 0 when it is not."""
+        since = self._down_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def begin(self, group: int, *, exclusive: bool) -> bool:
+        while True:
+            connection = self._connection or self._reconnect()
+            try:
+                with connection.pipeline(), connection.cursor() as cursor:
+                    connection.execute(_BEGIN)
+                    if exclusive:
+                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_key,))
+                    # Waits for an earlier run of this group that the server has not noticed the end of.
+                    cursor.execute(_NUMBER, (self._writer, group))
+                fresh = cursor.rowcount == 1
+            except psycopg.Error as error:
+                if not is_lost(error, connection):
+                    raise StoreError(f"cannot begin a transaction ({error.sqlstate})") from None
+                self._drop()
+                continue
+            if not fresh:
+                self._execute("ROLLBACK")
+            return fresh
+
+    def commit(self) -> None:
+        self._execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self._connection is not None:
+            self._execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self._execute("SAVEPOINT job")
+
+    def rollback_to(self) -> None:
+        self._execute("ROLLBACK TO job")
+
+    def release(self) -> None:
+        self._execute("RELEASE job")
+
+    def _execute(self, statement: str) -> None:
+        connection = self._connection
+        if connection is None:
+            raise RunAgain
+        try:
+            connection.execute(statement.encode())
+        except psycopg.Error as error:
+            if is_lost(error, connection):
+                raise RunAgain from None
+            raise StoreError(f"{statement} failed ({error.sqlstate})") from None
+
+    def _reconnect(self) -> Connection:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                connection = self._connect()
+            except psycopg.Error:
+                self._down_since = self._down_since or time.monotonic()
+                if self._closing_at is not None and time.monotonic() > self._closing_at:
+                    raise StoreError("the store's server is away, and this program is stopping") from None
+                # Jitter, so that a node's workers do not all come back in the same instant.
+                time.sleep(pause * (0.5 + self._source.read(1)[0] / 256))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            self._down_since = None
+            self._connection = connection
+            self._transaction = PostgresTransaction(connection)
+            return connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def give_up_after(self, seconds: float) -> None:
+        """From now on, wait no longer than this for a server that is away."""
+        self._closing_at = time.monotonic() + seconds
+
+    def close(self) -> None:
+        self._drop()
+
+
+class PostgresStore:
+    """A store in one schema of a PostgreSQL database. It is made, and brought up to the newest migration, when opened."""
+
+    def __init__(
+        self,
+        url: str,
+        schema: str,
+        migrations: Sequence[Migration | str],
+        source: RandomSource | None = None,
+    ) -> None:
+        self._url = url
+        self.schema = schema
+        steps = [as_migration(step) for step in migrations]
+        self.generation = postgres_schema.migrate(url, schema, steps)
+        key = int.from_bytes(hashlib.sha256(f"writer {schema}".encode()).digest()[:8], "big", signed=True)
+        self._session = _PostgresSession(self._connect, key, source or SystemRandom())
+        self._writer = GroupWriter(self._session)
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
+        self._reading = threading.local()
+        self._reading_connections: set[Connection] = set()
+        self._scrubbing = ThreadPoolExecutor(1, thread_name_prefix="store-scrub")
+
+    def __repr__(self) -> str:
+        return f"PostgresStore(schema={self.schema!r})"  # the address may have a password in it
+
+    def _connect(self) -> Connection:
+        return postgres_schema.connect(self._url, self.schema)
+
+    def _refuse_while_down(self) -> None:
+        # Devices are told to come again, rather than kept until their deadline.
+        if self._session.seconds_down() > _PATIENCE_SECONDS:
+            raise Refused("store_unavailable", "this node's database is away; try again in a minute")
+
+    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+        self._refuse_while_down()
+        return await self._writer.write(function, exclusive=exclusive)
+
+    async def write_each(self, function: Each[Item, T], item: Item) -> T:
+        self._refuse_while_down()
+        return await self._writer.write_each(function, item)
+
+    async def read(self, function: Callable[[Transaction], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, function)
+
+    def _read(self, function: Callable[[Transaction], T]) -> T:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return self._read_once(function)
+            except (RunAgain, psycopg.OperationalError):
+                if time.monotonic() > deadline:
+                    raise Refused(
+                        "store_unavailable", "this node's database is away; try again in a minute"
+                    ) from None
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _read_once(self, function: Callable[[Transaction], T]) -> T:
+        connection: Connection | None = getattr(self._reading, "connection", None)
+        if connection is None:
+            connection = self._reading.connection = self._connect()
+            self._reading_connections.add(connection)
+        try:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                return function(PostgresTransaction(connection))
+            finally:
+                connection.execute("ROLLBACK")
+        except (RunAgain, psycopg.Error):
+            self._reading.connection = None
+            self._reading_connections.discard(connection)
+            connection.close()
+            raise
+
+    async def scrub(self) -> None:
+        """VACUUM; and the table of data keys is written anew, so that a destroyed key is in none of its pages."""
+        await asyncio.get_running_loop().run_in_executor(self._scrubbing, self._scrub)
+
+    def _scrub(self) -> None:
+        try:
+            with self._connect() as connection:
+                postgres_schema.vacuum(connection)
+        except psycopg.Error as error:
+            raise StoreError(f"the tables could not be vacuumed ({error.sqlstate})") from None
+
+    def close(self) -> None:
+        self._session.give_up_after(_PATIENCE_SECONDS / 2)
+        self._writer.close()
+        self._scrubbing.shutdown()
+        self._readers.shutdown()
+        for connection in self._reading_connections:
+            connection.close()

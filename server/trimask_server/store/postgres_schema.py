@@ -1,0 +1,123 @@
+"""A node's schema on a PostgreSQL server: connecting to it, bringing it up to date, vacuuming it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from trimask_core.errors import ConfigError
+from trimask_core.randomness import SystemRandom
+from trimask_server.store.migration import Migration
+from trimask_server.store.postgres_transaction import Connection
+
+__all__ = ["connect", "migrate", "schema_of", "shown_url", "vacuum"]
+
+_LEAST_VERSION = 150000
+# A worker that is cut off from the server must not keep the writers' lock: its transaction is ended for it.
+_SETTINGS = """
+SET search_path = {schema};
+SET synchronous_commit = on;
+SET client_min_messages = warning;
+SET idle_in_transaction_session_timeout = '20s';
+SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+"""
+_OWN_TABLES = """
+CREATE TABLE IF NOT EXISTS store_migrations (
+  number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS store_facts (name text PRIMARY KEY, value bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS store_writers (
+  writer bytea PRIMARY KEY, last_group bigint NOT NULL, seen timestamptz NOT NULL DEFAULT now());
+DELETE FROM store_writers WHERE seen < now() - interval '7 days';
+"""
+_KEYS = "data_keys"
+
+
+def schema_of(node_name: str) -> str:
+    """The schema of a node that was given none: after its name."""
+    return "trimask_" + re.sub(r"\W", "_", node_name.lower(), flags=re.ASCII)
+
+
+def shown_url(url: str) -> str:
+    """An address without its password and options, for messages."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = parts.netloc.rpartition("@")[0].partition(":")[0]
+    return urlunsplit((parts.scheme, f"{user}@{host}" if user else host, parts.path, "", ""))
+
+
+def connect(url: str, schema: str) -> Connection:
+    """A connection that works in the schema. Commits are on disk when they are answered."""
+    connection: Connection = psycopg.connect(
+        url, autocommit=True, connect_timeout=5, prepare_threshold=2, application_name="trimask"
+    )
+    try:
+        connection.execute(sql.SQL(_SETTINGS).format(schema=sql.Identifier(schema)))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def migrate(url: str, schema: str, steps: Sequence[Migration]) -> bytes:
+    """Apply the steps this schema has not seen, one program at a time; its generation."""
+    try:
+        with connect(url, schema) as connection:
+            if connection.info.server_version < _LEAST_VERSION:
+                raise ConfigError(f"{shown_url(url)} must be PostgreSQL 15 or newer")
+            return _migrate(connection, schema, steps)
+    except psycopg.Error as error:
+        raise ConfigError(
+            f"cannot use the store at {shown_url(url)}: {' '.join(str(error).split())}"
+        ) from None
+
+
+def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) -> bytes:
+    key = int.from_bytes(hashlib.sha256(f"migrate {schema}".encode()).digest()[:8], "big", signed=True)
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+        if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone():
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        connection.execute(_OWN_TABLES)
+        done = connection.execute("SELECT name FROM store_migrations ORDER BY number").fetchall()
+        if len(done) > len(steps):
+            raise ConfigError(
+                f"the store's schema {schema} was written by a newer version of this program (step {len(done)}, this "
+                f"one knows {len(steps)}); install that version, or restore a backup made before it"
+            )
+        for number, ((name,), step) in enumerate(zip(done, steps, strict=False), 1):
+            if name != step.name:
+                raise ConfigError(
+                    f"the store's schema {schema} is not this node's: its step {number} is {name!r}, not {step.name!r}; "
+                    "give each node a schema of its own ([store] schema)"
+                )
+        for number, step in enumerate(steps[len(done) :], len(done) + 1):
+            connection.execute(step.postgresql.encode())
+            connection.execute("INSERT INTO store_migrations VALUES (%s, %s)", (number, step.name))
+        connection.execute(
+            "INSERT INTO store_facts VALUES ('generation', %s) ON CONFLICT (name) DO NOTHING",
+            (SystemRandom().read(16),),
+        )
+        found = connection.execute("SELECT value FROM store_facts WHERE name = 'generation'").fetchone()
+        assert found is not None  # noqa: S101 - for the type checker
+        generation: bytes = found[0]
+        return generation
+
+
+def vacuum(connection: Connection) -> None:
+    """Make dead rows' space free for use again; write the table of data keys anew, which leaves no old page of it."""
+    tables = [
+        name
+        for (name,) in connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+        )
+    ]
+    ordinary = [sql.Identifier(name) for name in tables if name != _KEYS]
+    if ordinary:
+        connection.execute(sql.SQL("VACUUM {}").format(sql.SQL(", ").join(ordinary)))
+    if _KEYS in tables:
+        connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(_KEYS)))

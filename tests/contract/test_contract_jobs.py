@@ -1,0 +1,146 @@
+"""Leases: one worker at a time, taken over when it is gone, and fenced off when it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from trimask_core.errors import Refused
+from trimask_core.randomness import DeterministicRandom
+from trimask_server.store.interface import Transaction
+from trimask_server.store.jobs import Job, Jobs, check_lease
+from trimask_server.store.schema import COLLECTOR
+
+
+async def lost(work: Any) -> bool:
+    try:
+        await work
+    except Refused as error:
+        return error.reason == "lease_lost"
+    return False
+
+
+def test_the_life_of_a_job(make_store: Any) -> None:
+    jobs = Jobs(make_store(COLLECTOR))
+
+    async def course() -> None:
+        assert await jobs.enqueue("study", b"s1", 0)
+        assert not await jobs.enqueue("study", b"s1", 5)
+        assert await jobs.lease("other", "w1", 9, 30) is None
+        job = await jobs.lease("study", "w1", 10, 30)
+        assert job == Job("study", b"s1", "w1", 1, 1, 30_010)
+        assert await jobs.lease("study", "w2", 30_009, 30) is None
+        job = await jobs.renew(job, 30_009, 30)
+        assert await jobs.lease("study", "w2", 60_008, 30) is None
+        await jobs.complete(job)
+        assert await lost(jobs.complete(job))
+        assert await jobs.lease("study", "w2", 10**9, 30) is None
+        assert not await jobs.enqueue("study", b"s1", 6)  # done is done, for ever
+
+    asyncio.run(course())
+
+
+def test_an_expired_lease_is_taken_over_and_its_worker_fenced_off(make_store: Any) -> None:
+    store = make_store(COLLECTOR)
+    jobs = Jobs(store)
+
+    def note(job: Job, text: str) -> Any:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, job)
+            tx.run("INSERT INTO notes VALUES (?, ?)", (job.key, text))
+
+        return write
+
+    async def course() -> None:
+        await jobs.enqueue("study", b"s1", 0)
+        first = await jobs.lease("study", "w1", 0, 10)
+        second = await jobs.lease("study", "w2", 10_000, 10)
+        assert first is not None
+        assert second is not None
+        assert (second.worker, second.attempt, second.fence > first.fence) == ("w2", 2, True)
+        for late in (store.write(note(first, "late")), jobs.renew(first, 10_001, 10), jobs.complete(first)):
+            assert await lost(late)
+        assert await lost(jobs.fail(first, 10_001))
+        await store.write(note(second, "in time"))
+        assert await store.read(lambda tx: tx.rows("SELECT note FROM notes")) == [("in time",)]
+
+    asyncio.run(course())
+
+
+def test_a_failed_job_comes_back_after_a_pause_that_doubles(make_store: Any) -> None:
+    jobs = Jobs(make_store(COLLECTOR), DeterministicRandom("back-off"))
+
+    async def course() -> None:
+        await jobs.enqueue("study", b"s1", 0)
+        now, pauses = 0, []
+        for attempt in range(1, 13):
+            job = await jobs.lease("study", "w", now, 10)
+            assert job is not None
+            assert job.attempt == attempt
+            due = await jobs.fail(job, now)
+            assert await lost(jobs.renew(job, now, 10))
+            assert await jobs.lease("study", "w", due - 1, 10) is None
+            pauses.append(due - now)
+            now = due
+        for attempt, pause in enumerate(pauses):
+            longest = min(1000 * 2**attempt, 300_000)
+            assert longest / 2 <= pause <= longest
+        assert len({pause * 2**-i for i, pause in enumerate(pauses[:8])}) == 8, "there is jitter"
+        job = await jobs.lease("study", "w", now, 10)
+        assert job is not None
+        await jobs.release(job, now)
+        assert await jobs.lease("study", "w2", now, 10) is not None
+
+    asyncio.run(course())
+
+
+def test_many_workers_get_different_jobs(make_store: Any) -> None:
+    stores = [make_store(COLLECTOR) for _ in range(2)]
+
+    async def course() -> None:
+        for i in range(20):
+            await Jobs(stores[0]).enqueue("study", bytes([i]), 0)
+        leases = await asyncio.gather(
+            *(Jobs(stores[i % 2]).lease("study", f"w{i}", 1, 60) for i in range(30))
+        )
+        taken = [job.key for job in leases if job is not None]
+        assert len(taken) == 20
+        assert len(set(taken)) == 20
+
+    asyncio.run(course())
+
+
+def test_a_job_is_not_given_away_while_its_worker_commits(make_store: Any) -> None:
+    """A worker whose lease has run out is inside its last transaction: whoever asks meanwhile does not get the job."""
+    first, second = make_store(COLLECTOR), make_store(COLLECTOR)
+    inside, go_on = threading.Event(), threading.Event()
+
+    async def course() -> None:
+        await Jobs(first).enqueue("study", b"s1", 0)
+        job = await Jobs(first).lease("study", "w1", 0, 10)
+        assert job is not None
+
+        def last(tx: Transaction) -> None:
+            check_lease(tx, job)
+            inside.set()
+            assert go_on.wait(30)
+            tx.run("INSERT INTO notes VALUES (?, 'last')", (job.key,))
+
+        writing = asyncio.create_task(first.write(last))
+        await asyncio.get_running_loop().run_in_executor(None, inside.wait)
+        asking = asyncio.create_task(Jobs(second).lease("study", "w2", 20_000, 10))
+        if make_store.kind == "postgresql":
+            assert await asking is None  # passed over at once, without waiting
+        go_on.set()
+        await writing
+        taken = await asking or await Jobs(second).lease("study", "w2", 20_000, 10)
+        assert taken is not None
+        # Whoever has it next sees all that the one before committed.
+        assert await second.read(lambda tx: tx.rows("SELECT note FROM notes")) == [("last",)]
+        with pytest.raises(Refused, match="another worker"):
+            await first.write(lambda tx: check_lease(tx, job))
+
+    asyncio.run(course())

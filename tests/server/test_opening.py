@@ -1,0 +1,112 @@
+"""Components opened in a process beside the node, and what happens when that process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trimask_core.errors import VerificationError
+from trimask_core.identity import SigningKey
+from trimask_core.receipt import receipt_message
+from trimask_core.sealing import SealingKey, component_info, seal
+from trimask_core.submission import ComponentForm
+from trimask_server.right.opening import Opened, Opener, OpeningKeys, Parcel, open_parcel
+
+STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
+OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
+KEYS = OpeningKeys(IDENTITY, (NEW, OLD))
+VECTOR = b"\x02" + bytes(8 * COLUMNS)
+
+
+def parcel(number: int, plain: bytes = VECTOR, key: SealingKey = NEW) -> Parcel:
+    submission_id = number.to_bytes(16, "big")
+    sealed = seal(key.public, plain, component_info(STUDY, 3, submission_id))
+    return Parcel(STUDY, submission_id, ComponentForm(3, 3, COLUMNS), 1_000 + number, sealed)
+
+
+def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseException]:
+    """What an opener makes of parcels that come all at once, a second time after `between` befell its helper."""
+
+    async def work() -> list[Opened | BaseException]:
+        opener = Opener(KEYS)
+        opener.start()
+        try:
+            await asyncio.gather(*(opener.open(item, MANY) for item in parcels), return_exceptions=True)
+            helper = opener._helper
+            assert helper is not None, "many at once go to the helper"
+            if between == "kill":
+                os.kill(helper.pid, signal.SIGKILL)
+            elif between == "other keys":
+                await opener.use(OpeningKeys(IDENTITY, (OLD,)))
+            return await asyncio.gather(
+                *(opener.open(item, MANY) for item in parcels), return_exceptions=True
+            )
+        finally:
+            await opener.stop()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("between", ["", "kill"])
+def test_the_helper_answers_as_the_node_itself_would(between: str) -> None:
+    parcels = [parcel(number, key=OLD if number % 3 == 0 else NEW) for number in range(MANY)]
+    answers = run_opener(parcels, between)
+    assert answers == [open_parcel(KEYS, item) for item in parcels]
+    for item, answer in zip(parcels, answers, strict=True):
+        assert isinstance(answer, Opened)
+        assert answer.digest == hashlib.sha256(item.sealed).digest()
+        message = receipt_message(STUDY, item.submission_id, item.sealed, item.receive_time_ms)
+        assert answer.signature == IDENTITY.sign("receipt", message)
+
+
+def test_each_is_refused_for_itself() -> None:
+    good, short = parcel(1), parcel(2, VECTOR[:-8])
+    altered = Parcel(STUDY, good.submission_id, good.form, 7, good.sealed[:-1] + bytes([good.sealed[-1] ^ 1]))
+    first, second, third = run_opener([altered, good, short])
+    assert isinstance(first, VerificationError)
+    assert "does not open" in str(first)
+    assert second == open_parcel(KEYS, good)
+    assert isinstance(third, VerificationError)
+    assert "vector of 12 values" in str(third)
+
+
+def test_new_keys_are_used_from_the_next_batch_on() -> None:
+    to_new, to_old = parcel(1), parcel(2, key=OLD)
+    first, second = run_opener([to_new, to_old], "other keys")
+    assert isinstance(first, VerificationError)
+    assert second == open_parcel(KEYS, to_old)
+
+
+def test_a_lone_submission_needs_no_helper() -> None:
+    async def work() -> bool:
+        opener = Opener(KEYS)
+        opener.start()
+        await opener.open(parcel(1), 1)
+        alone = opener._helper is None
+        await opener.stop()
+        return alone
+
+    assert asyncio.run(work())
+
+
+def test_the_helper_ends_with_its_node() -> None:
+    helper = subprocess.Popen(
+        [sys.executable, "-m", "trimask_server.right.opening"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert helper.stdin is not None
+    assert helper.stdout is not None
+    helper.stdin.write((2).to_bytes(4, "big") + bytes([3]) * 32 + bytes([1]) * 32)
+    helper.stdin.close()  # as the system does when the node is killed
+    assert helper.wait(30) == 0
+    helper.stdout.close()
+
+
+def test_no_key_is_shown() -> None:
+    assert (bytes([3]) * 32).hex() not in repr(KEYS)
+    assert VECTOR.hex() not in repr(parcel(1))
