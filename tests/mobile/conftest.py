@@ -224,7 +224,8 @@ class MobileLab:
         """The ids a right provider holds."""
         path = self.folder / role / "data" / "right.sqlite3"
         with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
+            found = database.execute("SELECT submission_id FROM submissions WHERE study_id = ? AND payload IS NOT NULL", (study_id,)
+            )
             return [row[0] for row in found]
 
     @contextlib.contextmanager

@@ -71,6 +71,7 @@ Config.set("input", "mouse", "mouse,disable_multitouch")
 from kivy.base import EventLoop  # noqa: E402
 from kivy.core.clipboard import Clipboard  # noqa: E402
 from kivy.core.window import Window  # noqa: E402
+from kivy.graphics.opengl import GL_RGB, GL_UNSIGNED_BYTE, glReadPixels  # noqa: E402
 from kivy.metrics import dp  # noqa: E402
 from kivy.tests.common import UnitTestTouch  # noqa: E402
 from kivy.uix.label import Label  # noqa: E402
@@ -78,6 +79,7 @@ from kivy.uix.label import Label  # noqa: E402
 from trimask_mobile.app import SurveyApp  # noqa: E402
 from trimask_mobile.model.device import Device  # noqa: E402
 from trimask_mobile.platforms import Desktop  # noqa: E402
+from trimask_mobile.theme import rgba  # noqa: E402
 from trimask_mobile.widgets.basics import Focusable  # noqa: E402
 
 KEYS = {
@@ -241,9 +243,12 @@ class Driver:
 
     def clear(self, field_name: str) -> dict[str, Any]:
         self.tap(field_name)
-        field = self.app.page.focused
+        return self.clear_focused()
+
+    def clear_focused(self) -> dict[str, Any]:
+        """Empty the field that has the focus, by keys alone."""
         self.key("end")
-        for _ in range(len(field.text)):
+        for _ in range(len(self.app.page.focused.text)):
             self.key("backspace")
         return self.state()
 
@@ -290,6 +295,24 @@ class Driver:
 
     # Measuring
 
+    def pixels(self, colour: str) -> dict[str, Any]:
+        """How many pixels of the window have a colour of the theme's."""
+        self.pump(3)
+        wanted = bytes(round(255 * part) for part in rgba(colour))[:3]
+        data = glReadPixels(0, 0, *Window.size, GL_RGB, GL_UNSIGNED_BYTE)
+        return {"count": sum(data[i : i + 3] == wanted for i in range(0, len(data), 3))}
+
+    def spoil(self, how: str) -> dict[str, Any]:
+        """Break the layout on purpose, to see that `measure` sees it."""
+        if how == "small":
+            widget = self.app.page.focusables[-1]
+            widget.size_hint, widget.size = (None, None), (dp(40), dp(40))
+        else:
+            label = next(one for one in self.labels() if one.height > dp(30))
+            label.size_hint_y, label.height = None, dp(10)
+        self.pump(1)
+        return {}
+
     def measure(self) -> dict[str, Any]:
         """What is wrong with the layout of the page shown, as sentences; nothing, if nothing is."""
         page, wrong = self.app.page, []
@@ -327,8 +350,7 @@ class Driver:
         for i, (x, y, w, h, name) in enumerate(boxes):
             for x2, y2, w2, h2, other in boxes[i + 1 :]:
                 if x < x2 + w2 - 1 and x2 < x + w - 1 and y < y2 + h2 - 1 and y2 < y + h - 1:
-                    both_move = True
-                    wrong.append(f"{name!r} and {other!r} overlap") if both_move else None
+                    wrong.append(f"{name!r} and {other!r} overlap")
         return {"wrong": wrong, "controls": [box[4] for box in boxes], "screen": page.name}
 
 
