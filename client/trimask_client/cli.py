@@ -15,10 +15,12 @@ from pathlib import Path
 from trimask_client.client import Client
 from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
+from trimask_client.fetch import fetch_study
 from trimask_client.queue import Queue
 from trimask_client.vault import device_key
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
+from trimask_core.invitation import SCHEME, Link
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy, Study
 
@@ -62,7 +64,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     join = commands.add_parser("join", help="read an invitation's study, check it, keep it")
-    join.add_argument("study", type=Path, help="the signed study (JSON)")
+    join.add_argument("study", help="the invitation's link (trimask://...), or the signed study's file")
+    join.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="authorities (PEM) the collector's certificate must come from, or 'system'; the link's hash checks the study "
+        "in any case",
+    )
+    join.add_argument(
+        "--tls-name", default="", help="with --ca: the name its certificate carries (default: the host's)"
+    )
     join.add_argument("--id", help="the study id in the invitation; a study with another is refused")
     join.add_argument("--yes", action="store_true", help="do not ask for the id to be compared by eye")
     join.set_defaults(run=_join)
@@ -108,17 +119,25 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _join(args: argparse.Namespace, queue: Queue) -> int:
-    signed = SignedStudy.from_json(args.study.read_text(encoding="utf-8"))
-    with Client(signed, study_id=args.id) as client:
+    link = Link.parse(args.study) if args.study.lower().startswith(SCHEME) else None
+    if link is None:
+        signed = SignedStudy.from_json(Path(args.study).read_text(encoding="utf-8"))
+    else:
+        roots = None if args.ca is None else "" if args.ca == "system" else Path(args.ca).read_text("ascii")
+        signed = fetch_study(
+            link.address, link.study_id, roots=roots, tls_name=args.tls_name, timeout_seconds=args.timeout
+        )
+    study_id = args.id if link is None else link.study_id
+    with Client(signed, study_id=study_id) as client:
         print(client.explain())
-    if args.id is None and not args.yes:
+    if study_id is None and not args.yes:
         if not sys.stdin.isatty():
             raise ConfigError(
                 "give --id with the study id of your invitation, or --yes if you have compared it"
             )
         if input("\nIs this the id in your invitation? [y/N] ").strip().lower() not in ("y", "yes"):
             raise StudyError("not joined")
-    joined = queue.join(signed, args.id)
+    joined = queue.join(signed, study_id)
     print(f"\nJoined {joined.hex()[:12]}.")
     return DONE
 
@@ -180,7 +199,7 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
         if not entry.study_id:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
-        print("No study joined yet: `trimask-client join STUDY.json --id ID`.")
+        print("No study joined yet: `trimask-client join trimask://...`, the link of your invitation.")
     return DONE
 
 
@@ -231,6 +250,9 @@ def _withdraw(args: argparse.Namespace, queue: Queue) -> int:
         receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
         if args.study is not None:
             queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+        elif receipt.study_id not in queue.studies() and receipt.collector:
+            signed = fetch_study(receipt.collector, receipt.study_id, timeout_seconds=args.timeout)
+            queue.join(signed, receipt.study_id)
         entry = queue.withdraw(receipt)
     else:
         ids = tuple(entry.submission_id for entry in queue.entries())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trimask_core.errors import InvitationError
 from trimask_core.identity import SigningKey, verify
 
-__all__ = ["INVITATION_BYTES", "Invitation", "Link"]
+__all__ = ["INVITATION_BYTES", "SCHEME", "Invitation", "Link"]
 
 SCHEME = "trimask://"
 _CONTEXT = "invitation"

@@ -30,7 +30,7 @@ from trimask_core.schema import Schema
 if TYPE_CHECKING:
     from trimask_core.rotation import HaarFrame
 
-__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve"]
+__all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
 
 FORMAT = "trimask-study/1"
 _APPROVAL = "study-approval"
@@ -46,6 +46,12 @@ def _decode(text: str) -> bytes:
 
 def _commitment(mask_seed: bytes) -> bytes:
     return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
+
+
+def canonical_json(data: Mapping[str, Any]) -> bytes:
+    """The one way a study is written before it is hashed."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
 
 
 @dataclass(frozen=True)
@@ -285,9 +291,7 @@ class Study:
     @cached_property
     def canonical(self) -> bytes:
         """The bytes the id is the hash of."""
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return canonical_json(self.to_dict())
 
     @cached_property
     def id(self) -> bytes:

@@ -21,6 +21,7 @@ _MODULES = {
     "keys": "trimask_cli.commands.keys",
     "study": "trimask_cli.commands.study",
     "pull": "trimask_cli.commands.pull",
+    "receipt": "trimask_cli.commands.receipt",
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",

@@ -365,3 +365,31 @@ def test_a_crash_at_every_point_of_sealing_and_sending(exact: Any, answers: Any)
             assert [entry.state for entry in second.entries()] == ["sent"]
         else:
             pytest.fail("sealing and sending has more points than were tried")
+
+
+def test_whatever_was_out_when_the_device_died_is_withdrawn(exact: Any, answers: Any) -> None:
+    """A life is cut off at each point of sending; the next one withdraws, and nothing may be left at a provider."""
+    asked = Counter[bool]()
+    for cut in range(200):
+        world = World(exact, random.Random(1), Doom())
+        disk = SimDisk(world.doom)
+        first = Queue(disk, KEY, transport=world, clock=ManualClock(1))
+        sealed = first.seal(first.join(exact.signed), dict(answers))
+        world.doom.left = cut
+        finished = False
+        with contextlib.suppress(Crash):
+            first.send()
+            finished = True
+        world.doom.left = None
+        rng = random.Random(cut)
+        second = Queue(disk.after_crash(rng, world.doom), KEY, transport=world, clock=ManualClock(1))
+        entry = second.withdraw(sealed.submission_id)
+        assert entry.state == "withdrawn"
+        assert world.rows == {}
+        asked[bool(entry.withdrawn_by)] += 1
+        if finished:
+            break
+    else:
+        pytest.fail("sending has more points than were tried")
+    assert asked[True] > 20
+    assert asked[False] > 0

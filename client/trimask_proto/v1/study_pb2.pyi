@@ -126,16 +126,22 @@ class GetStudyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
+    FOR_DEVICE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id."""
+    for_device: _builtins.bool
+    """With the seed of B_0, which a device masks with. It is no secret: whoever takes part in a study has it, and the
+    collusion report counts it as known to every coalition. Others have no use for it.
+    """
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
+        for_device: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["for_device", b"for_device", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -149,7 +155,7 @@ class GetStudyResponse(_message.Message):
 
     SIGNED_STUDY_FIELD_NUMBER: _builtins.int
     signed_study: _builtins.bytes
-    """The signed study, as JSON in UTF-8."""
+    """The signed study, as JSON in UTF-8; with the seed of B_0 if that was asked for."""
     def __init__(
         self,
         *,

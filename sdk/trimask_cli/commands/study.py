@@ -23,6 +23,18 @@ def register(subparsers: Subparsers) -> None:
     example = commands.add_parser("example", help="print the bundled study definition, to start from")
     example.set_defaults(run=run_example)
 
+    xlsform = commands.add_parser(
+        "import-xlsform",
+        help="make a definition of an XLSForm",
+        description="Carry an XLSForm's questions over into a study definition, and list what could not be. The privacy and "
+        "collection settings are left to be filled in.",
+    )
+    xlsform.add_argument("form", type=Path, metavar="FILE.xlsx", help="the XLSForm")
+    xlsform.add_argument(
+        "--out", type=Path, required=True, metavar="FILE.toml", help="where the definition goes"
+    )
+    xlsform.set_defaults(run=run_import_xlsform)
+
     new = commands.add_parser("new", help="make a study from its definition and its parties")
     new.add_argument("definition", type=Path, metavar="FILE.toml", help="the study's definition")
     new.add_argument(
@@ -97,6 +109,32 @@ def run_example(_: argparse.Namespace) -> int:
     from trimask_cli.study_file import bundled_definition
 
     print(bundled_definition(), end="")
+    return 0
+
+
+def run_import_xlsform(args: argparse.Namespace) -> int:
+    """Import, and say what was lost and what to look at; 1 if nothing usable is left."""
+    from trimask_cli.xlsform.convert import convert
+    from trimask_cli.xlsform.definition_text import definition_text
+    from trimask_cli.xlsform.workbook import read_workbook
+
+    imported = convert(read_workbook(args.form))
+    for heading, items in (
+        ("Could not be carried over:", imported.lost),
+        ("To check or fill in:", imported.check),
+    ):
+        if items:
+            print(heading)
+            print("\n".join(f"  - {item}" for item in items))
+    if not imported.questions:
+        print("Nothing usable is left; no definition was written.")
+        return 1
+    args.out.write_text(definition_text(imported, args.form.name), encoding="utf-8")
+    count = len(imported.questions)
+    print(
+        f"{args.out}: {count} question{'s' if count != 1 else ''}, {len(imported.attributes)} attributes. "
+        "Fill in [privacy] and [collection], and read it before anybody signs it."
+    )
     return 0
 
 

@@ -77,7 +77,8 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         self, request: study_pb2.GetStudyRequest, context: Context
     ) -> study_pb2.GetStudyResponse:
         signed = self._node.studies.signed(request.study_id)
-        return study_pb2.GetStudyResponse(signed_study=signed.to_json().encode())
+        copy = signed if request.for_device else signed.without_seed()
+        return study_pb2.GetStudyResponse(signed_study=copy.to_json().encode())
 
     async def GetStudyStatus(
         self, request: study_pb2.GetStudyStatusRequest, context: Context

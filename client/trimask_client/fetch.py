@@ -1,0 +1,100 @@
+"""Fetching the study of an invitation from its collector.
+
+A device that opens a link has never heard of the authority that the study's nodes have their certificates from: its roots
+are in the study. So unless it is told whom to trust, the connection is encrypted but not authenticated. That is safe here
+and nowhere else: the link has the study's hash, every byte of the answer is checked against it (the seed of B_0 by the
+commitment in the study, the approvals by the keys in it), and nothing is sent but that hash. Whoever sits in between
+learns which study is asked for, and can do no more than withhold it. The invitation is never sent on such a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import ssl
+import time
+
+from google.protobuf.message import DecodeError
+
+from trimask_client.transport import Endpoint, Transport, call_error
+from trimask_client.words import check_study_id
+from trimask_core.errors import StudyError
+from trimask_core.study import SignedStudy, canonical_json
+from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
+
+__all__ = ["fetch_study"]
+
+_METHOD = "/trimask_proto.v1.StudyService/GetStudy"
+
+
+def fetch_study(
+    address: str,
+    study_id: bytes,
+    *,
+    roots: str | None = None,
+    tls_name: str = "",
+    transport: Transport | None = None,
+    timeout_seconds: float = 15.0,
+) -> SignedStudy:
+    """The study with this id from the collector at `address` (host:port), with its approvals verified.
+
+    `roots` are authorities in PEM form, or "" for the system's: then the collector's certificate must come from them and
+    carry `tls_name` (the host's, unless given). Without them the connection itself proves nothing, and need not.
+    """
+    request = GetStudyRequest(study_id=study_id, for_device=True).SerializeToString()
+    name = tls_name or address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    if roots is None:
+        answer = _call_anybody(Endpoint(address, name, ""), request, timeout_seconds)
+    else:
+        answer = _call(transport, Endpoint(address, name, roots), request, timeout_seconds)
+    try:
+        text = GetStudyResponse.FromString(answer).signed_study
+        canonical = canonical_json(json.loads(text)["study"])
+    except (DecodeError, ValueError, LookupError, TypeError, RecursionError):
+        raise StudyError(f"{address} answered with something that is not a study") from None
+    # The hash first: nothing else of the answer is looked at before it is known to be the study of the link.
+    if hashlib.sha256(canonical).digest() != study_id:
+        raise StudyError(
+            f"{address} answered with another study than that of the invitation. Take no part, and ask who invited you."
+        )
+    signed = SignedStudy.from_json(text)
+    check_study_id(signed.study, study_id)
+    signed.verify()
+    if not signed.study.mask_seed:
+        raise StudyError(
+            f"{address} gave the study without the seed that devices mask with; ask who invited you"
+        )
+    return signed
+
+
+def _call(transport: Transport | None, endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
+    if transport is not None:
+        return transport.call(endpoint, _METHOD, request, timeout_seconds)
+    from trimask_client.transport import LazyTransport
+
+    own = LazyTransport()
+    try:
+        return own.call(endpoint, _METHOD, request, timeout_seconds)
+    finally:
+        own.close()
+
+
+def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
+    """One call to whoever answers at the address. Only for what the caller checks against a hash it already has."""
+    from trimask_client.grpc_wire import CallFailed
+    from trimask_client.h2_connection import Connection, Deadline
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    deadline = Deadline(timeout_seconds, time.monotonic)
+    try:
+        connection = Connection(endpoint, context, deadline)
+        try:
+            return connection.call(_METHOD, request, deadline)
+        finally:
+            connection.close()
+    except CallFailed as failed:
+        raise call_error(endpoint, failed.status, failed.reason, failed.details) from None

@@ -1,0 +1,122 @@
+"""The sheets of an XLSForm as rows of text, and its languages."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimask_core.errors import ConfigError, StudyError
+from trimask_core.texts import check_language
+
+__all__ = ["Workbook", "read_workbook"]
+
+Row = dict[str, str]
+_CODE = re.compile(r"^.*\(([A-Za-z0-9-]+)\)\s*$")
+# Languages that XLSForms often name without a code.
+_NAMED = {
+    "english": "en", "deutsch": "de", "german": "de", "français": "fr", "francais": "fr", "french": "fr",
+    "español": "es", "espanol": "es", "spanish": "es", "português": "pt", "portuguese": "pt", "italiano": "it",
+    "italian": "it", "nederlands": "nl", "dutch": "nl", "swahili": "sw", "kiswahili": "sw",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Workbook:
+    """`languages` maps each language tag to the suffix of its columns ("" where they have none)."""
+
+    survey: tuple[Row, ...]
+    choices: tuple[Row, ...]
+    settings: Row
+    languages: dict[str, str]
+    refused_languages: tuple[str, ...]
+
+    def texts(self, row: Row, column: str) -> dict[str, str]:
+        """A row's text in each language that has one."""
+        found = {tag: row.get(_column(column, suffix), "") for tag, suffix in self.languages.items()}
+        plain = row.get(column, "")
+        return {tag: text or plain for tag, text in found.items() if text or plain}
+
+
+def read_workbook(path: Path) -> Workbook:
+    """Read an .xlsx; `ConfigError` if it is none, or has no survey sheet."""
+    import openpyxl
+    from openpyxl.utils.exceptions import InvalidFileException
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError):
+        raise ConfigError(f"{path} is not an .xlsx workbook") from None
+    try:
+        sheets = {sheet.title.strip().lower(): _rows(sheet) for sheet in book.worksheets}
+    finally:
+        book.close()
+    if "survey" not in sheets:
+        raise ConfigError(f"{path} has no sheet named survey: it is not an XLSForm")
+    settings = next(iter(sheets.get("settings", [])), {})
+    survey, choices = sheets["survey"], sheets.get("choices", [])
+    languages, refused = _languages([*survey, *choices], settings.get("default_language", ""))
+    return Workbook(tuple(survey), tuple(choices), settings, languages, refused)
+
+
+def _rows(sheet: Any) -> list[Row]:
+    rows = sheet.iter_rows(values_only=True)
+    header = [_header(cell) for cell in next(rows, ())]
+    found = []
+    for cells in rows:
+        row = {name: _text(cell) for name, cell in zip(header, cells, strict=False) if name and _text(cell)}
+        if row:
+            found.append(row)
+    return found
+
+
+def _header(cell: Any) -> str:
+    """Column names with one spelling: "Label :: English (en)" is label::English (en)."""
+    name, colons, language = _text(cell).partition("::")
+    name = {"list name": "list_name", "relevance": "relevant"}.get(name.strip().lower(), name.strip().lower())
+    return f"{name}::{language.strip()}" if colons else name
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return str(cell).strip()
+
+
+def _column(name: str, suffix: str) -> str:
+    return f"{name}::{suffix}" if suffix else name
+
+
+def _languages(rows: list[Row], default: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    suffixes = dict.fromkeys(
+        name.partition("::")[2] for row in rows for name in row if name.startswith("label::")
+    )
+    languages: dict[str, str] = {}
+    refused = []
+    for suffix in suffixes:
+        try:
+            languages.setdefault(_tag(suffix), suffix)
+        except StudyError:
+            refused.append(suffix)
+    try:
+        first = _tag(default) if default else ""
+    except StudyError:
+        first = ""
+    if not languages:
+        languages = {first or "en": ""}
+    if first in languages:
+        languages = {first: languages[first], **languages}
+    return languages, tuple(refused)
+
+
+def _tag(name: str) -> str:
+    match = _CODE.match(name)
+    word = match[1] if match else _NAMED.get(name.strip().lower(), name.strip())
+    primary, dash, rest = word.partition("-")
+    return check_language(primary.lower() + dash + rest)
