@@ -12,19 +12,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import make_keys, node_places, read_secret
+from trimask_cli.keys import issue_certificate, make_authority, make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
 from trimask_server.local_cluster import ThreadCluster, free_base_port
+from trimask_proto.v1.study_pb2 import GetStudyResponse
 from trimask_theory.study_plan import create_study, load_definition
 
 ROOT = Path(__file__).parents[2]
@@ -203,8 +206,6 @@ class MobileLab:
         for name in self.parties:
             if name != without:
                 signed = signed.with_approval(approve(study, self.key(name), 1))
-        os.environ["TEMP_STUDIES"] = str(self.folder)
-        (self.folder / f"{study.id.hex()}.json").write_text(signed.to_json())
         if open_it and not without:
             owner.open_study(signed, self.folder / "owner")
         return signed
@@ -219,6 +220,26 @@ class MobileLab:
         if expires_ms is not None:
             invitation = Invitation.issue(self.key("collector"), study.id, bytes(16), expires_ms)
         return str(Link(study.collector.address, study.id, invitation))
+
+    @contextlib.contextmanager
+    def served(self, signed: SignedStudy) -> Iterator[str]:
+        """A collector that hands out a study it should not; the link to it."""
+        answer = GetStudyResponse(signed_study=signed.to_json().encode()).SerializeToString()
+        handler = grpc.unary_unary_rpc_method_handler(lambda _request, _context: answer)
+        pool = ThreadPoolExecutor(1)
+        server = grpc.server(pool)
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("trimask_proto.v1.StudyService", {"GetStudy": handler}),)
+        )
+        certificate = issue_certificate(make_authority(), "collector.trimask.local")
+        credentials = grpc.ssl_server_credentials([(certificate.private_key, certificate.certificate)])
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+        server.start()
+        try:
+            yield str(Link(f"127.0.0.1:{port}", signed.study.id))
+        finally:
+            server.stop(None).wait()
+            pool.shutdown()
 
     def rows(self, role: str, study_id: bytes) -> list[bytes]:
         """The ids a right provider holds."""

@@ -22,6 +22,7 @@ def main() -> None:
     lab = MobileLab(folder / "institutions")
     with lab.cluster:
         the_way(lab, folder)
+        on_its_side(lab, folder)
         what_goes_wrong(lab, folder)
 
 
@@ -31,7 +32,7 @@ def shot(app: Phone, name: str) -> None:
     app.do("screenshot", str(path))
     drawn = Image.open(path).convert("RGB")
     half = drawn.resize((drawn.width // 2, drawn.height // 2), Image.Resampling.LANCZOS)
-    half.quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
+    half.save(path, optimize=True)
 
 
 def the_way(lab: MobileLab, folder: Path) -> None:
@@ -73,8 +74,6 @@ def the_way(lab: MobileLab, folder: Path) -> None:
         shot(app, "question-wrong")
         app.do("size", 720, 1280, 2.0)
         shot(app, "question-large")
-        app.do("size", 1280, 720, 1.0)
-        shot(app, "question-landscape")
         app.do("size", 720, 1280, 1.0)
         app.do("clear", "sleep_hours")
         app.do("type", "7.5")
@@ -115,6 +114,17 @@ def the_way(lab: MobileLab, folder: Path) -> None:
         shot(app, "receipt")
         app.tap("Withdraw my answers")
         shot(app, "withdraw")
+        app.tap("Withdraw")
+        app.see("Withdrawn")
+        shot(app, "withdrawn")
+
+
+def on_its_side(lab: MobileLab, folder: Path) -> None:
+    with Phone(folder / "three", "--density", "2", "--size", "1280x720") as app:
+        app.open(lab.link(lab.study()))
+        app.consent()
+        app.eligible()
+        shot(app, "question-landscape")
 
 
 def what_goes_wrong(lab: MobileLab, folder: Path) -> None:
@@ -138,8 +148,9 @@ def what_goes_wrong(lab: MobileLab, folder: Path) -> None:
             app.see("This invitation has expired")
             shot(app, "expired")
             app.tap("My studies")
-            app.open(lab.link(lab.study(without="R2")))
-            app.see("Not everybody has signed")
+            with lab.served(lab.study(without="R2")) as link:
+                app.open(link)
+                app.see("Not everybody has signed")
             shot(app, "unapproved")
 
 

@@ -113,7 +113,9 @@ def test_an_expired_invitation_and_a_missing_approval(mobile_lab: Any, phone: Ca
     app.see("This invitation has expired", screen="problem")
     app.tap("My studies")
     app.on("studies")
-    app.open(mobile_lab.link(mobile_lab.study(without="L2")))
+    with mobile_lab.served(mobile_lab.study(without="L2")) as link:
+        app.open(link)
+        app.on("problem")
     texts = app.see("Not everybody has signed this study", screen="problem")["texts"]
     assert any("not approved yet by L2" in text for text in texts)
     app.tap("My studies")

@@ -11,8 +11,8 @@ import pytest
 SIZES = [(360, 640), (640, 360), (320, 568), (800, 1280)]
 SCALES = [1.0, 1.25, 1.5, 1.75, 2.0]
 ALL = [(*size, scale) for size in SIZES for scale in SCALES]
-# Always on: the screen both ways round in the largest and the smallest type.
-EDGES = [(360, 640, 1.0), (360, 640, 2.0), (640, 360, 2.0)]
+# Always on: the smallest screen promised, both ways round, in the largest type; then one of the rest, by a seed.
+EDGES = [(360, 640, 2.0), (640, 360, 2.0)]
 
 
 def each_screen(lab: Any, start: Callable[..., Any]) -> Iterator[Any]:

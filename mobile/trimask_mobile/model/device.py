@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
 from trimask_client.disk import FileDisk
+from trimask_client.fetch import fetch_study
 from trimask_client.transport import LazyTransport
 from trimask_client.vault import Vault
 from trimask_core.clock import Clock, SystemClock
@@ -74,6 +75,7 @@ class Device:
     ) -> None:
         key = key or device_key(home / "device.key")
         self.clock = clock or SystemClock()
+        self._timeout = timeout_seconds
         self._transport = _Watched(transport or LazyTransport())
         self.queue = Queue(
             home, key, transport=self._transport, clock=self.clock, timeout_seconds=timeout_seconds
@@ -90,7 +92,8 @@ class Device:
 
     def open_link(self, link: Link) -> bytes:
         """Fetch, check and keep the study of an invitation; its id."""
-        return self.queue.join_link(link)
+        signed = fetch_study(link.address, link.study_id, timeout_seconds=self._timeout)
+        return self.queue.join(signed, link.study_id, link.invitation)
 
     def open(self, study_id: bytes) -> Opened:
         """A joined study; its approvals are verified again."""

@@ -15,10 +15,9 @@ _REASONS = {
     "study_closed": "closed",
     "unknown_study": "unknown_study",
     "invitation_expired": "expired",
-    "expired_invitation": "expired",
     "invitation_used": "used",
-    "invitation_needed": "uninvited",
-    "not_invited": "uninvited",
+    "no_invitation": "uninvited",
+    "bad_invitation": "link",
 }
 
 

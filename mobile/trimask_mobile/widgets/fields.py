@@ -10,7 +10,6 @@ from kivy.properties import (
     ListProperty,
     NumericProperty,
     ObjectProperty,
-    OptionProperty,
     StringProperty,
 )
 from kivy.uix.behaviors import ButtonBehavior
@@ -18,7 +17,7 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.textinput import TextInput
 from kivy.uix.widget import Widget
 
-from trimask_mobile.widgets.basics import Focusable
+from trimask_mobile.widgets.basics import Card, Focusable
 from trimask_mobile.widgets.look import load_kv
 
 __all__ = ["Choice", "ChoiceList", "DateEntry", "Field", "Slide", "Stepper"]
@@ -191,6 +190,12 @@ class Stepper(BoxLayout):
         """The person asked for one less (-1) or one more (+1)."""
 
 
+class DateSteps(Card):
+    """Day, month and year, each with less and more."""
+
+    entry = ObjectProperty(None)
+
+
 class DateEntry(BoxLayout):
     """A date, typed as year-month-day or put together with three steppers."""
 
@@ -199,7 +204,6 @@ class DateEntry(BoxLayout):
     maximum = ObjectProperty(None, allownone=True)
     open = BooleanProperty(False)
     invalid = BooleanProperty(False)
-    state = OptionProperty("typed", options=["typed", "picked"])
 
     def __init__(self, **values: Any) -> None:
         self.register_event_type("on_date")
@@ -207,6 +211,12 @@ class DateEntry(BoxLayout):
 
     def on_date(self, *_: object) -> None:
         """The person has changed it; `text` is what stands there."""
+
+    def on_open(self, *_: object) -> None:
+        """The steppers are there only while they are wanted."""
+        self.ids.steps.clear_widgets()
+        if self.open:
+            self.ids.steps.add_widget(DateSteps(entry=self))
 
     def type(self, text: str) -> None:
         """What stands in the field."""
