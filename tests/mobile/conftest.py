@@ -40,7 +40,7 @@ NAMES = {
     "L2": "Statistics Office",
 }
 # What a phone does not have.
-BLOCKED = "grpc,scipy,pandas,pyarrow,matplotlib,aiohttp,trimask,trimask_cli,trimask_server,trimask_theory"
+BLOCKED = "grpc,numpy,scipy,pandas,pyarrow,matplotlib,aiohttp,trimask,trimask_cli,trimask_server,trimask_theory"
 
 
 class Phone:

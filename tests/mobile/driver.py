@@ -203,13 +203,16 @@ class Driver:
     def touch(self, x: float, y: float, to: tuple[float, float] | None = None) -> None:
         touch = UnitTestTouch(x, y)
         touch.touch_down()
-        self.pump(2)
+        # A scroll view waits 55 ms for a drag before it hands the touch on; a release before that would come 200 ms later.
+        handed_on = time.monotonic() + 0.08
+        while time.monotonic() < handed_on:
+            EventLoop.idle()
         if to is not None:
             for step in range(1, 6):
                 touch.touch_move(x + (to[0] - x) * step / 5, y + (to[1] - y) * step / 5)
                 self.pump(1)
         touch.touch_up()
-        self.pump(5)  # a scroll view hands a short touch over a moment later
+        self.pump(3)
 
     def tap(self, text: str) -> dict[str, Any]:
         widget = self.find(text)
