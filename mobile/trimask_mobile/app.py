@@ -119,4 +119,3 @@ class SurveyApp(App):
             self.page.blur()
             page.to_top()
             self.manager.current = guide.screen
-

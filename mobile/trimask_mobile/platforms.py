@@ -66,8 +66,8 @@ class Android:
     _REQUEST = 0x7EAD
 
     def __init__(self) -> None:
-        from android import activity  # type: ignore[import-not-found]
-        from jnius import autoclass  # type: ignore[import-not-found]
+        from android import activity
+        from jnius import autoclass
 
         self._bind = activity.bind
         self._intent = autoclass("android.content.Intent")

@@ -36,7 +36,11 @@ COLOURS: Final = MappingProxyType(
 )
 # What is drawn on what, and the least ratio it must have.
 PAIRS: Final = (
-    *((ink, ground, 4.5) for ink in ("ink", "muted", "primary", "error") for ground in ("ground", "card", "tint")),
+    *(
+        (ink, ground, 4.5)
+        for ink in ("ink", "muted", "primary", "error")
+        for ground in ("ground", "card", "tint")
+    ),
     ("ink", "error_tint", 4.5),
     ("ink", "success_tint", 4.5),
     ("ink", "warning_tint", 4.5),

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
@@ -26,8 +26,8 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
-from trimask_server.local_cluster import ThreadCluster, free_base_port
 from trimask_proto.v1.study_pb2 import GetStudyResponse
+from trimask_server.local_cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 
 ROOT = Path(__file__).parents[2]
@@ -40,19 +40,29 @@ NAMES = {
     "L2": "Statistics Office",
 }
 # What a phone does not have.
-BLOCKED = "grpc,numpy,scipy,pandas,pyarrow,matplotlib,aiohttp,trimask,trimask_cli,trimask_server,trimask_theory"
+BLOCKED = (
+    "grpc,numpy,scipy,pandas,pyarrow,matplotlib,aiohttp,trimask,trimask_cli,trimask_server,trimask_theory"
+)
 
 
 class Phone:
     """The app in its own process. `home` survives it, as a phone's storage does."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, sources: Sequence[Path] = ()) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self._log = (home / "driver.log").open("ab")
-        path = os.pathsep.join(str(ROOT / name) for name in ("client", "mobile"))
+        path = os.pathsep.join(str(folder) for folder in sources or (ROOT / "client", ROOT / "mobile"))
         self.home = home
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests/mobile/driver.py"), "--home", str(home), "--block", BLOCKED, *options],
+            [
+                sys.executable,
+                str(ROOT / "tests/mobile/driver.py"),
+                "--home",
+                str(home),
+                "--block",
+                BLOCKED,
+                *options,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -245,7 +255,9 @@ class MobileLab:
         """The ids a right provider holds."""
         path = self.folder / role / "data" / "right.sqlite3"
         with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("SELECT submission_id FROM submissions WHERE study_id = ? AND payload IS NOT NULL", (study_id,)
+            found = database.execute(
+                "SELECT submission_id FROM submissions WHERE study_id = ? AND payload IS NOT NULL",
+                (study_id,),
             )
             return [row[0] for row in found]
 
@@ -285,8 +297,8 @@ def phone(tmp_path: Path) -> Iterator[Callable[..., Phone]]:
     """Starts the app on this test's phone; what is still running at the end is stopped."""
     started: list[Phone] = []
 
-    def start(*options: str, home: str = "phone") -> Phone:
-        started.append(Phone(tmp_path / home, *options))
+    def start(*options: str, home: str = "phone", sources: Sequence[Path] = ()) -> Phone:
+        started.append(Phone(tmp_path / home, *options, sources=sources))
         return started[-1]
 
     yield start

@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,9 @@ class Driver:
         ]  # fmt: skip
 
     def texts(self) -> list[str]:
-        fields = [w.text for w in self.app.page.walk(restrict=True) if getattr(w, "takes_text", False) and w.text]
+        fields = [
+            w.text for w in self.app.page.walk(restrict=True) if getattr(w, "takes_text", False) and w.text
+        ]
         return [label.text for label in self.labels()] + fields
 
     def state(self) -> dict[str, Any]:
@@ -138,7 +141,8 @@ class Driver:
             "texts": self.texts(),
             "focused": None if at is None else self.name(at),
             "scale": guide.scale,
-            "modules": [name for name in sys.modules if name.partition(".")[0] in ("grpc", "scipy", "pandas", "h2")],
+            "modules": [name for name in sys.modules if name.partition(".")[0] in {*BLOCKED, "h2"}],
+            "app_file": sys.modules["trimask_mobile"].__file__,
             "scroll": self.app.page.ids.scroll.scroll_y,
         }
 
@@ -299,6 +303,10 @@ class Driver:
         made.replace(path)
         return {"path": path}
 
+    def importable(self, *names: str) -> dict[str, Any]:
+        """Which of these could be imported."""
+        return {"found": [name for name in names if find_spec(name) is not None]}
+
     # Measuring
 
     def pixels(self, colour: str) -> dict[str, Any]:
@@ -338,17 +346,22 @@ class Driver:
             if left < -0.5 or right > Window.width + 0.5:
                 wrong.append(f"{name!r} reaches from {left:.0f} to {right:.0f} of {Window.width}")
             if (bottom < low - 0.5 or top > high + 0.5) and top - bottom <= high - low:
-                wrong.append(f"{name!r} cannot be scrolled into view: {bottom:.0f}..{top:.0f} of {low:.0f}..{high:.0f}")
+                wrong.append(
+                    f"{name!r} cannot be scrolled into view: {bottom:.0f}..{top:.0f} of {low:.0f}..{high:.0f}"
+                )
         if scroll.height < 0.3 * Window.height:
             wrong.append(f"only {scroll.height:.0f} of {Window.height} are left to scroll in")
         for label in self.labels():
             w, h = label.texture_size
             if w > label.width + 1.5 or h > label.height + 1.5:
-                wrong.append(f"{label.text[:40]!r} is cut: {w} x {h} in {label.width:.0f} x {label.height:.0f}")
+                wrong.append(
+                    f"{label.text[:40]!r} is cut: {w} x {h} in {label.width:.0f} x {label.height:.0f}"
+                )
             # Addresses and numbers may be broken anywhere; words may not.
-            for word in filter(str.isalpha, label.text.split()):
-                if label.text_size[0] and label._label.get_extents(word)[0] > label.text_size[0] + 1:
-                    wrong.append(f"{word!r} is wider than its line")
+            room = label.text_size[0] or label.width
+            words = filter(str.isalpha, label.text.split())
+            wide = [word for word in words if label._label.get_extents(word)[0] > room + 1]
+            wrong += [f"{word!r} is wider than its line" for word in wide]
         # What scrolls passes behind what does not, so each is compared with its like.
         boxes = [(*w.to_window(*w.pos), w.width, w.height, self.scrolls(w), self.name(w)) for w in widgets]
         for i, (x, y, w, h, scrolls, name) in enumerate(boxes):

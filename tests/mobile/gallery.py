@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
-from conftest import MobileLab, Phone  # type: ignore[import-not-found]  # noqa: E402
+from conftest import MobileLab, Phone  # type: ignore[import-not-found]
 
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "images"
 

@@ -1,4 +1,4 @@
-"""What goes wrong, each with its screen: wrong input, no network half-way, a kill, an old invitation, a missing signature."""
+"""What goes wrong, each with its screen: wrong input, no network, a kill, an old invitation, a missing signature."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_wrong_input_is_named_below_the_field_and_goes_when_it_is_right(
     app.see("The study is for people of 18 to 90 years.")  # what stood there follows what is typed
     app.do("clear", "date")
     app.do("type", "1984-05-17")
-    assert not [text for text in app.do("state")["texts"] if "for people of 18" in text or "Give a date" in text]
+    assert not [
+        text for text in app.do("state")["texts"] if "for people of 18" in text or "Give a date" in text
+    ]
     app.tap("Next")
     app.see("How well have you felt")
     app.tap("Next")

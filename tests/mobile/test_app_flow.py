@@ -20,7 +20,16 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     app.eligible()
     app.answer()
     review = app.on("review")["texts"]
-    for words in ("1984-05-17", "7", "7.5 hours", "Yes", "4", "Once or twice a week", "Herbal tea", "No answer"):
+    for words in (
+        "1984-05-17",
+        "7",
+        "7.5 hours",
+        "Yes",
+        "4",
+        "Once or twice a week",
+        "Herbal tea",
+        "No answer",
+    ):
         assert words in review
     app.tap("Send")
     shown = app.see("Sent. Thank you!", screen="receipt")

@@ -44,7 +44,7 @@ class AtOnce:
 class Offline:
     """No provider can be reached."""
 
-    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+    def call(self, endpoint: Endpoint, *_: object) -> bytes:
         raise Unreachable(f"{endpoint.address}: no network")
 
     def close(self) -> None:

@@ -101,7 +101,9 @@ class Device:
         form = study.form or Form.for_schema(study.schema)
         # Who has withdrawn may answer again.
         entries = [
-            entry for entry in self.queue.entries() if entry.study_id == study_id and entry.state != "withdrawn"
+            entry
+            for entry in self.queue.entries()
+            if entry.study_id == study_id and entry.state != "withdrawn"
         ]
         return Opened(study, form, self.queue.draft(study_id), entries[-1] if entries else None)
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_client import Unreachable
-from trimask_core.errors import ApprovalError, InvitationError, Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.errors import (
+    ApprovalError,
+    InvitationError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
 from trimask_mobile.model.catalogue import Catalogue
 
 __all__ = ["Problem", "explain"]

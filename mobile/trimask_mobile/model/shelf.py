@@ -82,6 +82,8 @@ def items(device: Device) -> tuple[Item, ...]:
             opened = device.open(study_id)
         except TrimaskError:
             continue  # a study this device can no longer trust is not offered
-        title = opened.study.title if opened.form.title is None else opened.form.title[opened.form.languages[0]]
+        title = (
+            opened.study.title if opened.form.title is None else opened.form.title[opened.form.languages[0]]
+        )
         found.append(Item(study_id, title, "new" if opened.draft is None else "draft"))
     return tuple(sorted(found, key=lambda one: ORDER.index(one.state)))

@@ -61,7 +61,8 @@ def tell(study: Study, form: Form, words: Catalogue) -> Story:
         promise=_promise(study, words),
         collusion=words.say("study.collusion", number=smallest),
         coalitions=tuple(
-            words.say("and").join(party_name(study, role) for role in coalition.parties) for coalition in groups
+            words.say("and").join(party_name(study, role) for role in coalition.parties)
+            for coalition in groups
         ),
         study_id=study.id.hex(),
     )

@@ -83,7 +83,7 @@ class Workers:
                 # A full disk, say. Its words name a file of ours, never what was answered.
                 wrapped = TrimaskError(f"this device could not read or write: {error.strerror}")
                 self.post(lambda failed=failed, error=wrapped: failed(error))  # type: ignore[misc]
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a thread must not end; the person is told, the log has the rest
                 _log.exception("a job failed in a way nobody foresaw")
                 unforeseen = TrimaskError(f"something went wrong in the app itself ({type(error).__name__})")
                 self.post(lambda failed=failed, error=unforeseen: failed(error))  # type: ignore[misc]

@@ -19,7 +19,9 @@ class ConsentScreen(Page):
         consent = part.consent
         self.title = self.guide.study_title
         ids.words.text = consent.text
-        ids.version.text = words.say("consent.version", version=consent.version, hash=short_hash(consent.text))
+        ids.version.text = words.say(
+            "consent.version", version=consent.version, hash=short_hash(consent.text)
+        )
         ids.agree.selected = part.agreed
         if ids.person.text != part.name:
             ids.person.text = part.name

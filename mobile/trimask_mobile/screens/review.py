@@ -41,7 +41,9 @@ class ReviewScreen(Page):
             self._shown = rows
             self.ids.answers.clear_widgets()
             for name, label, answer, problem in rows:
-                row = AnswerRow(question=label, answer=answer, problem=problem, edit=partial(self.guide.edit, name))
+                row = AnswerRow(
+                    question=label, answer=answer, problem=problem, edit=partial(self.guide.edit, name)
+                )
                 self.ids.answers.add_widget(row)
         self.progress = part.progress
 

@@ -14,8 +14,18 @@ from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.symbol import Symbol
 
 __all__ = [
-    "PushButton", "Bar", "Buttons", "Card", "Column", "Focusable", "Footer", "IconButton", "Note", "StepRow",
-    "Symbol", "Text",
+    "Bar",
+    "Buttons",
+    "Card",
+    "Column",
+    "Focusable",
+    "Footer",
+    "IconButton",
+    "Note",
+    "PushButton",
+    "StepRow",
+    "Symbol",
+    "Text",
 ]  # fmt: skip
 
 

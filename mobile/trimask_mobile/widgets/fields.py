@@ -38,7 +38,7 @@ class Field(Focusable, TextInput):
         return True
 
     def on_focused(self, _: object, focused: bool) -> None:
-        if self.focus != focused:
+        if self.focus != focused:  # type: ignore[has-type]  # Kivy's own property
             self.focus = focused
 
     def on_focus(self, _: object, focus: bool) -> None:

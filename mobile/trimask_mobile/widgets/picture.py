@@ -19,7 +19,11 @@ __all__ = ["SplitPicture"]
 
 # Heights of bars, from 0 to 1. The parts are drawn so that they look like nothing; they are a picture, not data.
 YOURS = [0.3, 0.75, 0.5, 0.95, 0.4, 0.65]
-PARTS = ([0.9, 0.2, 0.7, 0.35, 1.0, 0.15], [0.15, 0.85, 0.3, 0.6, 0.25, 0.95], [0.6, 0.4, 1.0, 0.1, 0.75, 0.45])
+PARTS = (
+    [0.9, 0.2, 0.7, 0.35, 1.0, 0.15],
+    [0.15, 0.85, 0.3, 0.6, 0.25, 0.95],
+    [0.6, 0.4, 1.0, 0.1, 0.75, 0.45],
+)
 TOGETHER = [0.55, 0.6, 0.58, 0.63, 0.57, 0.6]
 
 
@@ -42,7 +46,9 @@ class Bars(Widget):
             Color(*rgba(self.colour))
             for i, height in enumerate(self.heights):
                 RoundedRectangle(
-                    pos=(self.x + i * step, self.y), size=(step * 0.6, max(dp(2), self.height * height)), radius=[dp(1)]
+                    pos=(self.x + i * step, self.y),
+                    size=(step * 0.6, max(dp(2), self.height * height)),
+                    radius=[dp(1)],
                 )
 
 

@@ -98,7 +98,9 @@ class QuestionBox(BoxLayout):
 
     def _date(self, value: Any) -> Widget:
         question = self.asked.question
-        limits = [dt.date.fromisoformat(text) if text else None for text in (question.earliest, question.latest)]
+        limits = [
+            dt.date.fromisoformat(text) if text else None for text in (question.earliest, question.latest)
+        ]
         found = DateEntry(text="" if value is None else str(value), minimum=limits[0], maximum=limits[1])
         found.bind(on_date=lambda *_: self._give(found.text))
         return found
@@ -123,7 +125,9 @@ class SlideBox(BoxLayout):
         super().__init__(**values)
         self._asked, self._give, self._words = asked, give, words
         question = asked.question
-        self.low, self.high = (show_number(end or 0.0, asked.language) for end in (question.minimum, question.maximum))
+        self.low, self.high = (
+            show_number(end or 0.0, asked.language) for end in (question.minimum, question.maximum)
+        )
         slide: Slide = self.ids.slide
         slide.minimum, slide.maximum = question.minimum, question.maximum
         slide.step = question.step or 0.0

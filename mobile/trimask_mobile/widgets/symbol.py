@@ -14,7 +14,7 @@ from trimask_mobile.theme import rgba
 __all__ = ["Symbol"]
 
 # Strokes in a square of side 1, from the lower left corner.
-_STROKES = {
+_STROKES: dict[str, list[tuple[float, ...]]] = {
     "back": [(0.62, 0.85, 0.3, 0.5, 0.62, 0.15)],
     "check": [(0.16, 0.5, 0.4, 0.24, 0.86, 0.78)],
     "cross": [(0.22, 0.22, 0.78, 0.78), (0.22, 0.78, 0.78, 0.22)],
@@ -27,7 +27,8 @@ class Symbol(Widget):
     """A small drawn sign: no icon font, so nothing can be missing from it."""
 
     kind = OptionProperty(
-        "none", options=["none", "back", "check", "cross", "clock", "dot", "ring", "radio", "box", "ticked", "lock"]
+        "none",
+        options=["none", "back", "check", "cross", "clock", "dot", "ring", "radio", "box", "ticked", "lock"],
     )
     colour = StringProperty("primary")
 
