@@ -46,3 +46,19 @@ def test_scales_and_touch() -> None:
     assert SCALES[0] == 1.0
     assert SCALES[-1] == 2.0
     assert TOUCH_DP >= 48
+
+
+def test_the_font_has_every_letter_of_the_app() -> None:
+    from importlib.util import find_spec
+
+    from fontTools.ttLib import TTFont
+
+    from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+
+    kivy = find_spec("kivy")
+    assert kivy is not None
+    assert kivy.origin is not None
+    for style in ("Regular", "Bold"):
+        font = TTFont(Path(kivy.origin).parent / "data" / "fonts" / f"Roboto-{style}.ttf")
+        letters = {letter for tag in LANGUAGES for text in catalogue(tag).words.values() for letter in text}
+        assert not {letter for letter in letters if ord(letter) not in font.getBestCmap()} - {"\n"}
