@@ -112,6 +112,9 @@ class SurveyApp(App):
         guide = self.guide
         look.words = guide.words.words
         look.scale = guide.scale
+        if guide.participation is None:
+            for screen in self.manager.screens:
+                screen.forget()
         moved = self.manager.current != guide.screen
         page = self.manager.get_screen(guide.screen)
         page.refresh()

@@ -307,6 +307,11 @@ class Driver:
         """Which of these could be imported."""
         return {"found": [name for name in names if find_spec(name) is not None]}
 
+    def everywhere(self) -> dict[str, Any]:
+        """Every text in any widget of any screen, shown or not."""
+        widgets = [w for page in self.app.manager.screens for w in page.walk(restrict=True)]
+        return {"texts": [w.text for w in widgets if getattr(w, "text", "")]}
+
     # Measuring
 
     def pixels(self, colour: str) -> dict[str, Any]:

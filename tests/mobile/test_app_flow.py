@@ -41,6 +41,10 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     assert "h2.connection" in shown["modules"]
     assert not [name for name in shown["modules"] if not name.startswith("h2")]
 
+    everywhere = app.do("everywhere")["texts"]
+    assert "Sent. Thank you!" in everywhere
+    assert not {"1984-05-17", "7.5 hours", "Once or twice a week"} & set(everywhere)  # not even out of sight
+
     app.tap("Save")
     app.see("Saved as")
     (saved,) = (app.home / "saved").glob("trimask-receipt-*.json")

@@ -250,3 +250,56 @@ def test_studies_the_device_answered(start: Callable[[], Guide], answers: Any) -
     assert guide.screen == "receipt"
     assert guide.item is not None
     assert guide.item.state == "withdrawn"  # nothing had left the device
+
+
+def test_a_link_that_comes_before_the_app_has_read_its_records_is_opened(
+    tmp_path: Path, signed_study: SignedStudy
+) -> None:
+    device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
+    guide = Guide(device, AtOnce(), lambda: None)
+    guide.open_link("trimask://nowhere")
+    assert guide.screen == "starting"
+    guide.start()
+    assert guide.screen == "invitation"
+    assert "not whole" in guide.link_problem
+
+
+def test_a_slow_provider_is_not_asked_twice_at_once(start: Callable[[], Guide], answers: Any) -> None:
+    guide = start()
+    guide.device.queue.seal(guide.items[0].study_id, answers)
+    waiting: list[Callable[[], None]] = []
+    runner = AtOnce()
+    runner.network = lambda job, done, failed: waiting.append(  # type: ignore[method-assign]
+        lambda: AtOnce().records(job, done, failed)
+    )
+    guide._runner = runner
+    for _ in range(5):
+        guide.tick()
+    guide.try_now()
+    assert len(waiting) == 1
+    waiting.pop()()
+    assert guide.items[0].state == "waiting"
+    guide.tick()
+    assert waiting == []  # its time has not come
+    guide.device.clock.advance(60)  # type: ignore[attr-defined]
+    guide.tick()
+    assert len(waiting) == 1
+
+
+def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> None:
+    """The form's own words in its language, the app's in English."""
+    from dataclasses import replace
+
+    from trimask_core.texts import Texts
+    from trimask_mobile.model.story import tell
+
+    guide = start()
+    guide.show(guide.items[0])
+    assert guide.opened is not None
+    question = replace(
+        guide.opened.form.questions[0], label=Texts((("en", "Age"), ("fr", "\u00c2ge"))), unit=None
+    )
+    form = Form(("en", "fr"), (question,), title=Texts((("en", "Health"), ("fr", "Sant\u00e9"))))
+    story = tell(guide.opened.study, form, catalogue("fr"), "fr")
+    assert story.title == "Sant\u00e9"
+    assert "parts" in story.way

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trimask_core.errors import TrimaskError
 from trimask_mobile.model.catalogue import catalogue
-from trimask_mobile.model.device import Opened
+from trimask_mobile.model.device import CallState, Opened
 from trimask_mobile.model.participation import Consent
 from trimask_mobile.model.sending import Sending
 from trimask_mobile.model.shelf import Item, item, items
@@ -54,57 +52,62 @@ class Courier(AppState):
 
     def tick(self) -> None:
         """Now and then, and when the app comes to the front: what is due is sent."""
-        if self.screen != "starting" and not (self.sending is not None and self.sending.active):
 
-            def due(next_ms: int | None) -> None:
-                if next_ms is not None and next_ms <= self.device.clock.now_ms():
-                    self._upload(now=False)
+        def due(next_ms: int | None) -> None:
+            if next_ms is not None and next_ms <= self.device.clock.now_ms():
+                self._upload(now=False)
+            elif self.screen in ("studies", "sending", "receipt"):
+                self._changed()  # "in about 3 minutes" becomes 2
 
+        if self.screen != "starting" and not self._uploading:
             self._runner.records(self.device.queue.next_ms, due, self._failed)
 
     def _upload(self, *, now: bool) -> None:
-        shown = self.sending
-        if shown is not None:
-            if shown.active and shown.entry is not None and any(one.state == "busy" for one in shown.uploads):
-                return
-            shown.active = True
-            for one in shown.uploads:
-                one.state = one.state if one.state == "done" else "waiting"
+        if self._uploading:
+            return
+        self._uploading = True
+        if self.sending is not None:
+            self.sending.begin()
             self._changed()
 
-        def watch(address: str, state: Any) -> None:
+        def watch(address: str, state: CallState) -> None:
             def tell() -> None:
-                if shown is not None:
-                    shown.called(address, state)
+                if self.sending is not None:
+                    self.sending.called(address, state)
                     self._changed()
 
             self._runner.post(tell)
 
-        def run() -> tuple[Item | None, tuple[Item, ...]]:
+        def run() -> tuple[Item, ...]:
             self.device.send(now=now, watch=watch)
-            mine = None if self.item is None or self.item.entry is None else self.item.entry.submission_id
-            found = items(self.device)
-            own = [one for one in found if one.entry is not None and one.entry.submission_id == mine]
-            return (own[0] if own else None), found
+            return items(self.device)
 
-        def done(result: tuple[Item | None, tuple[Item, ...]]) -> None:
-            own, self.items = result
-            if own is not None and own.state in SETTLED and self.screen == "receipt":
+        def done(found: tuple[Item, ...]) -> None:
+            self._uploading, self.items = False, found
+            own = self._own(found)
+            if own is not None:
                 self.item = own
-            if own is not None and self.sending is not None and own.entry is not None:
-                self.item = own
-                self.sending.settle(own)
-                if own.state == "sent" and self.screen == "sending":
+                if self.sending is not None:
+                    self.sending.settle(own)
+                if own.state in SETTLED and self.screen == "sending":
                     self._go("receipt")
                     return
             self._changed()
 
         def failed(error: TrimaskError) -> None:
-            if shown is not None:
-                shown.active = False
+            self._uploading = False
+            if self.sending is not None:
+                self.sending.active = False
             self._failed(error)
 
         self._runner.network(run, done, failed)
+
+    def _own(self, found: tuple[Item, ...]) -> Item | None:
+        """The submission that is shown, as it stands now."""
+        if self.item is None or self.item.entry is None:
+            return None
+        mine = self.item.entry.submission_id
+        return next((one for one in found if one.entry is not None and one.entry.submission_id == mine), None)
 
     # My studies
 
@@ -136,6 +139,8 @@ class Courier(AppState):
             self._go("receipt")
             return
         self.sending = Sending.of(line)
+        if self._uploading:  # begun before this page was opened
+            self.sending.begin()
         self._go("sending")
         if send and line.state == "waiting":
             self.try_now()

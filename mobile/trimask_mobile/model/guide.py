@@ -32,8 +32,9 @@ class Guide(Courier):
             self.scale = settings.get("scale", 1.0) if settings.get("scale") in SCALES else 1.0
             self._language = str(settings.get("language", self._language))
             self.words = catalogue(self._language)
-            if link:
-                self.open_link(link)
+            self.screen = "studies"
+            if link or self._link_before_start:
+                self.open_link(link or self._link_before_start)
             elif where.get("screen") == "invitation":
                 self.link_text = str(where.get("link", ""))
                 self._go("invitation")
@@ -46,6 +47,9 @@ class Guide(Courier):
 
     def open_link(self, text: str) -> None:
         """An invitation came from outside: the command line, another app, a scanner."""
+        if self.screen == "starting":
+            self._link_before_start = text
+            return
         self.link_text = text
         self._go("invitation")
         self.submit_link()

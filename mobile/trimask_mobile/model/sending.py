@@ -58,6 +58,12 @@ class Sending:
             return "busy"
         return "failed" if "failed" in states else "later" if "later" in states else "waiting"
 
+    def begin(self) -> None:
+        """An attempt begins."""
+        self.active = True
+        for one in self.uploads:
+            one.state = one.state if one.state == "done" else "waiting"
+
     def called(self, address: str, state: CallState) -> None:
         """The transport says which institution is being called."""
         for one in self.uploads:

@@ -52,6 +52,7 @@ class AppState:
         self._language = language
         self.link_text = ""
         self.link_problem = ""
+        self._link_before_start = ""
         self.problem: Problem | None = None
         self.items: tuple[Item, ...] = ()
         self.opened: Opened | None = None
@@ -62,7 +63,7 @@ class AppState:
         self.sending: Sending | None = None
         self.item: Item | None = None
         self.consent: Consent | None = None
-        self._saving = self._dirty = self._sealed = False
+        self._saving = self._dirty = self._sealed = self._uploading = False
 
     @property
     def study_title(self) -> str:
@@ -70,9 +71,7 @@ class AppState:
         if self.opened is None:
             return "" if self.item is None else self.item.title
         form = self.opened.form
-        return (
-            self.opened.study.title if form.title is None else form.title[form.language(self.words.language)]
-        )
+        return self.opened.study.title if form.title is None else form.title[form.language(self.language)]
 
     @property
     def _part(self) -> Participation:
@@ -102,7 +101,7 @@ class AppState:
     @property
     def language(self) -> str:
         """What is shown."""
-        return self.words.language if self.participation is None else self.participation.language
+        return self._language if self.participation is None else self.participation.language
 
     def choose_language(self, language: str) -> None:
         """Everything in another language, at once. What was answered stays; a consent not yet given must be read again."""
@@ -150,7 +149,7 @@ class AppState:
         if self.opened is not None:
             language = self.participation.language if self.participation is not None else self._language
             self.words = catalogue(language)
-            self.story = tell(self.opened.study, self.opened.form, self.words)
+            self.story = tell(self.opened.study, self.opened.form, self.words, language)
 
     # Keeping
 

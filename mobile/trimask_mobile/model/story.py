@@ -39,9 +39,9 @@ def party_name(study: Study, role: str) -> str:
     return party.organisation or party.name or role
 
 
-def tell(study: Study, form: Form, words: Catalogue) -> Story:
-    """The story of a study."""
-    language = form.language(words.language)
+def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
+    """The story of a study: the form's texts in `language`, ours in the catalogue's."""
+    language = form.language(language)
     right = tuple(party_name(study, f"R{k}") for k in range(1, len(study.right) + 1))
     noise = bool(study.protection.sigma)
     report = collusion.report(study.topology)

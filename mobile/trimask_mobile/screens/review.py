@@ -28,6 +28,11 @@ class ReviewScreen(Page):
 
     _shown: Any = None
 
+    def forget(self) -> None:
+        """No answer stays on the page."""
+        self._shown = None
+        self.ids.answers.clear_widgets()
+
     def refresh(self) -> None:
         part, words = self.guide.participation, self.guide.words
         if part is None or part.step != "review":

@@ -18,7 +18,7 @@ class SettingsScreen(Page):
         ids.sizes.options = [(scale, f"{scale:.0%}".replace("%", " %")) for scale in SCALES]
         ids.sizes.chosen = [guide.scale]
         ids.languages.options = [(tag, LANGUAGES.get(tag, tag)) for tag in guide.languages]
-        ids.languages.chosen = [guide.language]
+        ids.languages.chosen = [guide.language if guide.language in guide.languages else guide.words.language]
 
 
 load_kv(__file__)

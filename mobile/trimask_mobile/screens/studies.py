@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kivy.properties import StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
@@ -43,17 +45,23 @@ class Welcome(BoxLayout):
 class StudiesScreen(Page):
     """The list, or a welcome where it is empty."""
 
+    _lines: Any = None
+
     def refresh(self) -> None:
         guide, words = self.guide, self.guide.words
         shown = self.ids.shown
-        shown.clear_widgets()
         now_ms = guide.device.clock.now_ms()
-        for item in guide.items:
+        lines = [(item, item.words(words, now_ms)) for item in guide.items]
+        if self._lines == (words.language, lines):
+            return  # what has the focus keeps it
+        self._lines = (words.language, lines)
+        shown.clear_widgets()
+        for item, text in lines:
             sign, colour = _SIGNS[item.state]
             card = ItemCard(
                 title=item.title,
                 state=words.say(f"shelf.{item.state}"),
-                text=item.words(words, now_ms),
+                text=text,
                 sign=sign,
                 colour=colour,
             )

@@ -37,6 +37,9 @@ class Page(Screen):
     def refresh(self) -> None:
         """The model has changed."""
 
+    def forget(self) -> None:
+        """Nobody is answering any more: nothing that was answered stays in a widget."""
+
     def enter(self) -> None:
         """Enter, pressed in a field or nowhere: the page's main action."""
         for widget in self._reachable(self.footer):
