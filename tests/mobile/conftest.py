@@ -26,6 +26,8 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
+from trimask_mobile.model.device import Device
+from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
 from trimask_server.local_cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
@@ -307,6 +309,32 @@ def phone(tmp_path: Path) -> Iterator[Callable[..., Phone]]:
 
 
 @pytest.fixture
-def finish() -> Callable[[Phone], None]:
-    """Stops an app in an orderly way."""
-    return Phone.__exit__
+def at_review(tmp_path: Path, phone: Callable[..., Phone]) -> Callable[[SignedStudy], Phone]:
+    """Starts the app on a phone whose owner has filled in the form and left on the review page."""
+
+    def start(signed: SignedStudy) -> Phone:
+        study = signed.study
+        assert study.form is not None
+        device = Device(tmp_path / "phone" / "app")
+        device.queue.join(signed, study.id)
+        part = Participation(study.id, study.form, "", "en", "review", name="Ada Lovelace", agreed=True)
+        part.responses = {
+            "age": "1984-05-17", "wellbeing": 7.0, "sleep_hours": "7.5", "shift_work": "no", "exercise": "some",
+        }  # fmt: skip
+        device.save_draft(study.id, part.to_record())
+        device.keep_consent(study.id, part.sign(int(time.time() * 1000)))
+        device.keep_where({"screen": "review", "study": study.id.hex(), "link": ""})
+        device.close()
+        app = phone()
+        app.on("review")
+        return app
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What goes into the Android package."""
+    folder = tmp_path_factory.mktemp("stage") / "android"
+    subprocess.run([ROOT / "scripts" / "stage-android", folder], check=True)
+    return folder

@@ -113,6 +113,22 @@ class Driver:
 
     def __init__(self, app: SurveyApp) -> None:
         self.app = app
+        self.drawn = 0.0
+        # Drawing in software is most of what a test costs: a few frames a second are drawn, and those that are looked at.
+        Window.bind(on_draw=lambda *_: self._spare())
+
+    def _spare(self) -> bool:
+        if time.monotonic() < self.drawn + 0.3:
+            return True  # handled: this frame is not drawn, and asks to be drawn again
+        self.drawn = time.monotonic()
+        return False
+
+    def draw(self) -> None:
+        """Frames until what is in the window is what is on the screen."""
+        self.pump(3)
+        self.drawn = 0.0
+        Window.canvas.ask_update()
+        self.pump(1)
 
     def pump(self, frames: int = 4) -> None:
         for _ in range(frames):
@@ -141,7 +157,7 @@ class Driver:
             "texts": self.texts(),
             "focused": None if at is None else self.name(at),
             "scale": guide.scale,
-            "modules": [name for name in sys.modules if name.partition(".")[0] in {*BLOCKED, "h2"}],
+            "modules": [name for name in list(sys.modules) if name.partition(".")[0] in {*BLOCKED, "h2"}],
             "app_file": sys.modules["trimask_mobile"].__file__,
             "scroll": self.app.page.ids.scroll.scroll_y,
         }
@@ -201,8 +217,9 @@ class Driver:
     def show(self, widget: Any) -> None:
         page = self.app.page
         if self.scrolls(widget) and page.column.height > page.ids.scroll.height:
-            page.ids.scroll.scroll_to(widget, padding=dp(8), animate=False)
-            self.pump(2)
+            for _ in range(3):  # while a layout is pending, a scroll view puts off where it is told to go
+                page.ids.scroll.scroll_to(widget, padding=dp(8), animate=False)
+                self.pump(1)
 
     def touch(self, x: float, y: float, to: tuple[float, float] | None = None) -> None:
         touch = UnitTestTouch(x, y)
@@ -298,7 +315,7 @@ class Driver:
         return self.state()
 
     def screenshot(self, path: str) -> dict[str, Any]:
-        self.pump(4)
+        self.draw()
         made = Path(Window.screenshot(name=str(Path(path).with_suffix("")) + "-.png"))
         made.replace(path)
         return {"path": path}
@@ -316,7 +333,7 @@ class Driver:
 
     def pixels(self, colour: str) -> dict[str, Any]:
         """How many pixels of the window have a colour of the theme's."""
-        self.pump(3)
+        self.draw()
         wanted = bytes(round(255 * part) for part in rgba(colour))[:3]
         data = glReadPixels(0, 0, *Window.size, GL_RGB, GL_UNSIGNED_BYTE)
         return {"count": sum(data[i : i + 3] == wanted for i in range(0, len(data), 3))}

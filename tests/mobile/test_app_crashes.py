@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 
-def test_a_crash_on_any_screen_loses_nothing(mobile_lab: Any, phone: Callable[..., Any]) -> None:
-    signed = mobile_lab.study()
+SCREENS = ("invitation", "study", "consent", "eligibility", "question", "review", "receipt")
+
+
+def crash_on(screens: tuple[str, ...], lab: Any, phone: Callable[..., Any]) -> None:
+    """The whole way, killed on each of these screens."""
+    signed = lab.study()
 
     def crash(app: Any, screen: str) -> Any:
         """Kill and start again; whatever is shown then must be the same page with the same words."""
+        if screen not in screens:
+            return app
         before = app.do("settle")
         assert before["shown"] == screen
         app.kill()
@@ -25,7 +32,7 @@ def test_a_crash_on_any_screen_loses_nothing(mobile_lab: Any, phone: Callable[..
     app.write("link", "trimask://hal")
     app = crash(app, "invitation")
     app.do("clear", "link")
-    app.do("type", mobile_lab.link(signed))
+    app.do("type", lab.link(signed))
     app.tap("Open")
     app.on("study")
     app = crash(app, "study")
@@ -51,7 +58,16 @@ def test_a_crash_on_any_screen_loses_nothing(mobile_lab: Any, phone: Callable[..
     app.tap("Send")
     app.see("Sent. Thank you!", screen="receipt")
     app = crash(app, "receipt")
-    assert len(mobile_lab.rows("R2", signed.study.id)) == 1
+    assert len(lab.rows("R2", signed.study.id)) == 1
+
+
+def test_a_crash_while_a_name_or_an_answer_is_typed(mobile_lab: Any, phone: Callable[..., Any]) -> None:
+    crash_on(("consent", "question"), mobile_lab, phone)
+
+
+@pytest.mark.slow
+def test_a_crash_on_any_screen_loses_nothing(mobile_lab: Any, phone: Callable[..., Any]) -> None:
+    crash_on(SCREENS, mobile_lab, phone)
 
 
 def test_nothing_of_it_can_be_read_from_the_disk(mobile_lab: Any, phone: Callable[..., Any]) -> None:

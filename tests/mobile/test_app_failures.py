@@ -64,10 +64,11 @@ def test_who_does_not_belong_is_told_and_forgotten(mobile_lab: Any, phone: Calla
     app.see("Not begun")
 
 
-def test_no_network_half_way_then_it_arrives_once(mobile_lab: Any, phone: Callable[..., Any]) -> None:
+def test_no_network_half_way_then_it_arrives_once(
+    mobile_lab: Any, phone: Callable[..., Any], at_review: Callable[..., Any]
+) -> None:
     signed = mobile_lab.study()
-    app = phone()
-    app.to_review(mobile_lab.link(signed))
+    app = at_review(signed)
     with mobile_lab.down("R2", "R3"):
         app.tap("Send")
         texts = app.see("1 of 3 institutions have their part. It is tried again in about a minute")["texts"]
@@ -85,11 +86,10 @@ def test_no_network_half_way_then_it_arrives_once(mobile_lab: Any, phone: Callab
 
 
 def test_killed_while_sending_it_goes_on_and_the_row_arrives_once(
-    mobile_lab: Any, phone: Callable[..., Any]
+    mobile_lab: Any, phone: Callable[..., Any], at_review: Callable[..., Any]
 ) -> None:
     signed = mobile_lab.study()
-    app = phone()
-    app.to_review(mobile_lab.link(signed))
+    app = at_review(signed)
     with mobile_lab.hanging("R2"):
         app.tap("Send")
         app.do("wait_step", "Data Trust North", "busy")
@@ -124,10 +124,9 @@ def test_an_expired_invitation_and_a_missing_approval(mobile_lab: Any, phone: Ca
     assert "How do you sleep?" not in app.on("studies")["texts"]  # nothing of it was kept
 
 
-def test_withdrawn_and_too_late(mobile_lab: Any, phone: Callable[..., Any]) -> None:
+def test_withdrawn(mobile_lab: Any, phone: Callable[..., Any], at_review: Callable[..., Any]) -> None:
     signed = mobile_lab.study()
-    app = phone()
-    app.to_review(mobile_lab.link(signed))
+    app = at_review(signed)
     app.tap("Send")
     app.see("Sent. Thank you!", screen="receipt")
     app.tap("Withdraw my answers")

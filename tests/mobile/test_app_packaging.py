@@ -11,9 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,13 +41,6 @@ def spec() -> configparser.SectionProxy:
 def requirements(spec: configparser.SectionProxy) -> dict[str, str]:
     """Requirements by name."""
     return {re.split(r"[=<>]", item)[0]: item for item in spec["requirements"].split(",")}
-
-
-@pytest.fixture(scope="module")
-def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stage") / "android"
-    subprocess.run([ROOT / "scripts" / "stage-android", folder], check=True)
-    return folder
 
 
 def test_wheels_resolve_for_android(requirements: dict[str, str], tmp_path: Path) -> None:
@@ -103,25 +94,3 @@ def test_files_the_spec_names_are_staged(spec: configparser.SectionProxy, staged
     kept = {path.suffix for path in (staged / "trimask_mobile").rglob("*") if path.is_file()}
     assert kept == {f".{ext}" for ext in spec["source.include_exts"].split(",")}
     assert not list(staged.rglob("*_pb2_grpc.py"))
-
-
-def test_what_is_staged_takes_a_person_through_a_whole_submission(
-    mobile_lab: Any, phone: Callable[..., Any], staged: Path
-) -> None:
-    """Nothing but the staged folder, opened by a scanner; no grpc, numpy, scipy or pandas to be found anywhere."""
-    signed = mobile_lab.study()
-    app = phone("--scanner", mobile_lab.link(signed), sources=[staged])
-    app.on("studies")
-    app.tap("Open an invitation")
-    app.tap("Scan a QR code")
-    app.consent()
-    app.eligible()
-    app.answer()
-    app.tap("Send")
-    app.see("Sent. Thank you!", screen="receipt")
-    assert len(mobile_lab.rows("R3", signed.study.id)) == 1
-    state = app.do("state")
-    assert state["app_file"].startswith(str(staged))
-    assert {name.partition(".")[0] for name in state["modules"]} == {"h2"}
-    assert app.do("importable", "numpy", "grpc", "scipy", "pandas") == {"found": []}
-    assert app.do("importable", "h2") == {"found": ["h2"]}
