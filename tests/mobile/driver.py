@@ -134,6 +134,18 @@ class Driver:
         for _ in range(frames):
             EventLoop.idle()
 
+    def rest(self) -> None:
+        """Frames until nothing moves: a message that comes or goes shifts what is below it over some frames."""
+        before: Any = None
+        self.pump(2)
+        for _ in range(40):
+            self.pump(1)
+            page = self.app.page
+            now = [page.name, page.ids.scroll.scroll_y, [(*w.pos, *w.size) for w in page.focusables]]
+            if now == before:
+                return
+            before = now
+
     # Looking
 
     def labels(self) -> list[Any]:
@@ -173,7 +185,7 @@ class Driver:
                 and screen in ("", self.app.page.name)
                 and not (gone and any(gone in one for one in found))
             ):
-                self.pump(3)
+                self.rest()
                 return self.state()
             if time.monotonic() > deadline:
                 return self.state() | {"failed": f"no {text or screen or gone!r} in {seconds} s"}
@@ -233,7 +245,7 @@ class Driver:
                 touch.touch_move(x + (to[0] - x) * step / 5, y + (to[1] - y) * step / 5)
                 self.pump(1)
         touch.touch_up()
-        self.pump(3)
+        self.rest()
 
     def tap(self, text: str) -> dict[str, Any]:
         widget = self.find(text)
@@ -256,7 +268,7 @@ class Driver:
         if not Window.dispatch("on_key_down", code, 0, letter, list(modifiers)) and letter:
             Window.dispatch("on_textinput", letter)
         Window.dispatch("on_key_up", code, 0)
-        self.pump(2)
+        self.rest()
         return self.state()
 
     def type(self, text: str) -> dict[str, Any]:
@@ -287,7 +299,8 @@ class Driver:
         if scale:
             self.app.guide.choose_scale(scale)
         Window.size = (width, height)
-        self.pump(7)
+        self.pump(3)
+        self.rest()
         return self.state()
 
     def frames(self, count: int) -> dict[str, Any]:
