@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android demo system test test-all lint bench bench-accuracy protos clean
+.PHONY: app app-images android demo system test test-all lint bench bench-accuracy protos clean test-postgres bench-ndis
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ test: system $(STAMP) lint  ## lint, types and the always-on share of every suit
 
 test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600
+
+test-postgres: system $(STAMP)  ## the end-to-end suite again, two workers of every node on one PostgreSQL
+	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_end_to_end.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,6 +48,9 @@ app-images: system $(STAMP)  ## every screen of the app as a picture, docs/image
 android:  ## the Android package; needs buildozer, a JDK and the network (see docs/app.md)
 	scripts/stage-android build/android
 	cd build/android && buildozer android debug
+
+bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
+	$(BIN)/python -m bench.ndis_tables
 
 protos: $(STAMP)  ## regenerate the committed stubs
 	$(BIN)/python protos/generate.py

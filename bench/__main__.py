@@ -33,9 +33,34 @@ SUITES: dict[str, Suite] = {
 }
 
 
+def _growth(settings: Settings, picture: Path) -> list[Result]:
+    # matplotlib is slow to import; most runs of one suite do without.
+    from bench.growth import growth
+    from bench.growth_plot import draw
+
+    found, results = growth(settings)
+    draw(found, picture)
+    return results
+
+
+def _researcher(settings: Settings, picture: Path) -> list[Result]:
+    from bench.researcher import researcher
+    from bench.researcher_plot import draw
+
+    points, results = researcher(settings)
+    draw(points, picture)
+    return results
+
+
+_PICTURED: dict[str, Callable[[Settings, Path], list[Result]]] = {
+    "growth": _growth,
+    "researcher": _researcher,
+}
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, "growth"]
+    names = [*SUITES, *_PICTURED]
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer turns: a minute or so")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument(
@@ -52,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     settings = Settings(quick=options.quick)
     console = Console(width=150 if not sys.stdout.isatty() else None)
-    chosen = options.only or [*SUITES, "growth"]
+    chosen = options.only or [*SUITES, *_PICTURED]
     results: list[Result] = []
     start = time.perf_counter()
     with threadpool_limits(limits=1), console.status("") as status:
@@ -60,25 +85,18 @@ def main(arguments: list[str] | None = None) -> int:
             if name in chosen:
                 status.update(f"measuring {name}")
                 results.extend(suite(settings))
-        if "growth" in chosen:
-            status.update("measuring growth")
-            results.extend(_growth(settings, options.plot or options.out.with_name("bench-growth.png")))
+        for name, pictured in _PICTURED.items():
+            if name in chosen:
+                status.update(f"measuring {name}")
+                plain = options.out.with_name(f"bench-{name}.png")
+                picture = options.plot.with_stem(f"{options.plot.stem}-{name}") if options.plot else plain
+                results.extend(pictured(settings, picture))
     print_results(results, console)
     write_json(options.out, results, settings, time.perf_counter() - start)
     if options.markdown:
         options.markdown.write_text(markdown(results), encoding="utf-8")
     console.print(f"written to {options.out}")
     return 1 if options.check and any(result.met is False for result in results) else 0
-
-
-def _growth(settings: Settings, picture: Path) -> list[Result]:
-    # matplotlib is slow to import; most runs of one suite do without.
-    from bench.growth import growth
-    from bench.growth_plot import draw
-
-    found, results = growth(settings)
-    draw(found, picture)
-    return results
 
 
 if __name__ == "__main__":

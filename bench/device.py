@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
+from bench.other_protocols import prio3_sum_vec_bytes, secagg_plus_bytes
 from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
 from trimask_core.randomness import SEED_BYTES, SystemRandom
@@ -28,6 +29,7 @@ _CPU_BUDGET_MS = 20.0
 _PURE_BUDGET_MS = 500.0
 _IMPORT_BUDGET_MS = 300.0
 _MEMORY_BUDGET_MB = 60.0
+_BITS, _NEIGHBOURS = 22, 100  # Flower's default quantisation; for SecAgg+'s graph an assumption
 _GRPC_PREFIX = 5  # the length and compression flag in front of every gRPC message
 
 
@@ -143,3 +145,34 @@ def _upload(study: Study, submission: SealedSubmission) -> Iterator[Result]:
             "a device", f"component {k}", "budget", got, least, "bytes",
             "a 32-byte seed" if k < components else f"{study.columns:,} values of 8 bytes", got / least,
         )  # fmt: skip
+    yield from _beside_others(sum(messages), components)
+
+
+def _beside_others(uploaded: int, components: int) -> Iterator[Result]:
+    """The same values with Prio3 and SecAgg+: their sums alone, and with the products that regression needs.
+
+    Trimask's row is enough for both, whatever is fitted later; the others are told beforehand what to add up.
+    """
+    products = ATTRIBUTES * (ATTRIBUTES + 1) // 2
+    for what, values in (
+        (f"{ATTRIBUTES} values", ATTRIBUTES),
+        (f"{ATTRIBUTES} values and their {products} products", ATTRIBUTES + products),
+    ):
+        prio3 = prio3_sum_vec_bytes(values, _BITS, components)
+        secagg = secagg_plus_bytes(values, _NEIGHBOURS)
+        for name, theirs, whence in (
+            (
+                f"Prio3SumVec, {_BITS} bits, {components} aggregators",
+                prio3,
+                "draft-irtf-cfrg-vdaf-13, computed",
+            ),
+            (
+                f"SecAgg+, {_NEIGHBOURS} neighbours",
+                secagg,
+                "Bell et al. 2020 and Flower's defaults, computed",
+            ),
+        ):
+            yield Result(
+                "a device", f"uploaded beside {name}: {what}", "budget", uploaded, theirs, "bytes", whence,
+                uploaded / theirs,
+            )  # fmt: skip

@@ -22,8 +22,10 @@ from trimask_core.study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.right.rows import RowStore
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
+from trimask_server.store.vault import Vault
 
 __all__ = ["bare_sqlite", "store", "submit"]
 
@@ -159,7 +161,7 @@ def store(settings: Settings) -> Iterator[Result]:
 async def _insert(path: Path, payloads: list[bytes]) -> float:
     database = SqliteStore(path, PROVIDER)
     try:
-        rows, study_id = RowStore(database), bytes(32)
+        rows, study_id = RowStore(database, Vault(KeyRing.generate())), bytes(32)
         await database.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '', 'open', 0)", (study_id,)))
         start = time.perf_counter()
         await asyncio.gather(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,10 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve
 from trimask_server.local_postgres import LocalPostgres
+from trimask_server.store.interface import Store
+from trimask_server.store.migration import Migration
+from trimask_server.store.postgres import PostgresStore
+from trimask_server.store.sqlite import SqliteStore
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
@@ -216,8 +220,60 @@ def postgres_server() -> Iterator[LocalPostgres]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def _postgres_databases() -> list[str]:
+    """Addresses of databases that no test uses at the moment: emptying one is quicker than making one."""
+    return []
+
+
 @pytest.fixture
-def postgres_url(postgres_server: LocalPostgres, request: pytest.FixtureRequest) -> str:
-    """A database of the test's own on that server."""
-    name = "test_" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
-    return postgres_server.create_database(name)
+def postgres_url(postgres_server: LocalPostgres, _postgres_databases: list[str]) -> Iterator[str]:
+    """An empty database on that server, the test's own while it runs."""
+    free = _postgres_databases
+    url = free.pop() if free else postgres_server.create_database(f"test_{secrets.token_hex(8)}")
+    yield url
+    postgres_server.empty_database(url)
+    free.append(url)
+
+
+STORES = ("sqlite", "postgresql")
+
+
+class MakeStore(Protocol):
+    """Opens the test's store; every call opens the same one."""
+
+    kind: str
+
+    def __call__(self, migrations: Sequence[Migration | str], schema: str = "trimask_r1") -> Store:
+        """One more handle on it, closed at the end of the test at the latest."""
+        ...
+
+
+class _Maker:
+    def __init__(self, kind: str, place: str) -> None:
+        self.kind = kind
+        self.place = place
+        self._open: list[Store] = []
+
+    def __call__(self, migrations: Sequence[Migration | str], schema: str = "trimask_r1") -> Store:
+        store: Store
+        if self.kind == "sqlite":
+            store = SqliteStore(Path(self.place) / f"{schema}.sqlite3", migrations)
+        else:
+            store = PostgresStore(self.place, schema, migrations)
+        self._open.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self._open:
+            store.close()
+        self._open.clear()
+
+
+@pytest.fixture(params=STORES)
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[_Maker]:
+    """Opens stores of one kind after the other."""
+    place = str(tmp_path) if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    maker = _Maker(request.param, place)
+    yield maker
+    maker.close()

@@ -1,4 +1,4 @@
-"""`trimask-client join|answer|send|status|receipt|withdraw`: taking part from a shell or a script.
+"""`trimask-client join|answer|send|status|budget|receipt|withdraw`: taking part from a shell or a script.
 
 Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from trimask_client.client import Client
@@ -79,7 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     join.set_defaults(run=_join)
 
     answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
-    answer.add_argument("answers", nargs="*", metavar="NAME=VALUE")
+    answer.add_argument(
+        "answers",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="by question if the study has a form, else by attribute; several choices as 'NAME=a b', dates as 2001-12-31",
+    )
     answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
@@ -93,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="what was sent, what waits, why, and what happens next")
     status.add_argument("--json", action="store_true", help="for programs")
     status.set_defaults(run=_status)
+
+    budget = commands.add_parser(
+        "budget", help="what was asked of a study so far, at what cost, and what is left"
+    )
+    budget.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
+    budget.add_argument("--json", action="store_true", help="for programs")
+    budget.set_defaults(run=_budget)
 
     receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
     receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
@@ -137,14 +150,18 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
             )
         if input("\nIs this the id in your invitation? [y/N] ").strip().lower() not in ("y", "yes"):
             raise StudyError("not joined")
-    joined = queue.join(signed, study_id)
+    invited = {} if link is None or link.invitation is None else {"invitation": link.invitation}
+    joined = queue.join(signed, study_id, **invited)
     print(f"\nJoined {joined.hex()[:12]}.")
     return DONE
 
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
-    entry = queue.seal(client.study.id, _answers(args), again=args.again)
+    answers, form = _answers(args), client.study.form
+    if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
+        answers = dict(form.answers(answers))
+    entry = queue.seal(client.study.id, answers, again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return _send(argparse.Namespace(now=True), queue) if args.send else DONE
 
@@ -200,6 +217,13 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
         print("No study joined yet: `trimask-client join trimask://...`, the link of your invitation.")
+    return DONE
+
+
+def _budget(args: argparse.Namespace, queue: Queue) -> int:
+    client = queue.client(_one(queue.studies(), args.study, "study"))
+    spent = client.budget()
+    print(json.dumps(asdict(spent), indent=1) if args.json else spent.words())
     return DONE
 
 

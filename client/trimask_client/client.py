@@ -11,10 +11,12 @@ from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
+from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.transport import Endpoint, LazyTransport, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
-from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
+from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.identity import verify
+from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.study import SignedStudy, Study
@@ -39,7 +41,7 @@ class Client:
     The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
     frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
     `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
-    however well signed, is taken for the one the person was invited to.
+    however well signed, is taken for the one the person was invited to. An `invitation` is sent with every upload.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Client:
         study: SignedStudy | str | Path,
         *,
         study_id: bytes | str | None = None,
+        invitation: Invitation | None = None,
         transport: Transport | None = None,
         source: RandomSource | None = None,
         attempts: int = 6,
@@ -60,6 +63,11 @@ class Client:
         if study_id is not None:
             check_study_id(study.study, study_id)
         self.study = study.verify()
+        if invitation is not None:
+            if invitation.study_id != self.study.id:
+                raise InvitationError("this invitation is to another study")
+            invitation.verify(self.study.collector.identity)
+        self.invitation = invitation
         self.refusals: Counter[str] = Counter()
         self._transport = transport or LazyTransport()
         self._source = source or SystemRandom()
@@ -82,6 +90,10 @@ class Client:
     def explain(self) -> str:
         """What this study asks, promises and rests on, in words, to be read before answering."""
         return explain_study(self.study)
+
+    def budget(self) -> SpentBudget:
+        """What private answers about this study have cost so far, and what is left."""
+        return ask_budget(self.study, self._transport, self._timeout)
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
         """Mask, split, seal and upload; the receipt of every right provider."""
@@ -134,11 +146,16 @@ class Client:
         word.verify(self.study, submission_id)
         return word
 
-    def upload(self, submission: SealedSubmission, provider: int) -> ProviderReceipt:
-        """One attempt at one right provider (1..K1): its receipt, verified. What a queue is built on."""
+    def upload(
+        self, submission: SealedSubmission, provider: int, invitation: bytes | None = None
+    ) -> ProviderReceipt:
+        """One attempt at one right provider (1..K1): its receipt, verified. What a queue is built on.
+
+        `invitation`: the bytes kept with the submission, instead of this client's own.
+        """
         if submission.study_id != self.study.id:
             raise Refused("unknown_study", "this submission was sealed for another study")
-        receipt = self._upload(submission, provider, self._call_once)
+        receipt = self._upload(submission, provider, self._call_once, invitation)
         if not 0 <= receipt.receive_time_ms < 1 << 63:
             raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
         message = receipt_message(
@@ -152,13 +169,21 @@ class Client:
         return receipt
 
     def _upload(
-        self, submission: SealedSubmission, provider: int, call: Callable[[Endpoint, bytes], bytes]
+        self,
+        submission: SealedSubmission,
+        provider: int,
+        call: Callable[[Endpoint, bytes], bytes],
+        invitation: bytes | None = None,
     ) -> ProviderReceipt:
+        own = b"" if self.invitation is None else self.invitation.to_bytes()
         role, sealed = f"R{provider}", submission.sealed[provider - 1]
         party = self.study.party(role)
         endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
         request = SubmitRequest(
-            study_id=submission.study_id, submission_id=submission.submission_id, sealed_component=sealed
+            study_id=submission.study_id,
+            submission_id=submission.submission_id,
+            sealed_component=sealed,
+            invitation=own if invitation is None else invitation,
         ).SerializeToString()
         try:
             response = SubmitResponse.FromString(call(endpoint, request))

@@ -16,8 +16,12 @@ FIRST_WAIT_MS = 15_000
 LONGEST_WAIT_MS = 6 * 3600 * 1000
 # Refusals that no waiting changes. Every other reason may pass: a study not yet open there, a node being repaired.
 _FINAL = {
+    "bad_invitation",
+    "invitation_expired",
+    "invitation_used",
     "conflicting_submission",
     "malformed",
+    "no_invitation",
     "oversized_message",
     "replayed_submission",
     "study_closed",

@@ -32,6 +32,7 @@ from trimask_client.vault import Vault
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
 from trimask_core.study import SignedStudy
@@ -77,14 +78,25 @@ class Queue:
 
     # Studies and drafts
 
-    def join(self, study: SignedStudy | str | Path, study_id: bytes | str | None = None) -> bytes:
-        """Keep a study, after checking its approvals and, if given, the invitation's id; its id."""
+    def join(
+        self,
+        study: SignedStudy | str | Path,
+        study_id: bytes | str | None = None,
+        invitation: Invitation | None = None,
+    ) -> bytes:
+        """Keep a study, after checking its approvals and, if given, the invitation and its id; its id."""
         if isinstance(study, (str, Path)):
             study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
-        client = Client(study, study_id=study_id, transport=self._transport, source=self._source)
+        client = Client(
+            study, study_id=study_id, invitation=invitation, transport=self._transport, source=self._source
+        )
         found = client.study.id
+        record = {"signed": study.to_json()}
+        if invitation is not None:
+            record["invitation"] = base64.b64encode(invitation.to_bytes()).decode()
         with self._disk.lock("records", wait=True):
-            self._vault.put(STUDIES, found.hex(), {"signed": study.to_json()})
+            self._vault.put(STUDIES, found.hex(), record)
+        self._clients.pop(found, None)  # its invitation may be another now
         return found
 
     def studies(self) -> tuple[bytes, ...]:
@@ -98,9 +110,11 @@ class Queue:
             if record is None:
                 raise StudyError("this device has not joined that study; join it first")
             signed = SignedStudy.from_json(record["signed"])
+            invited = base64.b64decode(record.get("invitation", ""))
             self._clients[study_id] = Client(
                 signed,
                 study_id=study_id,
+                invitation=Invitation.from_bytes(study_id, invited) if invited else None,
                 transport=self._transport,
                 source=self._source,
                 timeout_seconds=self._timeout,
@@ -143,7 +157,10 @@ class Queue:
                 if draft is None:
                     raise StudyError("there is no draft of this study; give answers")
                 answers = draft["answers"]
+            if client.study.admission == "invited" and client.invitation is None:
+                raise Refused("no_invitation", "this study is for invited people; join with your invitation")
             sealed = client.prepare(answers)
+            invited = b"" if client.invitation is None else client.invitation.to_bytes()
             self._vault.put(
                 PAYLOADS,
                 sealed.submission_id.hex(),
@@ -152,6 +169,7 @@ class Queue:
                     "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
                     "sealed_ms": self._clock.now_ms(),
                     "withdrawal_key": sealed.withdrawal_key.hex(),
+                    "invitation": base64.b64encode(invited).decode(),
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
             )
@@ -310,6 +328,7 @@ class Queue:
         sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
         key = bytes.fromhex(payload.get("withdrawal_key", ""))
         submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key)
+        invitation = base64.b64decode(payload.get("invitation", ""))
         progress = self._progress(name)
         if name not in self._vault.names(PROGRESS):
             self._save(
@@ -322,11 +341,14 @@ class Queue:
             if role in received:
                 continue
             try:
-                received[role] = client.upload(submission, provider)
+                received[role] = client.upload(submission, provider, invitation)
             except TrimaskError as error:
                 failures.append(str(error) if role in str(error) else f"{role}: {error}")
                 if isinstance(error, Refused) and is_final(error.reason):
                     progress["final"] = True
+                    break
+                if invitation and not received:
+                    # The first provider decides whose an invitation is: used twice, it then counts once, not never.
                     break
                 continue
             progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]

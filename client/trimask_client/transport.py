@@ -89,6 +89,7 @@ def call_error(endpoint: Endpoint, status: str, reason: str | None, details: str
     """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
     if reason is None and status == "DEADLINE_EXCEEDED":  # whoever noticed first
         details = "no answer in time; it may be busy, or the network slow"
-    if reason is None and status in _AGAIN:
+    # A node that drains is about to be restarted: the same as one that is being restarted.
+    if reason == "draining" or (reason is None and status in _AGAIN):
         return Unreachable(f"{endpoint.address}: {details}")
     return Refused(reason or status.lower(), details)

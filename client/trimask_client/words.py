@@ -35,6 +35,7 @@ def explain_study(study: Study) -> str:
         _way(study),
         _promise(study),
         _collusion(study),
+        _withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
     ]
     return "\n\n".join(parts)
@@ -80,7 +81,7 @@ def _promise(study: Study) -> str:
         return (
             "Nothing is published. The collector answers questions with noise until a budget of "
             f"{' and of '.join(purses)} is spent, then erases what it holds. Towards the collector itself, which sees sums "
-            "over everybody, there is no differential-privacy guarantee."
+            f"over everybody, there is no differential-privacy guarantee.{_clipped(study)}"
         )
     if not protection.sigma:
         return (
@@ -97,6 +98,15 @@ def _promise(study: Study) -> str:
     return "\n".join(lines) or "This study states no guarantee."
 
 
+def _clipped(study: Study) -> str:
+    if study.clipping is None:
+        return ""
+    near = ", ".join(f"{n} {c:g}" for n, c in zip(study.clipping.columns, study.clipping.centre, strict=True))
+    return (
+        f" Unusual answers are moved by this device towards what is common ({near}) before they are masked."
+    )
+
+
 def _guarantee(promise: Guarantee) -> str:
     words = f"{promise}."
     if promise.epsilon is not None and promise.delta is not None:
@@ -106,6 +116,13 @@ def _guarantee(promise: Guarantee) -> str:
             f"it would change by a factor of at most {times:.3g}, but for a chance of {promise.delta:.2g}."
         )
     return words
+
+
+def _withdrawal(study: Study) -> str:
+    return (
+        f"You can withdraw with your receipt until your row is put into a block with {study.block_rows - 1} others or more. "
+        "From then on nobody can tell it from the others, so nobody can find or remove it."
+    )
 
 
 def _collusion(study: Study) -> str:

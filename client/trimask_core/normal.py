@@ -10,10 +10,12 @@ so that the values r cos(a) leave no gaps a rounding to 2^-28 would show.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimask_core.noise import RoundedGaussian
 from trimask_core.randomness import RandomSource, Stream
 
 __all__ = ["NormalStream", "SecureNormals", "normals_from_words"]
@@ -94,5 +96,16 @@ class NormalStream:
 class SecureNormals(NormalStream):
     """Standard normals under a fresh seed nobody keeps: what the release mechanisms draw their noise from."""
 
+    __slots__ = ("_rounded",)
+
     def __init__(self, source: RandomSource) -> None:
         super().__init__(source.seed(), b"secure normals")
+        self._rounded = RoundedGaussian(source)
+
+    def __deepcopy__(self, _: object) -> SecureNormals:
+        # A copy would draw the same noise twice, which takes the noise away: whoever copies shares the stream.
+        return self
+
+    def rounded_normal(self, sigmas: Sequence[int]) -> list[int]:
+        """round(sigma Z) for each whole sigma, sampled exactly: noise for numbers on a grid."""
+        return [self._rounded.sample(sigma) for sigma in sigmas]

@@ -17,9 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trimask_core import collusion
+from trimask_core.clipping import Clipping
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
-from trimask_core.form import Form
-from trimask_core.form_file import check_schema
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
@@ -28,6 +27,7 @@ from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
 
 if TYPE_CHECKING:
+    from trimask_core.form import Form
     from trimask_core.rotation import HaarFrame
 
 __all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
@@ -177,6 +177,10 @@ class Study:
     admission: str = "open"
     # What people are shown and asked; without one, an app makes a plain form of the schema.
     form: Form | None = None
+    # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
+    clipping: Clipping | None = None
+    # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
+    access: str = "public"
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -204,6 +208,11 @@ class Study:
     def grid(self) -> Grid:
         """The integer grid."""
         return Grid(self.grid_exponent)
+
+    def encode(self, answers: Mapping[str, object]) -> list[float]:
+        """The scaled row x1 a device begins with: what the schema makes of the answers, clipped where declared."""
+        row = self.schema.encode(answers)
+        return row if self.clipping is None else self.clipping.apply(self.schema.columns, row)
 
     @property
     def share_scale(self) -> float:
@@ -279,7 +288,7 @@ class Study:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
-            elif isinstance(value, (Schema, Protection, Party, Form)):
+            elif isinstance(value, (Schema, Protection, Party, Clipping)) or item.name == "form":
                 value = value.to_dict()
             elif isinstance(value, bytes):
                 value = _encode(value)
@@ -318,7 +327,8 @@ class Study:
                 unmasking=tuple(data["unmasking"]),
                 mask_seed=b"",
                 mask_commitment=_decode(data["mask_commitment"]),
-                form=Form.from_dict(data["form"]) if "form" in data else None,
+                form=_read_form(data["form"]) if "form" in data else None,
+                clipping=None if "clipping" not in data else Clipping.from_dict(data["clipping"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -328,9 +338,19 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open", "form": None}
-_NESTED = {"schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "form"}
+_LATER: dict[str, object] = {"admission": "open", "access": "public", "clipping": None, "form": None}
+_NESTED = {
+    "schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping", "form",
+}  # fmt: skip
 _PLAIN: dict[object, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
+
+
+def _read_form(data: Any) -> Form:
+    from trimask_core.form import (
+        Form,
+    )  # here alone: a device starts faster without it, and most studies have none
+
+    return Form.from_dict(data)
 
 
 def _check(study: Study) -> None:
@@ -375,12 +395,29 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    if study.access not in ("public", "token"):
+        raise StudyError("access must be 'public' or 'token'")
     if study.form is not None:
+        from trimask_core.form_file import check_schema
+
         check_schema(study.form, study.schema)
+    if study.clipping is not None:
+        _check_clipping(study, study.clipping)
     _check_grid(study)
     if sigma and math.ldexp(sigma, -study.grid_exponent) % 1:
         raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
     _check_parties(study)
+
+
+def _check_clipping(study: Study, clipping: Clipping) -> None:
+    clipping.check(study.schema)
+    if study.protection.budget is None or not study.schema.ones:
+        raise ImpossibleStudy(
+            "clipping", "clipping is for private sums: a study with a budget and with the ones column"
+        )
+    if study.protection.row_norm < study.schema.row_norm:
+        # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
+        raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
 
 
 def _check_grid(study: Study) -> None:

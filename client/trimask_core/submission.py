@@ -1,6 +1,6 @@
 """The device's part: from answers to K1 sealed components, frozen.
 
-Order matters (architecture, "The way of a row", step 2): encode, clip to R if the study asks for it, round to the
+Order matters (architecture, "The way of a row", step 2): encode, clip if the study asks for it, round to the
 grid, add discrete Gaussian noise; then the noise columns under B_0; then round, split and seal. What follows the noise
 is post-processing of integers, so floating point after that step cannot weaken the guarantee.
 
@@ -64,7 +64,7 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
     """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
     import numpy as np  # not at the top, here and below: a device may have to do without
 
-    row = study.schema.encode(answers)
+    row = study.encode(answers)
     norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
     if norm > limit:  # only where the study asks for a smaller R than the schema allows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from trimask.errors import ParameterError
@@ -48,7 +48,10 @@ class StudyInfo:
 
 @dataclass(frozen=True, slots=True)
 class StudyStatus:
-    """How far a study's collection has come. `refusals[role]` is None where the node did not answer."""
+    """How far a study's collection has come. `refusals[role]` is None where the node did not answer.
+
+    `audit_heads[role]` is the signed head of a node's audit log: keep it, and the log can no longer lose an entry unseen.
+    """
 
     state: State
     pending_rows: int
@@ -60,6 +63,7 @@ class StudyStatus:
     releases: int
     note: str
     refusals: Mapping[str, Mapping[str, int] | None]
+    audit_heads: Mapping[str, Mapping[str, str | int]] = field(default_factory=dict)
 
     @classmethod
     def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
@@ -79,6 +83,15 @@ class StudyStatus:
             releases=message.releases,
             note=message.note,
             refusals=refusals,
+            audit_heads={
+                node.role: {
+                    "sequence": node.audit_head.sequence,
+                    "hash": node.audit_head.hash.hex(),
+                    "signature": node.audit_head.signature.hex(),
+                }
+                for node in message.refusals
+                if node.audit_head.sequence
+            },
         )
 
 

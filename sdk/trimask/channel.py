@@ -59,12 +59,13 @@ def open_channel(
     tls_name: str | None = None,
     certificate: Pem | None = None,
     key: Pem | None = None,
+    token: str | None = None,
 ) -> grpc.Channel:
     """A TLS channel to host:port.
 
     `roots` are the authorities to trust (the system's when None). `tls_name` is the name to expect in the
     server's certificate when it is not the host's. `certificate` and `key` prove who the caller is (mutual
-    TLS of a study's owner).
+    TLS of a study's owner). `token` is a researcher's, sent with every call.
     """
     address = target.removeprefix("https://").rstrip("/")
     if target.startswith("http://"):
@@ -78,6 +79,12 @@ def open_channel(
         private_key=_read(key, "key"),
         certificate_chain=_read(certificate, "certificate"),
     )
+    if token is not None:
+        if not token.isascii() or not token.isprintable() or " " in token or not token:
+            raise ParameterError("token", "the text the study's owner was shown, without spaces")
+        credentials = grpc.composite_channel_credentials(
+            credentials, grpc.access_token_call_credentials(token)
+        )
     options: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,7 @@ def connect(
     roots: Pem | None = None,
     tls_name: str | None = None,
     certificate: tuple[Pem, Pem] | None = None,
+    token: str | None = None,
     cache: str | Path | None = None,
     timeout: float = 30.0,
 ) -> Connection:
@@ -35,11 +37,17 @@ def connect(
 
     `roots`: the authorities to trust, as PEM or a path (the system's when None). `tls_name`: the name in the
     collector's certificate, if it is not the host's. `certificate`: (certificate, key), where the collector
-    asks for one. `cache`: where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent
-    until the first question.
+    asks for one. `token`: a researcher's, from the study's owner (default: $TRIMASK_TOKEN, if set). `cache`:
+    where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent until the first question.
     """
     return Connection(
-        target, roots=roots, tls_name=tls_name, certificate=certificate, cache=cache, timeout=timeout
+        target,
+        roots=roots,
+        tls_name=tls_name,
+        certificate=certificate,
+        token=token,
+        cache=cache,
+        timeout=timeout,
     )
 
 
@@ -56,6 +64,7 @@ class Connection:
         roots: Pem | None = None,
         tls_name: str | None = None,
         certificate: tuple[Pem, Pem] | None = None,
+        token: str | None = None,
         cache: str | Path | None = None,
         timeout: float = 30.0,
     ) -> None:
@@ -65,7 +74,8 @@ class Connection:
         self.target = target
         self._timeout = timeout
         self._cache = cache_folder(cache)
-        self._channel = open_channel(target, roots, tls_name, own_certificate, key)
+        token = token or os.environ.get("TRIMASK_TOKEN") or None
+        self._channel = open_channel(target, roots, tls_name, own_certificate, key, token)
         self._studies = StudyServiceStub(self._channel)
         self._datasets = DatasetServiceStub(self._channel)
 
@@ -153,7 +163,7 @@ class Connection:
             pull_file(entry, folder, read, progress)
         (folder / MANIFEST_FILE).write_bytes(manifest.raw)
         (folder / SIGNATURE_FILE).write_bytes(manifest.signature)
-        return Dataset.open(folder, study_id=manifest.study_id)
+        return Dataset(manifest, folder)  # all that `Dataset.open` checks has just been checked
 
     def _check_chain(self, manifest: Manifest) -> None:
         """Every release names the hash of the one before, so a collector cannot swap or drop one unseen."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimask.errors import MissingExtra, ParameterError, VerificationError
+from trimask.export import record_batch, row_schema, write_arrow, write_csv
 from trimask.manifest import DATA_FILE, Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
@@ -140,26 +141,34 @@ class Dataset:
 
     def batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
         """The stored rows in scaled units, a batch at a time; never the whole file in memory."""
+        for block in self._stored(batch_rows):
+            _require_finite(block)
+            yield block.copy(order="F")
+
+    def _stored(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
+        """The batches, unchecked, in one buffer that the next batch overwrites: fresh memory costs as much as reading."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.path) as file:
             names, count = list(file.schema_arrow.names), file.metadata.num_rows
             if names != self.names or count != self._manifest.stored_rows:
                 raise VerificationError(f"{DATA_FILE} has other columns or rows than the manifest says")
+            buffer = np.empty((min(batch_rows, count), len(names)), order="F")
             for batch in file.iter_batches(batch_size=batch_rows):
-                block = np.empty((batch.num_rows, len(names)), order="F")
+                block = buffer[: batch.num_rows]
                 for j in range(len(names)):
                     block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
-                if not np.all(np.isfinite(block)):
-                    raise VerificationError(f"{DATA_FILE} has values that are not finite numbers")
                 yield block
 
     @cached_property
     def moments(self) -> Moments:
         """What every fit starts from: the Gram matrix, noise removed, in scaled units."""
         gram = np.zeros((len(self.columns),) * 2)
-        for block in self.batches():
-            gram += block.T @ block
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            for block in self._stored():
+                gram += block.T @ block  # numpy sees the transpose and calls dsyrk: half the work of dgemm
+        # A value that is not finite makes its column's square so; one look here spares one at every value.
+        _require_finite(gram)
         gram = (gram + gram.T) / 2 - self.rows * self.sigma**2 * np.eye(len(gram))
         gram.flags.writeable = False
         label = f"dataset {self.id}"
@@ -197,9 +206,9 @@ class Dataset:
         """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
         import pyarrow as pa
 
-        schema = pa.schema([(name, pa.float64()) for name in self.names])
-        blocks = self._blocks(units)
-        return pa.Table.from_batches([_record_batch(block, schema) for block in blocks], schema=schema)
+        schema = row_schema(self.names)
+        batches = [record_batch(block, schema) for block in self._blocks(units)]
+        return pa.Table.from_batches(batches, schema=schema)
 
     def to_polars(self, units: Units = "original") -> pl.DataFrame:
         """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`."""
@@ -207,20 +216,18 @@ class Dataset:
             polars = import_module("polars")
         except ImportError:
             raise MissingExtra("polars", "Dataset.to_polars") from None
-        return polars.from_arrow(self.to_arrow(units))
+        frame: pl.DataFrame = polars.from_arrow(self.to_arrow(units))
+        return frame
 
     def to_csv(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
-        import pyarrow as pa
-        from pyarrow import csv
-
         check_units(units)
-        path = Path(path)
-        schema = pa.schema([(name, pa.float64()) for name in self.names])
-        with csv.CSVWriter(path, schema) as writer:
-            for block in self._blocks(units):
-                writer.write_batch(_record_batch(block, schema))
-        return path
+        return write_csv(Path(path), self.names, self._blocks(units))
+
+    def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
+        """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`."""
+        check_units(units)
+        return write_arrow(Path(path), self.names, self._blocks(units))
 
     def _head(self) -> str:
         day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()
@@ -246,8 +253,6 @@ class Dataset:
         return "\n".join(lines)
 
 
-def _record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = [pa.array(np.ascontiguousarray(block[:, j])) for j in range(block.shape[1])]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def _require_finite(values: Matrix) -> None:
+    if not np.all(np.isfinite(values)):
+        raise VerificationError(f"{DATA_FILE} has values that are not finite numbers")

@@ -7,6 +7,7 @@ the start; a file fetched whole that fails it is the collector's fault, and is r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,21 +37,25 @@ def pull_file(entry: FileEntry, folder: Path, read: ReadPiece, progress: Progres
     resumed = part.exists() and 0 < part.stat().st_size <= entry.bytes
     if not resumed:
         part.unlink(missing_ok=True)
-    _fetch(entry, part, read, progress)
-    if resumed and file_sha256(part) != entry.sha256:
+    found = _fetch(entry, part, read, progress)
+    if resumed and found != entry.sha256:
         part.unlink()
-        _fetch(entry, part, read, progress)
-    if file_sha256(part) != entry.sha256:
+        found = _fetch(entry, part, read, progress)
+    if found != entry.sha256:
         part.unlink()
         raise VerificationError(f"{entry.name} is not the file the manifest was signed for; it was not kept")
     part.replace(path)
     return path
 
 
-def _fetch(entry: FileEntry, part: Path, read: ReadPiece, progress: Progress | None) -> None:
+def _fetch(entry: FileEntry, part: Path, read: ReadPiece, progress: Progress | None) -> str:
+    """The rest of the file; the SHA-256 of all of it, taken as pieces come so that nothing is read twice."""
     part.touch()
+    digest = hashlib.sha256()
     with part.open("r+b") as file:
-        here = file.seek(0, 2)
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+        here = file.tell()
         if progress is not None:
             progress(entry.name, here, entry.bytes)
         while here < entry.bytes:
@@ -63,6 +68,8 @@ def _fetch(entry: FileEntry, part: Path, read: ReadPiece, progress: Progress | N
             if len(piece) > wanted:
                 raise VerificationError(f"{entry.name}: the collector sent more than it was asked for")
             file.write(piece)
+            digest.update(piece)
             here += len(piece)
             if progress is not None:
                 progress(entry.name, here, entry.bytes)
+    return digest.hexdigest()

@@ -24,6 +24,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
+from trimask_server.store.keyring import KeyRing
 
 __all__ = [
     "Authority",
@@ -35,6 +36,7 @@ __all__ = [
     "make_authority",
     "make_keys",
     "make_node",
+    "make_operator",
     "make_owner",
     "node_places",
     "read_secret",
@@ -44,6 +46,7 @@ __all__ = [
 
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 397
+_OPERATOR = "operator.trimask.local"
 _SKEW = dt.timedelta(hours=1)  # a peer whose clock is a little behind must not find the certificate too young
 _ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")
 
@@ -153,6 +156,8 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     _write(folder / "identity.key", identity.secret_bytes().hex().encode() + b"\n", secret=True)
     if sealing is not None:
         _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
+    make_operator(folder)
+    KeyRing.open(folder)
     party = Party(
         name=place.name,
         organisation=place.organisation or f"Development {role}",
@@ -165,6 +170,33 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     _write(folder / "node.json", json.dumps(party.to_dict(), indent=1).encode() + b"\n")
     _write(folder / "node.toml", _node_config(place, role).encode())
     return party
+
+
+def make_operator(folder: Path) -> None:
+    """The certificate of a node's operator, in the node's own folder of keys.
+
+    It signs itself, and the node takes this one and no other: an authority that the peers trust cannot make an operator.
+    """
+    target = folder / "operator"
+    _make_folder(target)
+    now, key = dt.datetime.now(dt.UTC), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _OPERATOR)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + dt.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_OPERATOR)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write(target / "tls.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    _write(target / "tls.key", _private_pem(key), secret=True)
 
 
 def make_owner(folder: Path, authority: Authority) -> None:
@@ -254,11 +286,15 @@ def _node_config(place: NodePlace, role: str) -> str:
     lines = [
         f'name = "{place.name}"',
         'data = "data"  # folder, relative to this file',
-        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, and sealing.key (right providers)',
+        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, storage.keys, and sealing.key (right providers)',
     ]
     if role != "left":
         lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')
     lines.append(f'peer_listen = "{place.peer_listen}"  # nodes and the owner (mutual TLS)')
+    if role != "collector":
+        lines.append(
+            '# allow_collectors = ["collector.trimask.local"]  # whose studies may be proposed here; all if left out'
+        )
     return "\n".join(lines) + "\n"
 
 

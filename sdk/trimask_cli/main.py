@@ -22,6 +22,8 @@ _MODULES = {
     "study": "trimask_cli.commands.study",
     "pull": "trimask_cli.commands.pull",
     "receipt": "trimask_cli.commands.receipt",
+    "node": "trimask_cli.commands.operator",
+    "release": "trimask_cli.commands.release",
     "collector": "trimask_cli.commands.node",
     "right": "trimask_cli.commands.node",
     "left": "trimask_cli.commands.node",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
+import re
 from typing import Any, TypeAlias
 
-__all__ = ["Subparsers", "add_json", "print_json"]
+__all__ = ["Subparsers", "add_json", "duration_ms", "print_json", "shown_time"]
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -19,3 +21,19 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(data: Any) -> None:
     """One JSON document on stdout, and nothing else."""
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """A span such as 45m, 12h, 30d or 8w, in milliseconds; for argparse's `type`."""
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 45m, 12h, 30d or 8w")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def shown_time(time_ms: int) -> str:
+    """A moment, in UTC."""
+    return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,9 +16,9 @@ from trimask.channel import open_channel
 from trimask.connection import connect
 from trimask.status import plain_errors
 from trimask_core.study import SignedStudy, Study
-from trimask_proto.v1 import study_pb2, study_pb2_grpc
+from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 
-__all__ = ["close_study", "open_study", "render_status", "study_status"]
+__all__ = ["close_study", "end_releases", "open_study", "owner_channel", "render_status", "study_status"]
 
 CALL_SECONDS = 30.0
 
@@ -24,13 +26,23 @@ CALL_SECONDS = 30.0
 def open_study(signed: SignedStudy, owner: Path) -> None:
     """Hand a study that every party approved to the collector, as its owner."""
     request = study_pb2.OpenStudyRequest(signed_study=signed.to_json().encode())
-    _as_owner(signed.study, owner, lambda stub: stub.OpenStudy(request, timeout=CALL_SECONDS))
+    _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 
 def close_study(study: Study, owner: Path) -> None:
     """End collection, as the study's owner."""
     request = study_pb2.CloseStudyRequest(study_id=study.id)
-    _as_owner(study, owner, lambda stub: stub.CloseStudy(request, timeout=CALL_SECONDS))
+    _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
+
+
+def end_releases(study: Study, owner: Path) -> None:
+    """End private answers and have the factor erased, as the study's owner."""
+    request = release_pb2.EndReleasesRequest(study_id=study.id)
+    _as_owner(
+        study,
+        owner,
+        lambda c: release_pb2_grpc.ReleaseOwnerServiceStub(c).EndReleases(request, timeout=CALL_SECONDS),
+    )
 
 
 def study_status(study: Study) -> StudyStatus:
@@ -62,9 +74,18 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     return Group(table, Text(progress.note, style="yellow")) if progress.note else table
 
 
-def _as_owner(
-    study: Study, owner: Path, call: Callable[[study_pb2_grpc.StudyOwnerServiceStub], object]
-) -> None:
+def _studies(channel: grpc.Channel) -> study_pb2_grpc.StudyOwnerServiceStub:
+    return study_pb2_grpc.StudyOwnerServiceStub(channel)
+
+
+def _as_owner(study: Study, owner: Path, call: Callable[[grpc.Channel], object]) -> None:
+    with owner_channel(study, owner) as channel:
+        call(channel)
+
+
+@contextmanager
+def owner_channel(study: Study, owner: Path) -> Iterator[grpc.Channel]:
+    """A channel to the study's collector with the owner's certificate; failures inside come out as plain errors."""
     party = study.collector
     with (
         plain_errors(party.peer_address),
@@ -72,4 +93,4 @@ def _as_owner(
             party.peer_address, study.tls_roots, party.tls_name, owner / "tls.pem", owner / "tls.key"
         ) as channel,
     ):
-        call(study_pb2_grpc.StudyOwnerServiceStub(channel))
+        yield channel

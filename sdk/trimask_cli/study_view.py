@@ -12,7 +12,7 @@ from rich.text import Text
 from trimask_core import collusion
 from trimask_core.guarantee import Guarantee
 from trimask_core.schema import Attribute
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import Budget, SignedStudy, Study
 
 __all__ = ["approval_words", "make_console", "render", "summary"]
 
@@ -37,6 +37,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "attributes": study.schema.to_dict()["attributes"],
         "derived": study.schema.to_dict()["derived"],
         "protection": study.protection.to_dict(),
+        "clipping": None if study.clipping is None else study.clipping.to_dict(),
         "block_rows": study.block_rows,
         "release_rows": study.release_rows,
         "noise_columns": study.noise_columns,
@@ -44,6 +45,8 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "share_leakage": study.share_leakage,
         "grid_exponent": study.grid_exponent,
         "unmasking": list(study.unmasking),
+        "admission": study.admission,
+        "access": study.access,
         "parties": [
             {
                 "role": role,
@@ -81,7 +84,9 @@ def approval_words(study: Study, role: str) -> list[str]:
     asked = ", ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
     return [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
+        f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}.",
+        *_doors(study),
         *_promises(study),
         _duty(study, role),
         collusion.report(study.topology).summary,
@@ -89,8 +94,30 @@ def approval_words(study: Study, role: str) -> list[str]:
     ]
 
 
+def _doors(study: Study) -> list[str]:
+    """Who may submit, and who may read."""
+    submit = (
+        "Only invited people may submit, each once."
+        if study.admission == "invited"
+        else "Anybody who has the link may submit."
+    )
+    read = (
+        "What is published is for researchers with a token of the owner's."
+        if study.access == "token"
+        else "What is published, anybody may read."
+    )
+    return [submit, read]
+
+
 def _promises(study: Study) -> list[str]:
     protection = study.protection
+    if protection.budget is not None:
+        return [
+            (
+                f"No row is ever published. The collector keeps sums of squares and products, exactly, and gives private "
+                f"answers from them until {_budget(protection.budget)} is spent; then it erases them."
+            )
+        ]
     if not protection.sigma:
         return [
             (
@@ -102,6 +129,11 @@ def _promises(study: Study) -> list[str]:
         f"A release holds {study.release_rows:,} people at least, and promises {_pair(protection.public)}.",
         f"The collector sees blocks of {study.block_rows:,} in passing: {_pair(protection.collector)}.",
     ]
+
+
+def _budget(budget: Budget) -> str:
+    parts = [] if budget.epsilon is None else [f"epsilon {budget.epsilon:g} with delta {budget.delta:g}"]
+    return " and ".join(parts if budget.mu is None else [*parts, f"mu {budget.mu:g}"])
 
 
 def _duty(study: Study, role: str) -> str:
@@ -155,6 +187,10 @@ def _facts(study: Study) -> Table:
         )
     else:
         table.add_row("towards everybody", Text(_promises(study)[0], style="bold red"))
+    if study.clipping is not None:
+        ball = zip(study.clipping.columns, study.clipping.centre, study.clipping.deviations, strict=True)
+        near = ", ".join(f"{name} {centre:g} (sd {deviation:g})" for name, centre, deviation in ball)
+        table.add_row("devices clip", f"towards {near}, to radius {study.clipping.radius:.4g}")
     columns = f"{study.attributes} + {study.noise_columns} noise columns of scale {study.tau:.3g}"
     table.add_row("a row", f"norm at most {protection.row_norm:.4g}; {columns}")
     table.add_row("together", f"{study.block_rows:,} rows masked, {study.release_rows:,} or more published")
@@ -162,6 +198,7 @@ def _facts(study: Study) -> Table:
     table.add_row(
         "components", f"each hides a row to mu = {leakage or f'{study.share_leakage:.3g}'} Gaussian DP"
     )
+    table.add_row("who", " ".join(_doors(study)))
     table.add_row("collusion", collusion.report(study.topology).summary)
     return table
 

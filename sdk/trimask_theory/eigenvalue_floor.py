@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from trimask_core.errors import ParameterError
-from trimask_theory import local_noise
+from trimask_theory import grid_gaussian, local_noise
 from trimask_theory._checks import non_negative, positive, probability
 from trimask_theory.normal_source import NormalSource
 
@@ -47,14 +48,21 @@ class FloorTest:
         positive("row_norm", self.row_norm)
 
     @property
+    def noise(self) -> grid_gaussian.GridGaussian:
+        """The noise on the smallest eigenvalue."""
+        return _noise(self.epsilon, self.delta / 2, self.row_norm**2)
+
+    @property
     def deviation(self) -> float:
         """The standard deviation of the noise on the smallest eigenvalue."""
-        return local_noise.calibrate(self.epsilon, self.delta / 2, self.row_norm**2).sigma
+        return float(self.noise.deviations[0])
 
     @property
     def margin(self) -> float:
         """How far below the noisy eigenvalue the floor is put: z sd + l^2."""
-        return self.deviation * -float(ndtri(self.delta / 2)) + self.row_norm**2
+        # Half a step for the rounding to the grid, which may have raised the eigenvalue.
+        rounding = math.ldexp(0.5, self.noise.exponents[0])
+        return self.deviation * -float(ndtri(self.delta / 2)) + self.row_norm**2 + 2 * rounding
 
     def floor(self, gram: ArrayLike, normals: NormalSource) -> float:
         """One draw of f."""
@@ -62,8 +70,13 @@ class FloorTest:
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
             raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
         smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
-        noise = self.deviation * float(normals.standard_normal((1,))[0])
-        return max(0.0, smallest + noise - self.margin)
+        return max(0.0, float(self.noise.release([smallest], normals)[0]) - self.margin)
+
+
+@lru_cache(maxsize=64)
+def _noise(epsilon: float, delta: float, sensitivity: float) -> grid_gaussian.GridGaussian:
+    sigma = local_noise.calibrate(epsilon, delta, sensitivity).sigma
+    return grid_gaussian.calibrate([sigma], sensitivity / sigma)
 
 
 def reduced_sigma(sigma: float, floor: float) -> float:

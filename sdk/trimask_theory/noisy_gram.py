@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_theory import local_noise
-from trimask_theory._checks import non_negative, positive
+from trimask_theory import grid_gaussian, local_noise
+from trimask_theory._checks import positive
 from trimask_theory.calibration import Calibration
 from trimask_theory.normal_source import NormalSource
 
@@ -47,11 +47,18 @@ def _calibration(scale: float, row_norm: float, epsilon: float | None, delta: fl
     return Calibration(math.nextafter(math.sqrt(2) * row_norm**2 * scale, math.inf), guarantee, "analytic")
 
 
-def release(gram: ArrayLike, sigma: float, normals: NormalSource) -> NDArray[np.float64]:
-    """One draw: symmetric, noise of variance sigma^2 on the diagonal and sigma^2/2 off it."""
+def release(gram: ArrayLike, sigma: float, row_norm: float, normals: NormalSource) -> NDArray[np.float64]:
+    """One draw: symmetric, noise of variance sigma^2 on the diagonal and sigma^2/2 off it, on a public grid.
+
+    `sigma` is a calibration's for the same `row_norm`; the two say how fine the grid must be (`grid_gaussian`).
+    """
     matrix = np.asarray(gram, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
         raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
-    half = non_negative("sigma", sigma) / 2 * normals.standard_normal(matrix.shape)
-    # (Z + Z')/2 has variance 1 on the diagonal and 1/2 off it.
-    return np.asarray((matrix + matrix.T) / 2 + (half + half.T), dtype=np.float64)
+    upper = np.triu_indices(matrix.shape[0])
+    deviations = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) * positive("sigma", sigma)
+    mu = math.sqrt(2) * positive("row_norm", row_norm) ** 2 / sigma
+    noisy = np.empty_like(matrix)
+    noisy[upper] = grid_gaussian.calibrate(deviations, mu).release(((matrix + matrix.T) / 2)[upper], normals)
+    noisy.T[upper] = noisy[upper]
+    return noisy

@@ -23,7 +23,8 @@ __all__ = ["one_step", "one_step_mu", "two_steps"]
 def one_step(epsilon: float, delta: float) -> tuple[float, float]:
     """The add/remove pair of which two steps cost (epsilon, delta)."""
     half = positive("epsilon", epsilon) / 2
-    return half, probability("delta", delta) / (1 + math.exp(half))
+    # Rounded down by more than the roundings of this line.
+    return half, probability("delta", delta) / (1 + math.exp(half)) * (1 - 2.0**-50)
 
 
 def one_step_mu(mu: float) -> float:

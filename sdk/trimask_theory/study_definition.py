@@ -20,10 +20,31 @@ from trimask_core.form_file import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget
 
-__all__ = ["CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition", "load_definition"]
+__all__ = [
+    "ClippingPlan",
+    "CollectionPlan",
+    "Method",
+    "PrivacyTarget",
+    "Protect",
+    "StudyDefinition",
+    "load_definition",
+]
 
 Method = Literal["sharp", "theorem"]
 Protect = Literal["record", "unit"]
+
+
+@dataclass(frozen=True)
+class ClippingPlan:
+    """[privacy.clipping]: columns that are about normal, for sums by Algorithm 3; `centre` and `deviations` are public.
+
+    `probability` is the share of people whose values are moved, 1/release_rows when left out.
+    """
+
+    columns: tuple[str, ...]
+    centre: tuple[float, ...]
+    deviations: tuple[float, ...]
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +62,12 @@ class PrivacyTarget:
     exact: bool = False
     row_norm: float | None = None
     budget: Budget | None = None
+    clipping: ClippingPlan | None = None
 
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """[collection]: rows masked together (n) and published together (N), how they are hidden meanwhile, who may submit."""
+    """[collection]: rows masked together (n) and published together (N), how they are hidden, who submits and who reads."""
 
     block_rows: int
     release_rows: int
@@ -54,6 +76,7 @@ class CollectionPlan:
     obfuscation_failure: float = 1e-9
     unmasking: tuple[str, ...] | None = None
     admission: str = "open"
+    access: str = "public"
 
 
 @dataclass(frozen=True)
@@ -138,6 +161,7 @@ def _privacy(table: _Table) -> PrivacyTarget:
         exact=exact,
         row_norm=table.number("row_norm"),
         budget=_budget(table, exact=exact),
+        clipping=_clipping(table),
     )
 
 
@@ -151,6 +175,24 @@ def _budget(privacy: _Table, *, exact: bool) -> Budget | None:
     return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
 
 
+def _clipping(privacy: _Table) -> ClippingPlan | None:
+    if "clipping" not in privacy.data:
+        return None
+    if "budget" not in privacy.data:
+        raise StudyError("[privacy.clipping] is for private sums: give a [privacy.budget]")
+    table = privacy.table("clipping")
+    table.refuse_unknown(("columns", "probability"))
+    columns = [_Table(item, f"{table.path}.columns") for item in table.tables("columns")]
+    for column in columns:
+        column.refuse_unknown(("name", "centre", "deviation"))
+    return ClippingPlan(
+        columns=tuple(column.text("name") for column in columns),
+        centre=tuple(column.required("centre") for column in columns),
+        deviations=tuple(column.required("deviation") for column in columns),
+        probability=table.number("probability"),
+    )
+
+
 def _collection(table: _Table) -> CollectionPlan:
     table.refuse_unknown(_names(CollectionPlan))
     block_rows, release_rows = table.whole("block_rows"), table.whole("release_rows")
@@ -162,6 +204,7 @@ def _collection(table: _Table) -> CollectionPlan:
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
         admission=table.text("admission", "open"),
+        access=table.text("access", "public"),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")
     if leakage is not None:
@@ -251,6 +294,12 @@ class _Table:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number")
         return float(value)
+
+    def required(self, key: str) -> float:
+        value = self.number(key)
+        if value is None:
+            raise self._wrong(key, "given, as a number")
+        return value
 
     def whole(self, key: str) -> int | None:
         value = self.data.get(key)

@@ -16,16 +16,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trimask_core import collusion
+from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import RandomSource
 from trimask_core.study import Party, Protection, Study
-from trimask_theory import masked_noise
-from trimask_theory.study_definition import CollectionPlan, PrivacyTarget, StudyDefinition, load_definition
+from trimask_theory import masked_noise, vector_sum
+from trimask_theory.study_definition import (
+    ClippingPlan,
+    CollectionPlan,
+    PrivacyTarget,
+    StudyDefinition,
+    load_definition,
+)
 
 __all__ = [
+    "ClippingPlan",
     "CollectionPlan",
     "PrivacyTarget",
     "StudyDefinition",
@@ -86,7 +94,9 @@ def create_study(
         tls_roots=tls_roots,
         mask_seed=source.seed(),
         admission=plan.admission,
+        access=plan.access,
         form=None if definition.form is None else definition.form.created(now_ms),
+        clipping=None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows),
     )
     if privacy.exact:
         return draft
@@ -148,6 +158,13 @@ def _check_sizes(plan: CollectionPlan, right: int, left: int) -> None:
         raise ImpossibleStudy(
             "too_few_providers", "a study needs two right providers and one left provider at least"
         )
+
+
+def _ball(plan: ClippingPlan, rows: int) -> Clipping:
+    """Algorithm 3's ball: C is the quantile that the given share of normal rows, 1/rows by default, lies beyond."""
+    share = min(1 / rows, 0.5) if plan.probability is None else plan.probability
+    radius = vector_sum.clipping_radius(plan.deviations, share)
+    return Clipping(plan.columns, plan.centre, plan.deviations, radius)
 
 
 def _grid_exponent(row_norm: float, share_leakage: float, right: int) -> int:

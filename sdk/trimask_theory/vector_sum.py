@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_theory import local_noise, weighted_chi2
+from trimask_theory import grid_gaussian, local_noise, weighted_chi2
 from trimask_theory._checks import probability, whole
 from trimask_theory.normal_source import NormalSource
 
@@ -227,7 +227,8 @@ def _release(
         epsilon=epsilon,
         delta=delta,
     )
-    return SumRelease(total + sd * source.standard_normal(sd.shape), sd, guarantee)
+    noise = grid_gaussian.calibrate(sd, 1 / _s_opt(epsilon, delta))
+    return SumRelease(noise.release(total, source), noise.deviations, guarantee)
 
 
 def _s_opt(epsilon: float, delta: float) -> float:

@@ -14,9 +14,11 @@ from typing import Any, Literal, get_args
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
+from trimask_server.store.keyring import KeyRing
 
 __all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
 
+OPERATOR_CERTIFICATE = "operator/tls.pem"
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "Path": (str,),
@@ -24,6 +26,7 @@ _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "int": (int,),
     "bool": (bool,),
+    "tuple[str, ...]": (list,),
 }
 _TYPE_WORDS = {
     "Path": "a path",
@@ -31,6 +34,7 @@ _TYPE_WORDS = {
     "float": "a number",
     "int": "a whole number",
     "bool": "true or false",
+    "tuple[str, ...]": "a list of texts",
 }
 STORE_URL_VARIABLE = "TRIMASK_STORE_URL"
 
@@ -56,6 +60,7 @@ class NodeConfig:
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS).
     Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
     `worker_listen` of its own, which peers reach at `worker_address`.
+    `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
     """
 
     name: str
@@ -71,18 +76,21 @@ class NodeConfig:
     attempt_timeout_seconds: float = 120.0
     mask_threads: int = 1
     compact_releases: bool = False
+    allow_collectors: tuple[str, ...] = ()
     store: StoreConfig = StoreConfig()
 
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """A node's identity, sealing key (right providers), and TLS material."""
+    """A node's identity, sealing key (right providers), TLS material, storage keys, and its operator's certificate."""
 
     identity: SigningKey
     sealing: SealingKey | None
     certificate: bytes
     private_key: bytes
     roots: bytes
+    operator: bytes = b""
+    storage: KeyRing = field(default_factory=KeyRing.generate)
 
     def __repr__(self) -> str:
         return f"NodeKeys({self.identity!r})"
@@ -135,6 +143,10 @@ def _read_table(
             isinstance(value, bool) and item.type != "bool"
         ):
             raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+        if isinstance(value, list):
+            if not all(isinstance(word, str) for word in value):
+                raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+            value = tuple(value)
         values[name] = base / str(value) if item.type == "Path" else value
     return values
 
@@ -186,4 +198,6 @@ def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),
+        operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
+        storage=KeyRing.open(folder),
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
+from google.protobuf.message import Message
 
 from trimask_core.errors import (
     ApprovalError,
@@ -47,6 +48,20 @@ _STATUS: dict[str, grpc.StatusCode] = {
     "row_already_used": grpc.StatusCode.FAILED_PRECONDITION,
     "block_too_small": grpc.StatusCode.FAILED_PRECONDITION,
     "study_closed": grpc.StatusCode.FAILED_PRECONDITION,
+    "study_refused": grpc.StatusCode.FAILED_PRECONDITION,
+    "collector_not_allowed": grpc.StatusCode.PERMISSION_DENIED,
+    "too_many_proposals": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "no_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "bad_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_expired": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_used": grpc.StatusCode.ALREADY_EXISTS,
+    "no_token": grpc.StatusCode.UNAUTHENTICATED,
+    "bad_token": grpc.StatusCode.UNAUTHENTICATED,
+    "token_expired": grpc.StatusCode.UNAUTHENTICATED,
+    "wrong_scope": grpc.StatusCode.PERMISSION_DENIED,
+    "unknown_token": grpc.StatusCode.NOT_FOUND,
+    "not_served": grpc.StatusCode.UNIMPLEMENTED,
+    "draining": grpc.StatusCode.UNAVAILABLE,
     "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
     "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
     "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
@@ -75,20 +90,58 @@ def status_of(reason: str) -> grpc.StatusCode:
     return _STATUS.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
 
 
+class Admission(Protocol):
+    """What the interceptor asks before a handler runs; see `gate`."""
+
+    async def admit(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raise `Refused` unless the caller may."""
+
+    def covers(self, method: str) -> bool:
+        """Whether this is a call of ours, wherever it may be served."""
+
+
+class _Rest(grpc.GenericRpcHandler):
+    """Asked last, for what no service on this port has."""
+
+    def __init__(self, gate: Admission, guard: Callable[[str, Any], Any]) -> None:
+        self._gate = gate
+        self._guard = guard
+
+    def service(self, handler_call_details: Any) -> Any:
+        """A refusal for a call of ours; nothing for anybody else's."""
+        method = handler_call_details.method
+        if not self._gate.covers(method):
+            return None
+        return self._guard(method, grpc.unary_unary_rpc_method_handler(_not_served))
+
+
+async def _not_served(_: Any, __: Any) -> None:
+    raise Refused("not_served", "this call is not served on this port of this node")
+
+
 Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
 
 
 class GuardedServer:
-    """Where servicers are added: turns their exceptions into counted, logged answers.
+    """Where servicers are added: asks the gate who may call them, and turns exceptions into counted, logged answers.
 
     Handlers are wrapped once, as they are added. An interceptor would do the same for every call anew, at a tenth of
     what a call costs.
     """
 
-    def __init__(self, server: grpc.aio.Server, refusals: Refusals, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        refusals: Refusals,
+        log: logging.Logger,
+        look_again: Callable[[], Awaitable[bool]],
+        gate: Admission,
+    ) -> None:
         self._server = server
         self._refusals = refusals
         self._log = log
+        self._gate = gate
+        self._look_again = look_again  # for a study that another worker of this node has taken in
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """What generated code calls first, with the handlers it names in the call below."""
@@ -100,17 +153,27 @@ class GuardedServer:
         guarded = {name: self._guard(f"/{service}/{name}", handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
 
+    def refuse_the_rest(self) -> None:
+        """Once everything is added: calls of ours that this port does not serve are refused, and counted, too."""
+        self._server.add_generic_rpc_handlers((_Rest(self._gate, self._guard),))
+
     def _guard(self, method: str, handler: Any) -> Any:
         inner: Handler = handler.unary_unary
-        refusals, log = self._refusals, self._log
+        refusals, log, look_again, gate = self._refusals, self._log, self._look_again, self._gate
 
         async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
-                if request.ByteSize() > MAX_MESSAGE_BYTES:
+                await gate.admit(method, context)
+                if isinstance(request, Message) and request.ByteSize() > MAX_MESSAGE_BYTES:
                     raise Refused(  # noqa: TRY301 - refused like everything else
                         "oversized_message",
                         f"a message may have {MAX_MESSAGE_BYTES} bytes; send it in slices",
                     )
+                try:
+                    return await inner(request, context)
+                except Refused as error:
+                    if error.reason != "unknown_study" or not await look_again():
+                        raise
                 return await inner(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -22,7 +23,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_core.errors import ConfigError, TrimaskError
-from trimask_server.config import NodeConfig, NodeRole, load_config
+from trimask_server.config import NodeRole, load_config
 from trimask_server.node import Node
 from trimask_server.run import start_node
 
@@ -55,7 +56,23 @@ def _is_free(port: int) -> bool:
 
 def role_of(name: str) -> NodeRole:
     """The program that runs a node of this name."""
-    return "collector" if name == "collector" else "right" if name.startswith("R") else "left"
+    return "collector" if node_of(name) == "collector" else "right" if name.startswith("R") else "left"
+
+
+def node_of(worker: str) -> str:
+    """The node a worker is one of."""
+    return worker.partition("#")[0]
+
+
+def worker_addresses(nodes: Iterable[str], workers: int) -> dict[str, str]:
+    """The workers of every node by name, with an own peer address each; empty where there is one of them."""
+    if workers == 1:
+        return dict.fromkeys(nodes, "")
+    names = [
+        name if number == 1 else f"{name}#{number}" for name in nodes for number in range(1, workers + 1)
+    ]
+    base = free_base_port(len(names))
+    return {name: f"127.0.0.1:{base + index}" for index, name in enumerate(names)}
 
 
 def node_folders(folder: Path) -> dict[str, Path]:
@@ -67,18 +84,26 @@ def node_folders(folder: Path) -> dict[str, Path]:
 
 
 class ProcessCluster:
-    """Each node a process of its own, its log in node.log beside its configuration."""
+    """Each node a process of its own, or several workers on one PostgreSQL; logs in node.log beside the configuration.
 
-    def __init__(self, folder: Path) -> None:
+    A worker is named after its node, from the second on with its number: R1, R1#2.
+    """
+
+    def __init__(self, folder: Path, workers: int = 1) -> None:
         self.folder = folder
         self.nodes = node_folders(folder)
+        self.workers = worker_addresses(self.nodes, workers)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> ProcessCluster:
-        for name in self.nodes:
-            self.start(name)
-        for name in self.nodes:
-            self.wait_ready(name)
+        try:
+            for name in self.workers:
+                self.start(name)
+            for name in self.workers:
+                self.wait_ready(name)
+        except BaseException:
+            self.stop()  # nobody else will
+            raise
         return self
 
     def __exit__(
@@ -87,13 +112,22 @@ class ProcessCluster:
         self.stop()
 
     def start(self, name: str) -> None:
-        """Start one node; `wait_ready` says when it serves."""
-        folder = self.nodes[name]
+        """Start one node or worker; `wait_ready` says when it serves."""
+        folder = self.nodes[node_of(name)]
         # A node's own BLAS threads are its configuration's business, not the environment's.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        own = ["--worker-listen", self.workers[name]] if self.workers[name] else []
         with (folder / "node.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "trimask_cli", role_of(name), "--config", str(folder / "node.toml")],
+                [
+                    sys.executable,
+                    "-m",
+                    "trimask_cli",
+                    role_of(name),
+                    "--config",
+                    str(folder / "node.toml"),
+                    *own,
+                ],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -102,9 +136,11 @@ class ProcessCluster:
 
     def wait_ready(self, name: str, timeout_seconds: float = 60.0) -> None:
         """Wait until the node's health service answers SERVING."""
-        config = load_config(self.nodes[name] / "node.toml", role_of(name))
+        node = node_of(name)
+        config = load_config(self.nodes[node] / "node.toml", role_of(name))
         deadline = time.monotonic() + timeout_seconds
-        with _owner_channel(self.folder / "owner", config, name) as channel:
+        address = self.workers[name] or config.peer_listen
+        with _owner_channel(self.folder / "owner", address, node) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
             while True:
                 try:
@@ -114,7 +150,7 @@ class ProcessCluster:
                 except grpc.RpcError:
                     pass
                 if self._processes[name].poll() is not None or time.monotonic() > deadline:
-                    tail = (self.nodes[name] / "node.log").read_text(errors="replace")[-2000:]
+                    tail = (self.nodes[node] / "node.log").read_text(errors="replace")[-2000:]
                     raise TrimaskError(f"{name} did not start; the end of its log:\n{tail}")
                 time.sleep(0.05)
 
@@ -142,7 +178,7 @@ class ProcessCluster:
                 process.wait()
 
 
-def _owner_channel(owner: Path, config: NodeConfig, name: str) -> grpc.Channel:
+def _owner_channel(owner: Path, address: str, name: str) -> grpc.Channel:
     credentials = grpc.ssl_channel_credentials(
         (owner / "ca.pem").read_bytes(), (owner / "tls.key").read_bytes(), (owner / "tls.pem").read_bytes()
     )
@@ -152,21 +188,22 @@ def _owner_channel(owner: Path, config: NodeConfig, name: str) -> grpc.Channel:
         ("grpc.min_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 100),
     ]
-    return grpc.secure_channel(config.peer_listen, credentials, options)
+    return grpc.secure_channel(address, credentials, options)
 
 
 class ThreadCluster:
     """Every node on one event loop in one background thread: the same servers, sockets and TLS, quicker to start."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: int = 1) -> None:
         self.folder = folder
+        self.workers = worker_addresses(node_folders(folder), workers)
         self.nodes: dict[str, Node] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
 
     def __enter__(self) -> ThreadCluster:
         self._thread.start()
-        for name in node_folders(self.folder):
+        for name in self.workers:
             self.start(name)
         return self
 
@@ -183,8 +220,9 @@ class ThreadCluster:
         return iter(self.nodes.values())
 
     def start(self, name: str) -> None:
-        """Start one node."""
-        config = load_config(self.folder / name / "node.toml", role_of(name))
+        """Start one node or worker."""
+        config = load_config(self.folder / node_of(name) / "node.toml", role_of(name))
+        config = replace(config, worker_listen=self.workers[name])
         starting = asyncio.run_coroutine_threadsafe(start_node(role_of(name), config), self._loop)
         self.nodes[name] = starting.result(30)
 

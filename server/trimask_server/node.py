@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
@@ -16,17 +18,24 @@ from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.study import SignedStudy
-from trimask_proto.v1 import common_pb2, node_pb2, node_pb2_grpc
+from trimask_proto.v1 import common_pb2, governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server import logs
 from trimask_server.attempts import worker_of
+from trimask_server.audit import AuditLog
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
-from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, peer_names, require_role
+from trimask_server.gate import Gate, require_owner
+from trimask_server.peers import CHANNEL_OPTIONS, Context, Peers, require_role
+from trimask_server.permissions import require_complete
+from trimask_server.proposals import Proposals, refuse_collector
 from trimask_server.refusals import Refusals
 from trimask_server.store.database import Store, open_store
+from trimask_server.store.interface import StoreError
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
+from trimask_server.tokens import TokenStore
 from trimask_server.workers import Workers
 
 __all__ = ["AddServices", "Node", "require_owner"]
@@ -57,8 +66,21 @@ class Node:
         self.boot_id = self.source.read(16)
         self.log: logging.Logger = logs.configure(config.name, config.log_format)
         self.database = database or open_store(config, role)
+        self.vault = Vault(self.keys.storage, self.source)
         self.studies = StudyRegistry(self.database)
         self.refusals = Refusals({})
+        self.audit = AuditLog(
+            self.database,
+            self.keys.identity,
+            self.clock,
+            Path(config.data) if config.data else None,
+            self.log,
+        )
+        self.proposals = Proposals(self.database, self.audit)
+        self.tokens = TokenStore(self.database, self.audit) if role == "collector" else None
+        self.draining = False
+        self.running_attempts = 0
+        self.started_ms = self.clock.now_ms()
         self.peers = peers or Peers(self.keys)
         self.workers = workers or Workers(config.mask_threads)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,6 +98,29 @@ class Node:
         """Read what an earlier run left in the store."""
         await self.studies.load()
         self.refusals = await Refusals.load(self.database)
+        await self.audit.load()
+        await self._record_start()
+
+    async def _record_start(self) -> None:
+        keys = {
+            "identity": self.keys.identity.public.hex(),
+            "certificate_sha256": hashlib.sha256(self.keys.certificate).hexdigest(),
+            "sealing_key": "" if self.keys.sealing is None else self.keys.sealing.public.hex(),
+            "operator_sha256": hashlib.sha256(self.keys.operator).hexdigest() if self.keys.operator else "",
+        }
+        before = await self.audit.last("node_started")
+        changed = sorted(name for name, value in keys.items() if before is not None and before[name] != value)
+        if changed:
+            await self.audit.record("keys_changed", changed=changed)
+        version = importlib.metadata.version("trimask")
+        await self.audit.record("node_started", version=version, boot=self.boot_id.hex(), **keys)
+
+    async def drain(self, *, resume: bool = False) -> None:
+        """Take no new submissions and no new tries, and finish what runs; or take them again. Ends with the process."""
+        if self.draining is resume:
+            self.draining = not resume
+            await self.audit.record("drain_ended" if resume else "drain_begun")
+            self.log.info("takes new work again" if resume else "draining: takes no new work")
 
     async def serve(self, public: list[AddServices], peer: list[AddServices]) -> None:
         """Listen, and begin the work that never ends."""
@@ -88,6 +133,8 @@ class Node:
             also=self.config.worker_listen,
         )
         self.spawn(self._save_refusals(), "saving refusal counts")
+        if self.role != "collector" and not self.config.allow_collectors:
+            self.log.info("allow_collectors is empty: any collector may propose studies to this node")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
@@ -95,17 +142,21 @@ class Node:
 
     async def _serve(self, address: str, services: list[AddServices], *, mutual: bool, also: str = "") -> int:
         server = grpc.aio.server(options=CHANNEL_OPTIONS)
+        gate = Gate(self, mutual=mutual)
+        guarded = GuardedServer(server, self.refusals, self.log, self.studies.refresh, gate)
         # It has the two methods that generated code calls.
-        guarded = cast("grpc.aio.Server", GuardedServer(server, self.refusals, self.log))
-        names = [add(guarded) for add in services]
+        names = [add(cast("grpc.aio.Server", guarded)) for add in services]
+        require_complete((*names, health.SERVICE_NAME, reflection.SERVICE_NAME))
         state = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(state, server)
         for name in ("", *names):
             await state.set(name, health_pb2.HealthCheckResponse.SERVING)
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        guarded.refuse_the_rest()
         credentials = grpc.ssl_server_credentials(
             [(self.keys.private_key, self.keys.certificate)],
-            root_certificates=self.keys.roots if mutual else None,
+            # The operator's certificate signs itself: no authority of the peers' can make one that is taken for it.
+            root_certificates=self.keys.roots + b"\n" + self.keys.operator if mutual else None,
             require_client_auth=mutual,
         )
         port = _listen(server, address, credentials)
@@ -139,7 +190,15 @@ class Node:
         self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str
     ) -> None:
         """Run one node's share of a try; if it fails, tell the collector so that it begins a new one."""
+        self.running_attempts += 1
         try:
+            await self.audit.record(
+                "try_begun",
+                study=attempt.study_id.hex(),
+                block=attempt.block_id.hex(),
+                number=attempt.number,
+                part=what,
+            )
             await work
         except Exception as error:
             reason = error.reason if isinstance(error, Refused) else "internal_error"
@@ -150,11 +209,21 @@ class Node:
             collector = self.studies.get(attempt.study_id).collector
             stub = CollectionServiceStub(self.peers.channel(collector, worker_of(attempt, "collector")))
             await self.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
+        finally:
+            self.running_attempts -= 1
+
+    async def save_refusals(self) -> None:
+        """Write the counts and their audit entry, and the log's head beside the store."""
+        await self.refusals.save(self.database, self.audit)
+        await self.audit.save_head()
 
     async def _save_refusals(self) -> None:
         while True:
             await self.clock.sleep(_SAVE_SECONDS)
-            await self.refusals.save(self.database)
+            try:
+                await self.save_refusals()
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                self.log.warning("cannot save refusal counts yet: %s", error)
 
     def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
         """Have `end` awaited when the node stops, after its last call was answered."""
@@ -169,7 +238,8 @@ class Node:
         await asyncio.gather(*tasks, return_exceptions=True)
         for end in self._at_stop:
             await end()
-        await self.refusals.save(self.database)
+        await self.audit.record("node_stopped")
+        await self.save_refusals()
         await self.peers.close()
         self.workers.close()
         self.database.close()
@@ -183,14 +253,6 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
         raise ConfigError(f"cannot listen on {address}: {error}") from None
 
 
-def require_owner(node: Node, context: Context) -> None:
-    """Refuse everybody but the owner, known by certificate on the peer port."""
-    if node.config.owner_tls_name not in peer_names(context):
-        raise Refused(
-            "not_the_owner", "only the study owner may call this, on the peer port with its certificate"
-        )
-
-
 class _NodeService(node_pb2_grpc.NodeServiceServicer):
     """Describing and registering."""
 
@@ -201,6 +263,7 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
         self, request: node_pb2.DescribeNodeRequest, context: Context
     ) -> node_pb2.DescribeNodeResponse:
         node = self._node
+        head = await node.audit.head()
         return node_pb2.DescribeNodeResponse(
             role=node.role,
             name=node.config.name,
@@ -210,6 +273,10 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
             version=importlib.metadata.version("trimask"),
             worker_address=node.worker_address,
             store_generation=node.database.generation,
+            audit_head=governance_pb2.AuditHead(
+                sequence=head.sequence, hash=head.hash, signature=head.signature
+            ),
+            draining=node.draining,
         )
 
     async def RegisterStudy(
@@ -225,6 +292,13 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
         except StudyError as error:
             raise Refused("not_your_role", str(error)) from None
         require_role(context, study, ["collector"])
-        await node.studies.register(signed, node.clock.now_ms())
+        refuse_collector(study, node.config.allow_collectors)
+        decided = await node.proposals.get(study.id)
+        if decided is not None and decided.decision == "refused":
+            raise Refused("study_refused", f"this node's operator refused the study: {decided.reason}")
+        entry = node.audit.entry(
+            "study_registered", study=study.id.hex(), role=role, collector=study.collector.tls_name
+        )
+        await node.studies.register(signed, node.clock.now_ms(), entry)
         node.log.info("registered study=%s role=%s title=%r", study.id.hex()[:12], role, study.title)
         return node_pb2.RegisterStudyResponse(role=role)

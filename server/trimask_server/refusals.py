@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trimask_proto.v1 import common_pb2
+from trimask_server.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Refusals"]
@@ -41,8 +42,8 @@ class Refusals:
             common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()
         ]
 
-    async def save(self, database: Store) -> None:
-        """Write what changed since the last save."""
+    async def save(self, database: Store, audit: AuditLog | None = None) -> None:
+        """Write what changed since the last save, and one entry in the audit log for all of it."""
         if not self._unsaved:
             return
         changed, self._unsaved = self._unsaved, Counter()
@@ -54,6 +55,8 @@ class Refusals:
                     " ON CONFLICT (reason) DO UPDATE SET count = refusals.count + excluded.count",
                     (reason, count),
                 )
+            if audit is not None:
+                audit.append(tx, "requests_refused", counts=dict(sorted(changed.items())))
 
         try:
             await database.write(write)

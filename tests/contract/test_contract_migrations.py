@@ -31,8 +31,18 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
         (2, "data_keys", {"study_id": STUDY, "scope": "intake", "master_id": "m", "wrapped": b"w"}),
         (2, "jobs", {"kind": "k", "job_key": b"j", "state": "waiting", "attempts": 1, "fence": 1, "due_ms": 1}),
         (3, "submissions",
+         {"study_id": STUDY, "submission_id": b"e" * 16, "payload": b"p", "payload_hash": b"h", "receive_time_ms": 9,
+          "block_id": None, "encrypted": 1}),
+        (4, "submissions",
          {"study_id": STUDY, "submission_id": b"w" * 16, "payload": None, "payload_hash": b"", "receive_time_ms": 9,
           "withdrawn_ms": 9}),
+        (5, "audit",
+         {"sequence": 1, "time_ms": 1, "kind": "k", "details": "{}", "previous": b"p", "hash": b"h", "signature": b"s"}),
+        (5, "audit_head", {"id": 1, "sequence": 1, "hash": b"h"}),
+        (5, "proposals",
+         {"study_id": STUDY, "signed_study": "{}", "decision": "waiting", "approval": "", "reason": "",
+          "propose_time_ms": 1}),
+        (5, "invitations", {"study_id": STUDY, "invitation_id": b"i", "submission_id": b"s"}),
     ],
     "collector": [
         (1, "refusals", {"reason": "malformed", "count": 3}),
@@ -58,13 +68,29 @@ ROWS: dict[str, list[tuple[int, str, dict[str, Any]]]] = {
         (3, "data_keys", {"study_id": STUDY, "scope": "release:1", "master_id": "m", "wrapped": b"w"}),
         (3, "jobs", {"kind": "k", "job_key": b"j", "state": "waiting", "attempts": 1, "fence": 1, "due_ms": 1}),
         (3, "provider_generations", {"study_id": STUDY, "role": "R1", "generation": b"g"}),
+        (4, "progress", {"study_id": STUDY, "pending_rows": 7}),
+        (5, "audit",
+         {"sequence": 1, "time_ms": 1, "kind": "k", "details": "{}", "previous": b"p", "hash": b"h", "signature": b"s"}),
+        (5, "audit_head", {"id": 1, "sequence": 1, "hash": b"h"}),
+        (5, "proposals",
+         {"study_id": STUDY, "signed_study": "{}", "decision": "waiting", "approval": "", "reason": "",
+          "propose_time_ms": 1}),
+        (5, "invitations_made", {"study_id": STUDY, "count": 2}),
+        (5, "tokens",
+         {"token_hash": b"t", "study_id": STUDY, "name": "n", "scopes": "datasets", "create_time_ms": 1,
+          "expire_time_ms": 2, "revoke_time_ms": 0}),
+        (5, "witnessed_heads", {"identity": b"i", "sequence": 1, "hash": b"h", "signature": b"s"}),
     ],
 }  # fmt: skip
 # Released steps never change: the SHA-256 of what each runs. A step is added here with its release.
 RELEASED = {
     ("provider", 1): "8564183ef3feafbd4b97f469b42ed4a17328563d5bcf02da99c76db27345f3ac",
+    ("provider", 2): "9d313e2fcbea7742a0177e34fd99a0f04cb5a0053da6fcc9360cf5f4044f0544",
+    ("provider", 3): "340d23e6e7b27864486dd771ee636efc63141543075f83d1c276e75be4e03f1a",
     ("collector", 1): "2527d459c135cfce5e2e4c28c67e78fd2fd127a415a371fc36624dd3d23d0f36",
     ("collector", 2): "8a98c5c529438d11f977d23190c2b619f22e2027bf586e8653b2322e92d1878e",
+    ("collector", 3): "9742836d9ae48bab003766a95026beb3d553fd58c0823244e259b227c8341072",
+    ("collector", 4): "807d1979e338a48b3a736218b1d079476da33ef9c49cc1f61469bd03f971f016",
 }
 
 

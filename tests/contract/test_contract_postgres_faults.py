@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from trimask_core.errors import ConfigError
 from trimask_server.local_postgres import LocalPostgres
-from trimask_server.store.interface import Transaction
+from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.postgres_schema import shown_url
 
@@ -109,6 +110,22 @@ def test_sessions_ended_by_the_server(store: PostgresStore, postgres_url: str) -
     asyncio.run(course())
 
 
+def test_a_failed_statement_cannot_be_kept_quiet(store: PostgresStore) -> None:
+    """PostgreSQL undoes a transaction with a failed statement at COMMIT, without an error."""
+
+    def quiet(tx: Transaction) -> str:
+        with contextlib.suppress(StoreError):
+            tx.run("INSERT INTO nowhere VALUES (1)")
+        return "all is well"
+
+    async def course() -> None:
+        results = await asyncio.gather(*(store.write(f) for f in (add, quiet, add)), return_exceptions=True)
+        assert [type(result) for result in results] == [type(None), StoreError, type(None)]
+        assert await store.read(count) == 2
+
+    asyncio.run(course())
+
+
 def test_a_serialization_failure_is_run_again(store: PostgresStore) -> None:
     runs: list[int] = []
 
@@ -144,6 +161,24 @@ def test_another_nodes_schema_is_refused(store: PostgresStore, postgres_url: str
     PostgresStore(postgres_url, "trimask_mixed", PROVIDER).close()
     with pytest.raises(ConfigError, match="not this node's"):
         PostgresStore(postgres_url, "trimask_mixed", [COLLECTOR[1], *COLLECTOR])
+
+
+def test_a_scrub_waits_for_a_long_reader_and_nobody_waits_for_the_scrub(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url, SCHEMA, ["CREATE TABLE data_keys (x INTEGER)"])
+
+    async def course() -> None:
+        with psycopg.connect(postgres_url) as reader:
+            reader.execute(f"TABLE {SCHEMA}.data_keys")  # its transaction stays open
+            scrubbing = asyncio.create_task(store.scrub())
+            for number in range(20):
+                await store.write(
+                    lambda tx, number=number: tx.run("INSERT INTO data_keys VALUES (?)", (number,))
+                )
+            assert not scrubbing.done()
+        await scrubbing
+
+    asyncio.run(course())
+    store.close()
 
 
 @pytest.mark.parametrize(

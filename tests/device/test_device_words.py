@@ -16,6 +16,10 @@ from trimask_core.receipt import Receipt
 def test_the_study_in_words(made_study: Any) -> None:
     study = made_study.study
     text = Client(made_study.signed).explain()
+    assert (
+        "You can withdraw with your receipt until your row is put into a block with 15 others or more."
+        in text
+    )
     for needed in (
         study.title,
         study.purpose,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study, approve
 from trimask_server.local_cluster import ProcessCluster, ThreadCluster, free_base_port
+from trimask_server.local_postgres import LocalPostgres
 from trimask_theory.study_plan import create_study, load_definition
 
 NUMBERS = """
@@ -53,6 +56,14 @@ class Lab:
         base = free_base_port(2 * (1 + right + left))
         self.parties = make_keys(folder, node_places(right, left, "127.0.0.1", base))
         self.owner = folder / "owner"
+
+    def use_postgres(self, server: LocalPostgres) -> str:
+        """Every node in its own schema of a new database; its address."""
+        url = server.create_database(f"lab_{secrets.token_hex(6)}")
+        for name in self.parties:
+            with (self.folder / name / "node.toml").open("a") as file:
+                file.write(f'\n[store]\nurl = "{url}"\n')
+        return url
 
     def key(self, name: str) -> SigningKey:
         return SigningKey(read_secret(self.folder / name / "identity.key"))
@@ -128,20 +139,28 @@ def people(count: int, seed: int) -> list[dict[str, Any]]:
     ]
 
 
+def _workers(lab: Lab, request: pytest.FixtureRequest) -> int:
+    """TRIMASK_TEST_STORE=postgresql runs this suite with two workers of every node on one PostgreSQL server."""
+    if os.environ.get("TRIMASK_TEST_STORE") != "postgresql":
+        return 1
+    lab.use_postgres(request.getfixturevalue("postgres_server"))
+    return 2
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A cluster on one thread, shared by all tests of a run."""
     lab = Lab(tmp_path_factory.mktemp("lab"))
-    with ThreadCluster(lab.folder) as cluster:
+    with ThreadCluster(lab.folder, _workers(lab, request)) as cluster:
         lab.cluster = cluster  # type: ignore[attr-defined]
         yield lab
 
 
 @pytest.fixture(scope="module")
-def process_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def process_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A cluster of processes, shared by the tests of a module."""
     lab = Lab(tmp_path_factory.mktemp("processes"))
-    with ProcessCluster(lab.folder) as cluster:
+    with ProcessCluster(lab.folder, _workers(lab, request)) as cluster:
         lab.cluster = cluster  # type: ignore[attr-defined]
         yield lab
 

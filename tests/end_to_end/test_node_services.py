@@ -26,9 +26,18 @@ PEER_SERVICES = {
         "StudyService",
         "DatasetService",
         "ReleaseService",
+        "AdmissionOwnerService",
+        "ProposalService",
+        "OperatorService",
     },
-    "R1": {"RightMaskingService", "UnmaskingService", "NodeService"},
-    "L1": {"LeftMaskingService", "UnmaskingService", "NodeService"},
+    "R1": {
+        "RightMaskingService",
+        "UnmaskingService",
+        "NodeService",
+        "ProposalService",
+        "OperatorService",
+    },
+    "L1": {"LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"},
 }
 PUBLIC_SERVICES = {
     "collector": {"StudyService", "DatasetService", "ReleaseService"},

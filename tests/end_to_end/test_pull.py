@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import trimask
@@ -54,6 +55,15 @@ def test_one_release_by_name(closed: Any, tmp_path: Path, capsys: pytest.Capture
     name = f"{study.id.hex()[:12]}-2"
     assert main(["pull", str(path), name, "--out", str(tmp_path)]) == 0
     assert {folder.name for folder in tmp_path.iterdir()} == {name, "cache"}
+
+
+@pytest.mark.parametrize(("kind", "read"), [("csv", pd.read_csv), ("arrow", pd.read_feather)])
+def test_other_formats_lie_beside_the_signed_file(closed: Any, tmp_path: Path, kind: str, read: Any) -> None:
+    path, study = closed
+    name = f"{study.id.hex()[:12]}-1"
+    assert main(["pull", str(path), name, "--format", kind, "--out", str(tmp_path)]) == 0
+    dataset = trimask.Dataset.open(tmp_path / name)  # still opens: the signed files are untouched
+    pd.testing.assert_frame_equal(read(tmp_path / name / f"dataset.{kind}"), dataset.to_pandas())
 
 
 def test_unknown_dataset_is_named(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:

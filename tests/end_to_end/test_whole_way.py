@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import os
+import sqlite3
 import struct
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,11 @@ release_rows = 2048
 """ + "".join(
     f'[[attributes]]\nname = "v{i}"\nkind = "continuous"\nminimum = {-(10**i % 7) - 1}\nmaximum = {10**i % 7 + 1}\n'
     for i in range(7)
+)
+
+sqlite_files = pytest.mark.skipif(
+    os.environ.get("TRIMASK_TEST_STORE") == "postgresql",
+    reason="looks into SQLite files; tests/contract looks into PostgreSQL's",
 )
 
 
@@ -87,14 +95,24 @@ def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: 
         assert contains(tmp_path / "file", needles(study, [answers])), index
 
 
-def test_rows_are_on_disk_before_publication(lab: Any, tools: Any) -> None:
-    """The other half of the test above: the sealed rows are there until their block is pooled."""
+@sqlite_files
+def test_rows_are_on_disk_encrypted_until_publication(lab: Any, tools: Any) -> None:
+    """The other half of the test above: what is stored of a row is there until its block is pooled."""
     signed = lab.open_study()
+    people = tools.people(48, seed=3)
     with Client(signed) as client:
-        submission = client.prepare({"x": 1.0, "y": 2.0})
-        client.send(submission)
-    wanted = submission.sealed[0][:24]
-    assert any(contains(path, [wanted]) for path in (lab.folder / "R1" / "data").iterdir())
+        submissions = [client.prepare(answers) for answers in people]
+        for submission in submissions:
+            client.send(submission)
+    data = lab.folder / "R1" / "data"
+    with contextlib.closing(sqlite3.connect(data / "right.sqlite3")) as store:
+        stored = store.execute(
+            "SELECT payload FROM submissions WHERE submission_id = ?", (submissions[-1].submission_id,)
+        ).fetchone()[0]
+    assert any(contains(path, [stored[-24:]]) for path in data.iterdir())
+    assert not any(contains(path, [submissions[-1].sealed[0][:24]]) for path in data.iterdir())
+    lab.close(signed.study)
+    assert not any(contains(path, [stored[-24:]]) for path in data.iterdir())
 
 
 def test_remainders_join_the_last_block_and_the_last_release(lab: Any, tools: Any) -> None:
@@ -173,6 +191,7 @@ def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
 
 
+@sqlite_files
 def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
     """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
     signed = lab.open_study()

@@ -7,9 +7,13 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+
+from bench.accuracy_width import over_attributes
 
 ROOT = Path(__file__).resolve().parents[2]
 MASKED = {
@@ -88,3 +92,37 @@ def test_moment_errors_are_those_of_the_law(written: dict[str, Any]) -> None:
         assert abs(row["moments"]["error"] - root) < 5 * row["moments"]["standard_error"]
         seen += 1
     assert seen == 18
+
+
+class _WithoutPrivacy:
+    """In diffprivlib's place: least squares as it is, so that its error must come out as nothing."""
+
+    def __init__(self, *, fit_intercept: bool, **_: object) -> None:
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> _WithoutPrivacy:
+        ones = np.ones((len(X), int(self.fit_intercept)))
+        self.coef_ = np.linalg.lstsq(np.column_stack([ones, X]), y, rcond=None)[0][ones.shape[1] :]
+        return self
+
+
+def test_over_attributes_scores_both_methods_by_the_same_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "diffprivlib", ModuleType("diffprivlib"))
+    models = ModuleType("diffprivlib.models")
+    models.LinearRegression = _WithoutPrivacy  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", models)
+    found = over_attributes(8000, (4, 8), 5)
+    assert [(width.attributes, width.intercept, width.method) for width in found] == [
+        (attributes, intercept, method)
+        for attributes in (4, 8)
+        for intercept in (False, True)
+        for method in ("pooled release", "diffprivlib")
+    ]
+    assert all((width.rms < 1e-9) == (width.method == "diffprivlib") for width in found)
+    wider = [width.median for width in found if width.method == "pooled release" and not width.intercept]
+    assert 0 < wider[0] < wider[1]
+
+
+def test_over_attributes_needs_diffprivlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
+    assert over_attributes(8000, (4,), 5) == []

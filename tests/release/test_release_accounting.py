@@ -23,7 +23,7 @@ def test_three_times_a_tenth_is_three_tenths() -> None:
         paid.append(Price(0.1, 1e-7))
     left = left_after(budget, paid)
     assert (left.epsilon, left.delta, left.mu, left.empty) == (0.0, 0.0, None, True)
-    with pytest.raises(Refused, match="left: epsilon = 0 with delta = 0"):
+    with pytest.raises(Refused, match=r"left: epsilon = 0\.0 with delta = 0\.0\. Nothing fits"):
         require_affordable(budget, paid, Price(1e-9, 0.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from trimask.release import estimators, local
 from trimask.release.solving import original_units, solve_gram
 from trimask_core.errors import ParameterError, TrimaskError
+from trimask_core.normal import SecureNormals
+from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Column
 from trimask_theory import least_squares, local_noise, projection, record
 from trimask_theory import pca as pca_theory
@@ -256,3 +259,37 @@ def test_units() -> None:
     assert found[::-1] == pytest.approx(np.polyfit(raw_x, raw_y, 1))
     assert original_units(solution[1:], [x], y)[1] == "scaled"
     assert solve_gram(-np.eye(3)) is None
+
+
+def cloned(estimator: Any) -> Any:
+    """What scikit-learn's `clone` does: a copy of every parameter, and each kept as it was given."""
+    given = {name: copy.deepcopy(value) for name, value in estimator.get_params(deep=False).items()}
+    made = type(estimator)(**given)
+    assert all(getattr(made, name) is value for name, value in given.items())
+    return made
+
+
+def test_clones_are_unfitted_and_never_repeat_noise() -> None:
+    source = SecureNormals(DeterministicRandom("clone"))
+    first = estimators.PrivateMean(-1.0, 1.0, **PRICE, source=source).fit(DATA)
+    second = cloned(first)
+    assert not hasattr(second, "mean_")
+    assert list(second.fit(DATA).mean_) != list(cloned(first).fit(DATA).mean_)
+
+
+def test_fitted_columns_are_remembered() -> None:
+    frame, rows = DATA[["a", "b", "c"]], DATA[["a", "b", "c"]].to_numpy()
+    mean = estimators.PrivateMean(-1.0, 1.0, **PRICE).fit(frame)
+    assert (mean.n_features_in_, list(mean.feature_names_in_)) == (3, ["a", "b", "c"])
+    assert mean.fit_transform(frame).shape == rows.shape
+    with pytest.raises(ParameterError, match="of the columns given to fit: a, b, c"):
+        mean.transform(frame[["c", "b", "a"]])
+    with pytest.raises(ParameterError, match="3 columns, as in fit"):
+        mean.transform(rows[:, :2])
+    assert not hasattr(mean.fit(rows), "feature_names_in_")
+    fit = estimators.PrivateLinearRegression(row_norm=NORM, epsilon=100.0, delta=1e-6, method="noisy_gram")
+    score = fit.fit(rows[:, :2], rows[:, 2]).score(rows[:, :2], rows[:, 2])
+    left = rows[:, 2] - fit.predict(rows[:, :2])
+    assert score == pytest.approx(1 - left @ left / (len(rows) * rows[:, 2].var()))
+    for estimator in (mean, fit):
+        assert estimator.guarantee_.basis == "proved"

@@ -19,7 +19,7 @@ from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.columns import refuse_collinear, select
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Plan
-from trimask_theory import gdp, least_squares, local_noise, record
+from trimask_theory import gdp, least_squares, local_noise, pca, projection, record
 
 Matrix = NDArray[np.float64]
 SCHEMA = Schema(
@@ -126,6 +126,8 @@ def test_projection_has_the_covariance_of_the_data_and_the_noise(
         study, projection=pb.ProjectionMechanism(columns=["one", "age", "dose"], reduced_dimension=2)
     )
     sigma = found.parameters["largest_sigma"]
+    norm = select(study, ["one", "age", "dose"]).row_norm
+    assert sigma == projection.calibrate(*record.one_step(1.0, 1e-6), 2, norm, "sharp").sigma
     chosen = rows[:, [0, 1, 2]]
     covariance = chosen.T @ chosen + sigma**2 * np.eye(3)
     values = draws(found, factor, "projection", 2)
@@ -271,6 +273,47 @@ def test_adaptive_components_come_or_are_not_achievable(study: Study, factor: Ma
 def test_adaptive_components_can_be_paid_with_epsilon(study: Study, factor: Matrix) -> None:
     stated = plan(study, PRICE, **adaptive(1)).draw(factor, np.random.default_rng(1)).guarantee
     assert (stated.epsilon, stated.delta, stated.mu) == (1.0, 1e-6, gdp.mu(1.0, 1e-6))
+
+
+def test_adaptive_components_share_half_of_mu(
+    study: Study, factor: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paper's neighbours are one step, a replaced record two: both parts together have mu/2."""
+    given: list[float] = []
+    real = pca.adaptive
+
+    def adaptive_seen(spectrum: Any, test: float, target: float, normals: Any) -> Any:
+        given.extend((test, target))
+        return real(spectrum, test, target, normals)
+
+    monkeypatch.setattr(pca, "adaptive", adaptive_seen)
+    plan(study, Price(mu=3.0), **adaptive(1, 0.36)).draw(factor, np.random.default_rng(1))
+    assert given == pytest.approx([1.5 * 0.6, 1.5 * 0.8])
+
+
+def test_without_a_gap_components_are_not_achievable_and_nothing_fails(study: Study) -> None:
+    """A question that failed on its data would be paid for without an answer, and would tell about them."""
+    flat = math.sqrt(ROWS / 10) * np.eye(study.attributes)
+    found = plan(study, Price(mu=8.0), **adaptive(1)).draw(flat, np.random.default_rng(1))
+    assert found.values == {"components": None, "beta": None, "achievable": False}
+    assert (found.guarantee.mu, found.guarantee.basis) == (8.0, "asymptotic")
+
+
+def test_low_digits_of_projections_and_fits_are_not_published(study: Study, factor: Matrix) -> None:
+    """Whole multiples of a public power of two: 2^-20 of the least deviation an answer can have, or a little less."""
+    norm, r = select(study, ["one", "age", "dose"]).row_norm, 9
+    sketch = plan(
+        study, projection=pb.ProjectionMechanism(columns=["one", "age", "dose"], reduced_dimension=2)
+    )
+    sigma = sketch.parameters["largest_sigma"]
+    ls = plan(study, **fit())
+    least = ls.parameters["largest_sigma"]
+    least /= math.sqrt(r * (ROWS * norm**2 + least**2))
+    for found, name, scale in ((sketch, "projection", sigma), (ls, "coefficients", least)):
+        step = 2.0 ** (math.floor(math.log2(scale)) - 20)
+        values = draws(found, factor, name, 7, 5) / step
+        assert (values == np.rint(values)).all()
+        assert np.abs(values).max() > 1e3
 
 
 def fit(**changes: Any) -> dict[str, Any]:

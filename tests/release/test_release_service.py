@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from trimask.release.answer import Answer
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.identity import verify
+from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
@@ -24,9 +26,11 @@ from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.service import ReleaseServicer
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.store.vault import Vault
 from trimask_server.workers import Workers
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
@@ -43,11 +47,13 @@ class Bench:
         self.path, self.made, self.rows = path, made, rows
         self.study = made.study
         self.database = SqliteStore(path, COLLECTOR)
+        self.vault = Vault(KeyRing.generate())
         self.workers = Workers(1)
 
     def service(self) -> ReleaseServicer:
         node = SimpleNamespace(
             database=self.database,
+            vault=self.vault,
             studies=self.registry,
             workers=self.workers,
             clock=SystemClock(),
@@ -71,7 +77,7 @@ class Bench:
                 (self.study.id, self.rows, factor_to_bytes(factor), factor_state),
             )
         )
-        await Factors(self.database).make_answerable(self.study.id, self.study.release_rows)
+        await Factors(self.database, self.vault).make_answerable(self.study.id, self.study.release_rows)
 
     def request(self, number: int = 1, epsilon: float = 0.5, **mechanism: Any) -> pb.AskReleaseRequest:
         asked = mechanism or {"sum": pb.SumMechanism(columns=["age"], method=pb.SUM_METHOD_GAUSSIAN)}
@@ -292,5 +298,29 @@ def test_a_study_that_publishes_has_no_answers(bench: Bench, make_study: Any) ->
             with pytest.raises(Refused) as caught:
                 await ask
             assert caught.value.reason == "no_budget"
+
+    asyncio.run(story())
+
+
+def test_noise_is_the_exact_sampler_s_on_the_node_s_own_source(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[list[int]] = []
+    real = SecureNormals.rounded_normal
+
+    def seen(normals: SecureNormals, sigmas: Any) -> list[int]:
+        drawn.append(real(normals, sigmas))
+        return drawn[-1]
+
+    async def story() -> None:
+        await bench.open()
+        monkeypatch.setattr(SecureNormals, "rounded_normal", seen)
+        reply = await bench.service().AskRelease(bench.request(), CONTEXT)
+        answer = json.loads(reply.answer)
+        monkeypatch.setattr(SecureNormals, "rounded_normal", lambda *_: [0])
+        silent = json.loads((await bench.service().AskRelease(bench.request(2, 0.5), CONTEXT)).answer)
+        # What was added is a whole number of steps, a power of two each: the very ones that were drawn.
+        step = (answer["values"]["sum"][0] - silent["values"]["sum"][0]) / drawn[0][0]
+        assert math.frexp(step)[0] == 0.5
 
     asyncio.run(story())

@@ -56,13 +56,13 @@ def test_gram_noise_has_the_stated_law() -> None:
     """4,000 draws, 5 standard deviations on each of 12 numbers: false failure below 1e-5."""
     rng, draws, sigma = np.random.default_rng(2), 4000, 3.0
     gram = np.array([[4.0, 1.0], [1.0, 2.0]])
-    found = np.array([noisy_gram.release(gram, sigma, rng) for _ in range(draws)])
+    found = np.array([noisy_gram.release(gram, sigma, 1.5, rng) for _ in range(draws)])
     assert (found == np.swapaxes(found, 1, 2)).all()
     variance = sigma**2 * np.array([[1.0, 0.5], [0.5, 1.0]])
     assert (np.abs(found.mean(axis=0) - gram) <= 5 * np.sqrt(variance / draws)).all()
     assert (np.abs(found.var(axis=0) / variance - 1) <= 5 * math.sqrt(2 / draws)).all()
     with pytest.raises(ParameterError, match="square"):
-        noisy_gram.release(np.ones((2, 3)), sigma, rng)
+        noisy_gram.release(np.ones((2, 3)), sigma, 1.5, rng)
 
 
 def test_the_floor_fails_as_often_as_it_says() -> None:
@@ -107,3 +107,10 @@ def test_a_floor_needs_a_price(bad: tuple[float, float, float]) -> None:
         FloorTest(*bad)
     with pytest.raises(ParameterError):
         FloorTest(1.0, 0.1, 1.0).floor(np.ones((2, 3)), np.random.default_rng(0))
+
+
+def test_the_floor_s_noise_is_what_its_price_asks_for() -> None:
+    """Half of delta for the noise at sensitivity l^2, and a hair more for the grid."""
+    test = FloorTest(0.5, 1e-6, 1.5)
+    asked = local_noise.calibrate(0.5, 5e-7, 1.5**2).sigma
+    assert asked < test.deviation == pytest.approx(asked, rel=1e-5)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -249,8 +250,6 @@ def test_file_with_other_columns_or_values(
     """The collector signed it, but it is not what its manifest describes."""
     import hashlib
 
-    import pyarrow as pa
-
     folder = write_release(tmp_path / "a", noisy, people(100, 1))
     table = pq.read_table(folder / "dataset.parquet")
     infinite = table.set_column(0, "one", pa.array([float("inf")] * 100))
@@ -286,6 +285,8 @@ def test_arrow_and_csv_hold_the_rows_that_pandas_does(units: Any, noisy_folder: 
     path = dataset.to_csv(tmp_path / "rows.csv", units)
     assert path.read_text(encoding="utf-8").splitlines()[0].replace('"', "").split(",") == dataset.names
     np.testing.assert_array_equal(np.loadtxt(path, delimiter=",", skiprows=1), rows.to_numpy())
+    with pa.memory_map(str(dataset.to_arrow_file(tmp_path / "rows.arrow", units))) as mapped:
+        assert pa.ipc.open_file(mapped).read_all().equals(table)
     if units == "scaled":
         assert pq.read_table(dataset.path).equals(table)  # what is read in place
     for method in (dataset.to_arrow, dataset.to_pandas):
@@ -294,6 +295,23 @@ def test_arrow_and_csv_hold_the_rows_that_pandas_does(units: Any, noisy_folder: 
     with pytest.raises(ParameterError, match="units"):
         dataset.to_csv(tmp_path / "never.csv", "feet")  # type: ignore[arg-type]
     assert not (tmp_path / "never.csv").exists()
+
+
+def test_duckdb_and_polars_read_the_file_in_place(noisy_folder: Path) -> None:
+    """As the researchers' page says: sums of products in scaled units, without a copy of the rows."""
+    dataset = Dataset.open(noisy_folder)
+    rows = dataset.to_pandas("scaled")
+    expected = float(rows["age"] @ rows["sbp"])
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as database:
+        query = f"SELECT sum(age * sbp), count(*) FROM '{dataset.path}'"  # noqa: S608 - a path of this test
+        product, count = database.execute(query).fetchone()
+    assert product == pytest.approx(expected, rel=1e-12)
+    assert count == len(rows)
+    polars = pytest.importorskip("polars")
+    lazy = polars.scan_parquet(dataset.path).select((polars.col("age") * polars.col("sbp")).sum())
+    assert lazy.collect().item() == pytest.approx(expected, rel=1e-12)
+    assert dataset.to_polars().columns == dataset.names
 
 
 def test_polars_frame_is_made_of_the_arrow_table(noisy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -425,7 +425,7 @@ def test_heywood_case_gets_no_errors() -> None:
     ("columns", "error", "message"),
     [
         (["agee", "bmi"], FormulaError, "did you mean age?"),
-        (["log(bmi)", "age"], FormulaError, "declare it in the study"),
+        (["log(age)", "age"], FormulaError, "declare it in the study"),
         (["age*bmi", "age"], FormulaError, "declare it in the study"),
         (["region", "age"], FormulaError, "categorical"),
         (["one", "age"], FormulaError, "intercept"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +12,16 @@ from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
+from trimask_server.store.keyring import KeyRing
 from trimask_server.store.schema import COLLECTOR
-from trimask_server.store.sqlite import SqliteStore
+from trimask_server.store.vault import Vault
 
 STUDY = b"s" * 32
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    database = SqliteStore(tmp_path / "collector.sqlite3", COLLECTOR)
-    yield Ledger(database)
-    database.close()
+def ledger(make_store: Any) -> Ledger:
+    return Ledger(make_store(COLLECTOR), Vault(KeyRing.generate()))
 
 
 def _block(seed: int, rows: int = 20, columns: int = 4) -> Matrix:

@@ -147,7 +147,7 @@ def test_bounded_mechanisms_add_the_predicted_noise_to_the_exact_sum() -> None:
         for _ in range(2000):
             release = mechanism(rows, lower, upper, source=generator, **PRIVACY)
             errors.append(np.sum((release.value - rows.sum(axis=0)) ** 2))
-        assert release.expected_error == pytest.approx(predicted, rel=1e-9)
+        assert predicted < release.expected_error == pytest.approx(predicted, rel=1e-6)
         # z-score of the mean squared error; fails by chance once in 10^5.
         assert abs(np.mean(errors) - predicted) < 4.5 * np.std(errors) / np.sqrt(2000)
 
@@ -159,9 +159,9 @@ def test_elliptical_noise_is_private_along_every_corner() -> None:
     for mechanism in (vector_sum.gaussian, vector_sum.elliptical):
         release = mechanism(rows, lower, upper, source=Silent(), **PRIVACY)
         shift = float(np.linalg.norm((upper - lower) / release.noise))
-        assert gdp.delta(1.0, shift) == pytest.approx(1e-6, rel=1e-9)
+        assert 1e-6 * (1 - 1e-5) < gdp.delta(1.0, shift) <= 1e-6  # a hair more noise, for the grid
     release = vector_sum.elliptical(rows, lower, upper, source=Silent(), scaling=[0.6, 0.8, 1e-8], **PRIVACY)
-    assert gdp.delta(1.0, float(np.linalg.norm(upper / release.noise))) == pytest.approx(1e-6, rel=1e-9)
+    assert 1e-6 * (1 - 1e-5) < gdp.delta(1.0, float(np.linalg.norm(upper / release.noise))) <= 1e-6
 
 
 def test_clipped_sum_restores_the_centre_and_the_scale() -> None:
@@ -170,7 +170,8 @@ def test_clipped_sum_restores_the_centre_and_the_scale() -> None:
     sigma, centre = np.array([5.0, 1.0, 0.02]), np.array([100.0, -3.0, 0.5])
     rows = centre + generator.standard_normal((40, 3)) * sigma
     release = vector_sum.clipped(rows, centre, sigma, source=Silent(), clip_probability=1e-12, **PRIVACY)
-    assert release.value == pytest.approx(rows.sum(axis=0), rel=1e-12)
+    # To half a step of the grid, 2^-24 of what a record moves; and the noise is many times that.
+    assert (np.abs(release.value - rows.sum(axis=0)) <= 1e-7 * release.noise).all()
 
 
 def test_clipped_sum_of_any_two_neighbours_differs_by_at_most_the_noise_allows() -> None:
@@ -190,7 +191,7 @@ def test_clipped_sum_of_any_two_neighbours_differs_by_at_most_the_noise_allows()
         ]
         largest = max(largest, float(np.linalg.norm((values[0] - values[1]) / release.noise)))
     # Attained by opposite outliers, exceeded by none.
-    assert gdp.delta(1.0, largest) == pytest.approx(1e-6, rel=1e-6)
+    assert 1e-6 * (1 - 1e-5) < gdp.delta(1.0, largest) <= 1e-6
     assert release.noise * b == pytest.approx(np.full(3, release.noise[0] * b[0]))
 
 
@@ -206,7 +207,7 @@ def test_clipped_sums_real_error_is_the_predicted_one_plus_a_little_clipping(row
         error = noisy.value - x.sum(axis=0)
         total.append(np.sum(error**2))
         clipping.append(np.sum((error - noisy.noise * source.last) ** 2))
-    assert noisy.expected_error == pytest.approx(predicted, rel=1e-9)
+    assert predicted < noisy.expected_error == pytest.approx(predicted, rel=1e-6)
     # About one row in each data set is clipped, by a fraction of the radius: far below the noise.
     assert 0 < np.mean(clipping) < 1e-3 * predicted
     # z-score of the real error; fails by chance once in 10^5.

@@ -22,7 +22,7 @@ _SEED, _VECTOR = b"\x01", b"\x02"
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[int]:
     """x1 on the grid with its discrete Gaussian noise."""
-    row = study.schema.encode(answers)
+    row = study.encode(answers)
     norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
     if norm > limit:

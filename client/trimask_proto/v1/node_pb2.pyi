@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trimask_proto.v1 import common_pb2 as _common_pb2
+from trimask_proto.v1 import governance_pb2 as _governance_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -50,6 +51,8 @@ class DescribeNodeResponse(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
+    AUDIT_HEAD_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"collector", "right" or "left"."""
     name: _builtins.str
@@ -64,9 +67,15 @@ class DescribeNodeResponse(_message.Message):
     """Drawn when the node's store was made and again when it was restored from a backup, 16 bytes."""
     worker_address: _builtins.str
     """The peer address of the very process that answers, if the node has several; else empty."""
+    draining: _builtins.bool
+    """Whether it takes no new work."""
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Refusals by reason."""
+
+    @_builtins.property
+    def audit_head(self) -> _governance_pb2.AuditHead:
+        """The head of its audit log, for the collector to remember: a log cut short later is then missed."""
 
     def __init__(
         self,
@@ -79,10 +88,12 @@ class DescribeNodeResponse(_message.Message):
         version: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
         worker_address: _builtins.str = ...,
+        audit_head: _governance_pb2.AuditHead | None = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -259,25 +259,33 @@ Global___StartMaskingResponse: _TypeAlias = StartMaskingResponse  # noqa: Y015
 
 @_typing.final
 class EraseBlockRequest(_message.Message):
-    """Asks for erasure."""
+    """Asks for erasure. With the plan, a provider whose store was restored from before it erases the block all the same."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
+    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """Id of the block, 16 bytes."""
+    submission_ids: _builtins.bytes
+    """The ids of its rows, as in AssignBlockRequest; may be empty."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the collector over study id, block id and the ids; with the ids only."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         block_id: _builtins.bytes = ...,
+        submission_ids: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

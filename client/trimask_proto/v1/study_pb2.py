@@ -23,43 +23,54 @@ _sym_db = _symbol_database.Default()
 
 
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
+from trimask_proto.v1 import governance_pb2 as trimask__proto_dot_v1_dot_governance__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimask_proto/v1/study.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"\x14\n\x12ListStudiesRequest\"F\n\x13ListStudiesResponse\x12/\n\x07studies\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.StudySummary\"\\\n\x0cStudySummary\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12+\n\x05state\x18\x03 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\"7\n\x0fGetStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nfor_device\x18\x02 \x01(\x08\"(\n\x10GetStudyResponse\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\")\n\x15GetStudyStatusRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\xa0\x02\n\x16GetStudyStatusResponse\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\x12\x14\n\x0cpending_rows\x18\x02 \x01(\x04\x12\x14\n\x0cmasking_rows\x18\x03 \x01(\x04\x12\x13\n\x0bpooled_rows\x18\x04 \x01(\x04\x12\x16\n\x0epublished_rows\x18\x05 \x01(\x04\x12\x15\n\rpooled_blocks\x18\x06 \x01(\r\x12\x17\n\x0f\x66\x61iled_attempts\x18\x07 \x01(\r\x12\x10\n\x08releases\x18\x08 \x01(\r\x12\x0c\n\x04note\x18\t \x01(\t\x12\x30\n\x08refusals\x18\n \x03(\x0b\x32\x1e.trimask_proto.v1.NodeRefusals\"_\n\x0cNodeRefusals\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x11\n\treachable\x18\x02 \x01(\x08\x12.\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\"(\n\x10OpenStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"%\n\x11OpenStudyResponse\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"%\n\x11\x43loseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12\x43loseStudyResponse*p\n\nStudyState\x12\x1b\n\x17STUDY_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10STUDY_STATE_OPEN\x10\x01\x12\x17\n\x13STUDY_STATE_CLOSING\x10\x02\x12\x16\n\x12STUDY_STATE_CLOSED\x10\x03\x32\xa2\x02\n\x0cStudyService\x12Z\n\x0bListStudies\x12$.trimask_proto.v1.ListStudiesRequest\x1a%.trimask_proto.v1.ListStudiesResponse\x12Q\n\x08GetStudy\x12!.trimask_proto.v1.GetStudyRequest\x1a\".trimask_proto.v1.GetStudyResponse\x12\x63\n\x0eGetStudyStatus\x12\'.trimask_proto.v1.GetStudyStatusRequest\x1a(.trimask_proto.v1.GetStudyStatusResponse2\xc2\x01\n\x11StudyOwnerService\x12T\n\tOpenStudy\x12\".trimask_proto.v1.OpenStudyRequest\x1a#.trimask_proto.v1.OpenStudyResponse\x12W\n\nCloseStudy\x12#.trimask_proto.v1.CloseStudyRequest\x1a$.trimask_proto.v1.CloseStudyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimask_proto/v1/study.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a!trimask_proto/v1/governance.proto\"\x14\n\x12ListStudiesRequest\"F\n\x13ListStudiesResponse\x12/\n\x07studies\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.StudySummary\"\\\n\x0cStudySummary\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12+\n\x05state\x18\x03 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\"7\n\x0fGetStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nfor_device\x18\x02 \x01(\x08\"(\n\x10GetStudyResponse\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\")\n\x15GetStudyStatusRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\xa0\x02\n\x16GetStudyStatusResponse\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\x12\x14\n\x0cpending_rows\x18\x02 \x01(\x04\x12\x14\n\x0cmasking_rows\x18\x03 \x01(\x04\x12\x13\n\x0bpooled_rows\x18\x04 \x01(\x04\x12\x16\n\x0epublished_rows\x18\x05 \x01(\x04\x12\x15\n\rpooled_blocks\x18\x06 \x01(\r\x12\x17\n\x0f\x66\x61iled_attempts\x18\x07 \x01(\r\x12\x10\n\x08releases\x18\x08 \x01(\r\x12\x0c\n\x04note\x18\t \x01(\t\x12\x30\n\x08refusals\x18\n \x03(\x0b\x32\x1e.trimask_proto.v1.NodeRefusals\"\x90\x01\n\x0cNodeRefusals\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x11\n\treachable\x18\x02 \x01(\x08\x12.\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12/\n\naudit_head\x18\x04 \x01(\x0b\x32\x1b.trimask_proto.v1.AuditHead\"+\n\x13SendProposalRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"H\n\x14SendProposalResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"*\n\x16GatherApprovalsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"K\n\x17GatherApprovalsResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"m\n\rPartyDecision\x12\x0c\n\x04role\x18\x01 \x01(\t\x12,\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1a.trimask_proto.v1.Decision\x12\x10\n\x08\x61pproval\x18\x03 \x01(\x0c\x12\x0e\n\x06reason\x18\x04 \x01(\t\"(\n\x10OpenStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"%\n\x11OpenStudyResponse\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"%\n\x11\x43loseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12\x43loseStudyResponse*p\n\nStudyState\x12\x1b\n\x17STUDY_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10STUDY_STATE_OPEN\x10\x01\x12\x17\n\x13STUDY_STATE_CLOSING\x10\x02\x12\x16\n\x12STUDY_STATE_CLOSED\x10\x03\x32\xa2\x02\n\x0cStudyService\x12Z\n\x0bListStudies\x12$.trimask_proto.v1.ListStudiesRequest\x1a%.trimask_proto.v1.ListStudiesResponse\x12Q\n\x08GetStudy\x12!.trimask_proto.v1.GetStudyRequest\x1a\".trimask_proto.v1.GetStudyResponse\x12\x63\n\x0eGetStudyStatus\x12\'.trimask_proto.v1.GetStudyStatusRequest\x1a(.trimask_proto.v1.GetStudyStatusResponse2\x89\x03\n\x11StudyOwnerService\x12]\n\x0cSendProposal\x12%.trimask_proto.v1.SendProposalRequest\x1a&.trimask_proto.v1.SendProposalResponse\x12\x66\n\x0fGatherApprovals\x12(.trimask_proto.v1.GatherApprovalsRequest\x1a).trimask_proto.v1.GatherApprovalsResponse\x12T\n\tOpenStudy\x12\".trimask_proto.v1.OpenStudyRequest\x1a#.trimask_proto.v1.OpenStudyResponse\x12W\n\nCloseStudy\x12#.trimask_proto.v1.CloseStudyRequest\x1a$.trimask_proto.v1.CloseStudyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.study_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STUDYSTATE']._serialized_start=941
-  _globals['_STUDYSTATE']._serialized_end=1053
-  _globals['_LISTSTUDIESREQUEST']._serialized_start=81
-  _globals['_LISTSTUDIESREQUEST']._serialized_end=101
-  _globals['_LISTSTUDIESRESPONSE']._serialized_start=103
-  _globals['_LISTSTUDIESRESPONSE']._serialized_end=173
-  _globals['_STUDYSUMMARY']._serialized_start=175
-  _globals['_STUDYSUMMARY']._serialized_end=267
-  _globals['_GETSTUDYREQUEST']._serialized_start=269
-  _globals['_GETSTUDYREQUEST']._serialized_end=324
-  _globals['_GETSTUDYRESPONSE']._serialized_start=326
-  _globals['_GETSTUDYRESPONSE']._serialized_end=366
-  _globals['_GETSTUDYSTATUSREQUEST']._serialized_start=368
-  _globals['_GETSTUDYSTATUSREQUEST']._serialized_end=409
-  _globals['_GETSTUDYSTATUSRESPONSE']._serialized_start=412
-  _globals['_GETSTUDYSTATUSRESPONSE']._serialized_end=700
-  _globals['_NODEREFUSALS']._serialized_start=702
-  _globals['_NODEREFUSALS']._serialized_end=797
-  _globals['_OPENSTUDYREQUEST']._serialized_start=799
-  _globals['_OPENSTUDYREQUEST']._serialized_end=839
-  _globals['_OPENSTUDYRESPONSE']._serialized_start=841
-  _globals['_OPENSTUDYRESPONSE']._serialized_end=878
-  _globals['_CLOSESTUDYREQUEST']._serialized_start=880
-  _globals['_CLOSESTUDYREQUEST']._serialized_end=917
-  _globals['_CLOSESTUDYRESPONSE']._serialized_start=919
-  _globals['_CLOSESTUDYRESPONSE']._serialized_end=939
-  _globals['_STUDYSERVICE']._serialized_start=1056
-  _globals['_STUDYSERVICE']._serialized_end=1346
-  _globals['_STUDYOWNERSERVICE']._serialized_start=1349
-  _globals['_STUDYOWNERSERVICE']._serialized_end=1543
+  _globals['_STUDYSTATE']._serialized_start=1377
+  _globals['_STUDYSTATE']._serialized_end=1489
+  _globals['_LISTSTUDIESREQUEST']._serialized_start=116
+  _globals['_LISTSTUDIESREQUEST']._serialized_end=136
+  _globals['_LISTSTUDIESRESPONSE']._serialized_start=138
+  _globals['_LISTSTUDIESRESPONSE']._serialized_end=208
+  _globals['_STUDYSUMMARY']._serialized_start=210
+  _globals['_STUDYSUMMARY']._serialized_end=302
+  _globals['_GETSTUDYREQUEST']._serialized_start=304
+  _globals['_GETSTUDYREQUEST']._serialized_end=359
+  _globals['_GETSTUDYRESPONSE']._serialized_start=361
+  _globals['_GETSTUDYRESPONSE']._serialized_end=401
+  _globals['_GETSTUDYSTATUSREQUEST']._serialized_start=403
+  _globals['_GETSTUDYSTATUSREQUEST']._serialized_end=444
+  _globals['_GETSTUDYSTATUSRESPONSE']._serialized_start=447
+  _globals['_GETSTUDYSTATUSRESPONSE']._serialized_end=735
+  _globals['_NODEREFUSALS']._serialized_start=738
+  _globals['_NODEREFUSALS']._serialized_end=882
+  _globals['_SENDPROPOSALREQUEST']._serialized_start=884
+  _globals['_SENDPROPOSALREQUEST']._serialized_end=927
+  _globals['_SENDPROPOSALRESPONSE']._serialized_start=929
+  _globals['_SENDPROPOSALRESPONSE']._serialized_end=1001
+  _globals['_GATHERAPPROVALSREQUEST']._serialized_start=1003
+  _globals['_GATHERAPPROVALSREQUEST']._serialized_end=1045
+  _globals['_GATHERAPPROVALSRESPONSE']._serialized_start=1047
+  _globals['_GATHERAPPROVALSRESPONSE']._serialized_end=1122
+  _globals['_PARTYDECISION']._serialized_start=1124
+  _globals['_PARTYDECISION']._serialized_end=1233
+  _globals['_OPENSTUDYREQUEST']._serialized_start=1235
+  _globals['_OPENSTUDYREQUEST']._serialized_end=1275
+  _globals['_OPENSTUDYRESPONSE']._serialized_start=1277
+  _globals['_OPENSTUDYRESPONSE']._serialized_end=1314
+  _globals['_CLOSESTUDYREQUEST']._serialized_start=1316
+  _globals['_CLOSESTUDYREQUEST']._serialized_end=1353
+  _globals['_CLOSESTUDYRESPONSE']._serialized_start=1355
+  _globals['_CLOSESTUDYRESPONSE']._serialized_end=1375
+  _globals['_STUDYSERVICE']._serialized_start=1492
+  _globals['_STUDYSERVICE']._serialized_end=1782
+  _globals['_STUDYOWNERSERVICE']._serialized_start=1785
+  _globals['_STUDYOWNERSERVICE']._serialized_end=2178
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimask_proto.v1 import common_pb2 as _common_pb2
+from trimask_proto.v1 import governance_pb2 as _governance_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -260,6 +261,7 @@ class NodeRefusals(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     REACHABLE_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
+    AUDIT_HEAD_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study."""
     reachable: _builtins.bool
@@ -268,20 +270,151 @@ class NodeRefusals(_message.Message):
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Its refusals by reason."""
 
+    @_builtins.property
+    def audit_head(self) -> _governance_pb2.AuditHead:
+        """The head of its audit log."""
+
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         reachable: _builtins.bool = ...,
         counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
+        audit_head: _governance_pb2.AuditHead | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "reachable", b"reachable", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "reachable", b"reachable", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeRefusals: _TypeAlias = NodeRefusals  # noqa: Y015
+
+@_typing.final
+class SendProposalRequest(_message.Message):
+    """Proposes a study to every party."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIGNED_STUDY_FIELD_NUMBER: _builtins.int
+    signed_study: _builtins.bytes
+    """The study with the approvals it has, as JSON in UTF-8; the seed of B_0 is not needed."""
+    def __init__(
+        self,
+        *,
+        signed_study: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["signed_study", b"signed_study"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendProposalRequest: _TypeAlias = SendProposalRequest  # noqa: Y015
+
+@_typing.final
+class SendProposalResponse(_message.Message):
+    """Who has it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parties(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartyDecision]:
+        """Every party."""
+
+    def __init__(
+        self,
+        *,
+        parties: _abc.Iterable[Global___PartyDecision] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parties", b"parties"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendProposalResponse: _TypeAlias = SendProposalResponse  # noqa: Y015
+
+@_typing.final
+class GatherApprovalsRequest(_message.Message):
+    """Asks for the parties' decisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatherApprovalsRequest: _TypeAlias = GatherApprovalsRequest  # noqa: Y015
+
+@_typing.final
+class GatherApprovalsResponse(_message.Message):
+    """The parties' decisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parties(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartyDecision]:
+        """Every party."""
+
+    def __init__(
+        self,
+        *,
+        parties: _abc.Iterable[Global___PartyDecision] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parties", b"parties"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatherApprovalsResponse: _TypeAlias = GatherApprovalsResponse  # noqa: Y015
+
+@_typing.final
+class PartyDecision(_message.Message):
+    """One party's answer to a proposal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    APPROVAL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """Its role in the study."""
+    decision: _governance_pb2.Decision.ValueType
+    """What its operator decided; not set where the node did not answer, or would not take the proposal."""
+    approval: _builtins.bytes
+    """The approval, as JSON in UTF-8; empty unless approved."""
+    reason: _builtins.str
+    """Why not, in a sentence: the operator's reason, or the node's."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        decision: _governance_pb2.Decision.ValueType = ...,
+        approval: _builtins.bytes = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "decision", b"decision", "reason", b"reason", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartyDecision: _TypeAlias = PartyDecision  # noqa: Y015
 
 @_typing.final
 class OpenStudyRequest(_message.Message):

@@ -199,6 +199,16 @@ class StudyOwnerServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.SendProposal = channel.unary_unary(
+                '/trimask_proto.v1.StudyOwnerService/SendProposal',
+                request_serializer=trimask__proto_dot_v1_dot_study__pb2.SendProposalRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_study__pb2.SendProposalResponse.FromString,
+                _registered_method=True)
+        self.GatherApprovals = channel.unary_unary(
+                '/trimask_proto.v1.StudyOwnerService/GatherApprovals',
+                request_serializer=trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsResponse.FromString,
+                _registered_method=True)
         self.OpenStudy = channel.unary_unary(
                 '/trimask_proto.v1.StudyOwnerService/OpenStudy',
                 request_serializer=trimask__proto_dot_v1_dot_study__pb2.OpenStudyRequest.SerializeToString,
@@ -214,6 +224,20 @@ class StudyOwnerServiceStub:
 class StudyOwnerServiceServicer:
     """Served by the collector to the study's owner.
     """
+
+    def SendProposal(self, request, context):
+        """Hands a study to every node's operator, who approves or refuses it there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GatherApprovals(self, request, context):
+        """Asks every node what its operator decided.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def OpenStudy(self, request, context):
         """Opens a study all parties have approved: it is handed to every node, and devices may submit.
@@ -232,6 +256,16 @@ class StudyOwnerServiceServicer:
 
 def add_StudyOwnerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'SendProposal': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendProposal,
+                    request_deserializer=trimask__proto_dot_v1_dot_study__pb2.SendProposalRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_study__pb2.SendProposalResponse.SerializeToString,
+            ),
+            'GatherApprovals': grpc.unary_unary_rpc_method_handler(
+                    servicer.GatherApprovals,
+                    request_deserializer=trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsResponse.SerializeToString,
+            ),
             'OpenStudy': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenStudy,
                     request_deserializer=trimask__proto_dot_v1_dot_study__pb2.OpenStudyRequest.FromString,
@@ -253,6 +287,60 @@ def add_StudyOwnerServiceServicer_to_server(servicer, server):
 class StudyOwnerService:
     """Served by the collector to the study's owner.
     """
+
+    @staticmethod
+    def SendProposal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.StudyOwnerService/SendProposal',
+            trimask__proto_dot_v1_dot_study__pb2.SendProposalRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_study__pb2.SendProposalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GatherApprovals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.StudyOwnerService/GatherApprovals',
+            trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_study__pb2.GatherApprovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def OpenStudy(request,

@@ -88,6 +88,10 @@ class StudyOwnerServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StudyOwnerServiceAsyncStub: ...
+    SendProposal: _grpc.UnaryUnaryMultiCallable[_study_pb2.SendProposalRequest, _study_pb2.SendProposalResponse]
+    """Hands a study to every node's operator, who approves or refuses it there."""
+    GatherApprovals: _grpc.UnaryUnaryMultiCallable[_study_pb2.GatherApprovalsRequest, _study_pb2.GatherApprovalsResponse]
+    """Asks every node what its operator decided."""
     OpenStudy: _grpc.UnaryUnaryMultiCallable[_study_pb2.OpenStudyRequest, _study_pb2.OpenStudyResponse]
     """Opens a study all parties have approved: it is handed to every node, and devices may submit."""
     CloseStudy: _grpc.UnaryUnaryMultiCallable[_study_pb2.CloseStudyRequest, _study_pb2.CloseStudyResponse]
@@ -98,6 +102,10 @@ class StudyOwnerServiceAsyncStub(StudyOwnerServiceStub):
     """Served by the collector to the study's owner."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    SendProposal: _aio.UnaryUnaryMultiCallable[_study_pb2.SendProposalRequest, _study_pb2.SendProposalResponse]  # type: ignore[assignment]
+    """Hands a study to every node's operator, who approves or refuses it there."""
+    GatherApprovals: _aio.UnaryUnaryMultiCallable[_study_pb2.GatherApprovalsRequest, _study_pb2.GatherApprovalsResponse]  # type: ignore[assignment]
+    """Asks every node what its operator decided."""
     OpenStudy: _aio.UnaryUnaryMultiCallable[_study_pb2.OpenStudyRequest, _study_pb2.OpenStudyResponse]  # type: ignore[assignment]
     """Opens a study all parties have approved: it is handed to every node, and devices may submit."""
     CloseStudy: _aio.UnaryUnaryMultiCallable[_study_pb2.CloseStudyRequest, _study_pb2.CloseStudyResponse]  # type: ignore[assignment]
@@ -105,6 +113,22 @@ class StudyOwnerServiceAsyncStub(StudyOwnerServiceStub):
 
 class StudyOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by the collector to the study's owner."""
+
+    @_abc_1.abstractmethod
+    def SendProposal(
+        self,
+        request: _study_pb2.SendProposalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_study_pb2.SendProposalResponse, _abc.Awaitable[_study_pb2.SendProposalResponse]]:
+        """Hands a study to every node's operator, who approves or refuses it there."""
+
+    @_abc_1.abstractmethod
+    def GatherApprovals(
+        self,
+        request: _study_pb2.GatherApprovalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_study_pb2.GatherApprovalsResponse, _abc.Awaitable[_study_pb2.GatherApprovalsResponse]]:
+        """Asks every node what its operator decided."""
 
     @_abc_1.abstractmethod
     def OpenStudy(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"R\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\";\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\xb3\x01\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"f\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\";\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\xb3\x01\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,13 +32,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.submission
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SUBMITREQUEST']._serialized_start=55
-  _globals['_SUBMITREQUEST']._serialized_end=137
-  _globals['_SUBMITRESPONSE']._serialized_start=139
-  _globals['_SUBMITRESPONSE']._serialized_end=199
-  _globals['_WITHDRAWREQUEST']._serialized_start=201
-  _globals['_WITHDRAWREQUEST']._serialized_end=260
-  _globals['_WITHDRAWRESPONSE']._serialized_start=262
-  _globals['_WITHDRAWRESPONSE']._serialized_end=325
-  _globals['_SUBMISSIONSERVICE']._serialized_start=328
-  _globals['_SUBMISSIONSERVICE']._serialized_end=507
+  _globals['_SUBMITREQUEST']._serialized_end=157
+  _globals['_SUBMITRESPONSE']._serialized_start=159
+  _globals['_SUBMITRESPONSE']._serialized_end=219
+  _globals['_WITHDRAWREQUEST']._serialized_start=221
+  _globals['_WITHDRAWREQUEST']._serialized_end=280
+  _globals['_WITHDRAWRESPONSE']._serialized_start=282
+  _globals['_WITHDRAWRESPONSE']._serialized_end=345
+  _globals['_SUBMISSIONSERVICE']._serialized_start=348
+  _globals['_SUBMISSIONSERVICE']._serialized_end=527
 # @@protoc_insertion_point(module_scope)

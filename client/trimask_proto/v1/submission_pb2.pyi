@@ -25,22 +25,26 @@ class SubmitRequest(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_ID_FIELD_NUMBER: _builtins.int
     SEALED_COMPONENT_FIELD_NUMBER: _builtins.int
+    INVITATION_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     submission_id: _builtins.bytes
     """Random id of the submission, 16 bytes, the same at every right provider."""
     sealed_component: _builtins.bytes
     """The component, sealed to this right provider (HPKE: encapsulated key, then ciphertext)."""
+    invitation: _builtins.bytes
+    """In a study for invited people: the invitation, 88 bytes; bound to this submission id for ever. Empty otherwise."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         submission_id: _builtins.bytes = ...,
         sealed_component: _builtins.bytes = ...,
+        invitation: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sealed_component", b"sealed_component", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation", b"invitation", "sealed_component", b"sealed_component", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

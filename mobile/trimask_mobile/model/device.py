@@ -93,7 +93,7 @@ class Device:
     def open_link(self, link: Link) -> bytes:
         """Fetch, check and keep the study of an invitation; its id."""
         signed = fetch_study(link.address, link.study_id, timeout_seconds=self._timeout)
-        return self.queue.join(signed, link.study_id)
+        return self.queue.join(signed, link.study_id, link.invitation)
 
     def open(self, study_id: bytes) -> Opened:
         """A joined study; its approvals are verified again."""

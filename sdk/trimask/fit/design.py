@@ -16,6 +16,7 @@ import numpy as np
 
 from trimask.errors import CollinearColumns, FormulaError
 from trimask.fit.formula import Formula, Term, nearest, refuse_transform
+from trimask.fit.transform import declared_as, undeclared
 from trimask.moments import Matrix
 from trimask_core.schema import ONES, Attribute, Column, Schema
 
@@ -110,7 +111,7 @@ def _unit_of(column: Column, schema: Schema) -> str:
 
 def find_column(name: str, schema: Schema) -> int:
     """The place of a column named outside a formula, or `FormulaError` saying what to write instead."""
-    refuse_transform(name)
+    refuse_transform(name, schema)
     return _find(name, schema, {column.name: j for j, column in enumerate(schema.columns)})
 
 
@@ -148,7 +149,7 @@ def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list
     drop_reference = formula.intercept
     for term in formula.terms:
         if not term.categorical:
-            column = columns[_find(term.name, schema, index)]
+            column = columns[_plain(formula, term, schema, index)]
             chosen.append((column.name, column))
             continue
         attribute, reference = _group(term, schema)
@@ -164,6 +165,18 @@ def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list
             raise FormulaError(f"{formula.text!r}: {column.name} appears twice")
         seen.add(column.name)
     return chosen
+
+
+def _plain(formula: Formula, term: Term, schema: Schema, index: dict[str, int]) -> int:
+    """The place of a column, or of the declared product that a:b stands for."""
+    at = _find(term.name, schema, index)
+    if term.by is None:
+        return at
+    _find(term.by, schema, index)
+    name = declared_as("product", (term.name, term.by), schema)
+    if name is None:
+        raise FormulaError(f"{formula.text!r}: {undeclared(f'{term.name}:{term.by}', schema)}")
+    return index[name]
 
 
 def _group(term: Term, schema: Schema) -> tuple[Attribute, str]:

@@ -1,39 +1,42 @@
-"""A small strict reading of model formulas: `y ~ x1 + x2 + C(group) - 1`.
+"""Model formulas, `y ~ x1 + C(group) + a:b - 1`, read by formulaic and then held to what masking allows.
 
-Masking leaves linear algebra on the declared columns and nothing else, so a formula here is a list of
-columns. A transform, a power or an interaction is refused with the declaration that would make it a column of
-the study.
+formulaic's parser gives the formula its usual meaning (Wilkinson's: `+ - : * / ** . 0 1` and brackets). It takes the
+text apart and evaluates none of it; nothing here does either, so a formula cannot run code. What it yields is then
+held to the rule that masking leaves linear algebra on the declared columns and nothing else:
+
+- a name is a column; `.` is every column, and every group as C(group), beside the response;
+- C(group) stands for the group's indicator columns less a reference level, the first declared one unless
+  `C(group, ref=level)` (or `contr.treatment("level")`, `Treatment("level")`) names another;
+- a:b is the declared product of a and b (`[[derived]]`, kind "product"), hence a*b is a + b + that column;
+- everything else is a transform, refused with the declaration that would make it a column of the study.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trimask.errors import FormulaError
+from trimask.fit.reading import Reading, shown
+from trimask.fit.transform import undeclared
+from trimask_core.schema import Schema
 
 __all__ = ["Formula", "Term", "nearest", "parse", "refuse_transform"]
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_.]*)|(?P<number>\d+(?:\.\d+)?)"
-    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<sign>\*\*|.))",
-    re.DOTALL,
-)
-_DECLARE = (
-    "nothing nonlinear can be computed after masking. Such a column is formed on the device: declare it in "
-    'the study, as [[derived]] with kind = "square", "product" or "log"'
-)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column; or, if `categorical`, a group `C(name)` with its reference level (None: the first)."""
+    """A column; if `categorical`, a group `C(name)` with its reference level (None: the first); with `by`, a product."""
 
     name: str
     categorical: bool = False
     reference: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,122 +55,96 @@ def nearest(name: str, known: list[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
 
 
-def refuse_transform(name: str) -> None:
+def refuse_transform(name: str, schema: Schema | None = None) -> None:
     """Refuse what is not a plain column name where one is wanted."""
-    tokens = list(_tokens(name))
-    if len(tokens) != 1 or tokens[0][0] != "name":
-        raise FormulaError(f"{name!r} is not one column; {_DECLARE}")
+    if not _NAME.fullmatch(name):
+        raise FormulaError(undeclared(name, schema))
 
 
-def parse(text: str) -> Formula:
-    """Read a formula, or raise `FormulaError` saying what to write instead."""
-    left, tilde, right = text.partition("~")
-    if not tilde or "~" in right:
+def parse(text: str, schema: Schema | None = None) -> Formula:
+    """Read a formula, or raise `FormulaError` saying what to write instead. A `.` needs the study's `schema`."""
+    if len(text) > _LONGEST:
+        raise FormulaError(f"the formula has {len(text):,} characters; at most {_LONGEST:,} are read")
+    if text.count("~") != 1:
         raise FormulaError(f"{text!r} is not a formula: write response ~ column + column, with one ~")
-    response = list(_tokens(left))
-    if len(response) != 1 or response[0][0] != "name":
-        raise FormulaError(f"the response {left.strip()!r} must be one column; {_DECLARE}")
-    return _Reader(text, response[0][1], list(_tokens(right))).read()
+    left, right = (part.strip() for part in text.split("~"))
+    if not _NAME.fullmatch(left):
+        raise FormulaError(f"the response {left!r} must be one column; {undeclared(left, schema)}")
+    if not right:
+        raise FormulaError(f"{text!r} has nothing on its right side; write 1 for the mean alone")
+    found = Reading(text, left, schema).terms()
+    intercept, said = ["1"] in found, shown(text)
+    terms = [_term(said, term, schema) for term in found if len(term) == 1 and term != ["1"]]
+    terms += [_product(said, term, schema) for term in found if len(term) > 1]
+    _check(said, left, terms)
+    if not terms and not intercept:
+        raise FormulaError(f"{said!r} has nothing on its right side")
+    return Formula(text, left, tuple(terms), intercept)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    for match in _TOKEN.finditer(text.rstrip()):
-        kind = match.lastgroup
-        assert kind is not None  # noqa: S101  one group of the pattern always matched
-        yield kind, match.group(kind)
+def _term(text: str, factors: list[str], schema: Schema | None) -> Term:
+    (expression,) = factors
+    if _NAME.fullmatch(expression):
+        return Term(expression)
+    if re.match(r"C\s*\(", expression):
+        return _group(text, expression)
+    raise FormulaError(f"{text!r}: {undeclared(expression, schema)}")
 
 
-class _Reader:
-    """Recursive descent over `term (('+' | '-') term)*`."""
+def _group(text: str, expression: str) -> Term:
+    """C(name), with a reference level as trimask, formulaic or patsy write it."""
+    usage = "write C(group), or C(group, ref=level)"
+    call = ast.parse(expression, mode="eval").body
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
+        raise FormulaError(f"{text!r}: C( ) takes a categorical attribute; {usage}")
+    name = call.args[0].id
+    usage = f"write C({name}, ref=level)"
+    rest = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
+    if not rest:
+        return Term(name, categorical=True)
+    level: ast.expr | None = None
+    if len(rest) == 1 and [keyword.arg for keyword in call.keywords] == ["ref"]:
+        level = rest[0]
+    elif len(rest) == 1 and isinstance(rest[0], ast.Call):
+        level = _treatment(rest[0])
+    if not isinstance(level, ast.Constant) or not isinstance(level.value, str) or not level.value:
+        raise FormulaError(
+            f"{text!r}: {usage}. Groups are coded as indicators against a reference level; other codings are "
+            "combinations of these, which f_test takes"
+        )
+    return Term(name, categorical=True, reference=level.value)
 
-    def __init__(self, text: str, response: str, tokens: list[tuple[str, str]]) -> None:
-        self.text = text
-        self.response = response
-        self.tokens = tokens
-        self.at = 0
 
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
+def _treatment(call: ast.Call) -> ast.expr | None:
+    """The level in contr.treatment("level") or Treatment("level"), by place or by name."""
+    values = [*call.args, *(word.value for word in call.keywords if word.arg in ("base", "reference"))]
+    known = ast.unparse(call.func) in ("contr.treatment", "Treatment")
+    return values[0] if known and len(values) == 1 == len(call.args) + len(call.keywords) else None
 
-    def take(self) -> tuple[str, str]:
-        token = self.peek()
-        self.at += 1
-        return token
 
-    def expect(self, sign: str) -> None:
-        _, got = self.take()
-        if got != sign:
-            raise FormulaError(f"{self.text!r}: expected {sign!r}, found {got!r}")
+def _product(text: str, factors: list[str], schema: Schema | None) -> Term:
+    numbers = [factor for factor in factors if not factor[:1].isalpha() and not factor.startswith("_")]
+    if numbers:
+        raise FormulaError(
+            f"{text!r}: {numbers[0]} only scales a column, and its coefficient back; leave it out"
+        )
+    for factor in factors:
+        if re.match(r"C\s*\(", factor):
+            raise FormulaError(
+                f"{text!r}: a product with {factor} is not a column. Ask for the level as a yes-or-no attribute, and "
+                "declare its product with the other column in the study"
+            )
+        refuse_transform(factor, schema)
+    first, second = factors
+    return Term(first, by=second)
 
-    def read(self) -> Formula:
-        terms: list[Term] = []
-        intercept = True
-        minus = False
-        if self.peek()[1] in ("+", "-"):
-            minus = self.take()[1] == "-"
-        while True:
-            kind, word = self.take()
-            if kind == "number":
-                if word not in ("0", "1"):
-                    raise FormulaError(
-                        f"{self.text!r}: {word} is no column; 1 stands for the intercept, 0 for none"
-                    )
-                intercept = (word == "1") != minus
-            elif kind == "name":
-                if minus:
-                    raise FormulaError(
-                        f"{self.text!r}: only the intercept can be taken away; leave {word} out"
-                    )
-                terms.append(self.term(word))
-            elif word == "(":
-                raise FormulaError(f"{self.text!r}: brackets are only for C(group); {_DECLARE}")
-            else:
-                raise FormulaError(f"{self.text!r}: expected a column, found {word!r}")
-            kind, word = self.take()
-            if kind == "end":
-                break
-            if word not in ("+", "-"):
-                raise FormulaError(f"{self.text!r}: {word!r} is not + or -; {_DECLARE}")
-            minus = word == "-"
-        self.check(terms)
-        if not terms and not intercept:
-            raise FormulaError(f"{self.text!r} has nothing on its right side")
-        return Formula(self.text, self.response, tuple(terms), intercept)
 
-    def term(self, word: str) -> Term:
-        if self.peek()[1] != "(":
-            return Term(word)
-        if word != "C":
-            raise FormulaError(f"{self.text!r}: {word}(...) is a transform; {_DECLARE}")
-        self.take()
-        kind, name = self.take()
-        if kind != "name":
-            raise FormulaError(f"{self.text!r}: C( ) takes a categorical attribute, found {name!r}")
-        reference = None
-        if self.peek()[1] == ",":
-            self.take()
-            _, keyword = self.take()
-            if keyword != "ref":
-                raise FormulaError(f"{self.text!r}: write C({name}, ref=level), found {keyword!r}")
-            self.expect("=")
-            reference = self.level(name)
-        self.expect(")")
-        return Term(name, categorical=True, reference=reference)
-
-    def level(self, name: str) -> str:
-        """A level may start with a digit, so it can be several tokens: glue them up to the bracket."""
-        parts = []
-        while self.peek()[1] not in (")", "the end"):
-            kind, word = self.take()
-            parts.append(word[1:-1] if kind == "text" else word)
-        if not parts:
-            raise FormulaError(f"{self.text!r}: write C({name}, ref=level)")
-        return "".join(parts)
-
-    def check(self, terms: list[Term]) -> None:
-        seen: set[str] = {self.response}
-        for term in terms:
-            if term.name in seen:
-                where = "on both sides" if term.name == self.response else "twice"
-                raise FormulaError(f"{self.text!r}: {term.name} appears {where}")
-            seen.add(term.name)
+def _check(text: str, response: str, terms: list[Term]) -> None:
+    seen: set[str] = {response}
+    for term in terms:
+        if term.by is not None:
+            continue
+        if term.name in seen:
+            where = "on both sides" if term.name == response else "twice"
+            raise FormulaError(f"{text!r}: {term.name} appears {where}")
+        seen.add(term.name)

@@ -41,7 +41,7 @@ def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
 
 
 def _fit(moments: Moments, formula: str, basis: Basis, sigma: float | None = None) -> OLSResults:
-    design = build(parse(formula), moments.schema)
+    design = build(parse(formula, moments.schema), moments.schema)
     estimate = solve(moments, design)
     return OLSResults(
         formula=formula.strip(),

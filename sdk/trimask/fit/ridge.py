@@ -77,7 +77,7 @@ def ridge(dataset: Source, formula: str, penalty: float) -> RidgeResults:
     if not (np.isfinite(penalty) and penalty >= 0):
         raise ParameterError("penalty", "finite and >= 0", penalty)
     moments = moments_of(dataset)
-    design = build(parse(formula), moments.schema)
+    design = build(parse(formula, moments.schema), moments.schema)
     n, k = moments.rows, len(design.names)
     if n <= k:
         raise ParameterError("rows", f"more than the {k} coefficients of the model", n)

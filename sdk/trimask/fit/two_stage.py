@@ -79,9 +79,9 @@ def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
     is not repeated is endogenous.
     """
     moments = moments_of(dataset)
-    asked = parse(formula)
+    asked = parse(formula, moments.schema)
     design = build(asked, moments.schema)
-    given = parse(f"{asked.response} ~ {instruments}")
+    given = parse(f"{asked.response} ~ {instruments}", moments.schema)
     outside = build(given, moments.schema)
     endogenous, excluded = _roles(asked, given, design, outside)
     first = {name: ols(moments, f"{name} ~ {instruments}").f_test(excluded) for name in endogenous}

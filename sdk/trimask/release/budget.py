@@ -38,7 +38,8 @@ class Purses:
 
     def __str__(self) -> str:
         named = (("epsilon", self.epsilon), ("delta", self.delta), ("mu", self.mu))
-        return ", ".join(f"{name} {value:.4g}" for name, value in named if value is not None)
+        # Every digit: an amount rounded up for show could not be asked for.
+        return ", ".join(f"{name} {value!r}" for name, value in named if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,12 @@ class BudgetStatus:
     entries: tuple[BudgetEntry, ...]
 
     def __str__(self) -> str:
-        lines = [f"Budget, {self.state}: {self.total}", f"  spent  {self.spent}", f"  left   {self.left}"]
+        people = f" from {self.rows:,} rows" if self.rows else ""
+        lines = [
+            f"Budget, {self.state}{people}: {self.total}",
+            f"  spent  {self.spent}",
+            f"  left   {self.left}",
+        ]
         for entry in self.entries:
             when = datetime.fromtimestamp(entry.reserve_time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
             lines.append(f"  {when}  {entry.mechanism:<34} {entry.cost}  ({entry.state})")

@@ -47,6 +47,23 @@ class _Estimator:
             raise TrimaskError(f"call fit before asking a {type(self).__name__} for anything")
         return getattr(self, name)
 
+    def _remember(self, X: Any) -> None:
+        """`n_features_in_`, and `feature_names_in_` where the columns have names."""
+        self.n_features_in_ = int(np.shape(X)[1])
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+
+    def _rows(self, X: Any) -> Array:
+        """Rows to predict or transform: numbers, as many columns as were fitted, under the same names."""
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self._fitted("n_features_in_"):
+            raise ParameterError("X", f"a matrix of {self.n_features_in_} columns, as in fit", rows.shape)
+        names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        if names is not None and hasattr(self, "feature_names_in_") and names != list(self.feature_names_in_):
+            raise ParameterError("X", "of the columns given to fit: " + ", ".join(self.feature_names_in_))
+        return rows
+
 
 class PrivateMean(_Estimator):
     """Column means by a private sum. `lower` and `upper` are public bounds."""
@@ -75,6 +92,7 @@ class PrivateMean(_Estimator):
             method=self.method,
             source=self.source,
         )
+        self._remember(X)
         self.mean_: Array = np.asarray(found.mean, dtype=np.float64)
         self.noise_: Array = np.asarray(found.noise / found.rows, dtype=np.float64)
         self.guarantee_ = found.guarantee
@@ -82,7 +100,12 @@ class PrivateMean(_Estimator):
 
     def transform(self, X: Any) -> Array:
         """The rows with the private means taken off."""
-        return np.asarray(np.asarray(X, dtype=np.float64) - self._fitted("mean_"), dtype=np.float64)
+        mean = self._fitted("mean_")
+        return np.asarray(self._rows(X) - mean, dtype=np.float64)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """`fit`, then `transform`."""
+        return self.fit(X, y).transform(X)
 
 
 class PrivateLinearRegression(_Estimator):
@@ -132,13 +155,19 @@ class PrivateLinearRegression(_Estimator):
         values = np.asarray(found.params, dtype=np.float64)
         self.intercept_ = float(values[0]) if self.fit_intercept else 0.0
         self.coef_: Array = values[int(self.fit_intercept) :]
+        self._remember(X)
         return self
 
     def predict(self, X: Any) -> Array:
         """Fitted values."""
-        return np.asarray(
-            np.asarray(X, dtype=np.float64) @ self._fitted("coef_") + self.intercept_, dtype=np.float64
-        )
+        slopes = self._fitted("coef_")
+        return np.asarray(self._rows(X) @ slopes + self.intercept_, dtype=np.float64)
+
+    def score(self, X: Any, y: Any) -> float:
+        """R^2 on the rows given. It is computed from them as they are: this is not a private release."""
+        response = np.asarray(y, dtype=np.float64)
+        left = float(np.sum((response - self.predict(X)) ** 2))
+        return 1 - left / float(np.sum((response - response.mean()) ** 2))
 
 
 class PrivatePCA(_Estimator):
@@ -174,12 +203,14 @@ class PrivatePCA(_Estimator):
         self.guarantee_, self.beta_ = found.guarantee, found.beta
         if found.components is None:
             raise TrimaskError("these components are not achievable at this price. The test is paid for")
+        self._remember(X)
         self.components_: Array = found.components.to_numpy().T
         return self
 
     def transform(self, X: Any) -> Array:
         """Coordinates along the components. They are about single rows: this is not a private release."""
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self._fitted("components_").T, dtype=np.float64)
+        components = self._fitted("components_")
+        return np.asarray(self._rows(X) @ components.T, dtype=np.float64)
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """`fit`, then `transform`."""

@@ -144,7 +144,7 @@ def ols(
         if (reduced_dim, leverage, residual) != (None, None, None):
             raise ParameterError("reduced_dim, leverage and residual", "left out for the noisy Gram matrix")
         found = noisy_gram.calibrate(epsilon, delta, row_norm)
-        noisy = noisy_gram.release(rows.T @ rows, found.sigma, normals)
+        noisy = noisy_gram.release(rows.T @ rows, found.sigma, row_norm, normals)
         solution = solve_gram(noisy)
         params = None if solution is None else pd.Series(solution, index=chosen, dtype=float)
         gram = pd.DataFrame(noisy, index=labels, columns=labels)

@@ -25,6 +25,11 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--base-port", type=int, default=7400, metavar="PORT", help="first port (default 7400)"
     )
+    parser.add_argument(
+        "--operator",
+        action="store_true",
+        help="DIR is a node's folder of keys made before: add its operator's certificate and nothing else",
+    )
     parser.set_defaults(run=run)
 
 
@@ -35,6 +40,12 @@ def run(args: argparse.Namespace) -> int:
 
     from trimask_cli import keys
 
+    if args.operator:
+        keys.make_operator(args.folder)
+        print(
+            f"The operator's certificate is in {args.folder / 'operator'}; restart the node, which reads it then."
+        )
+        return 0
     places = keys.node_places(args.right, args.left, args.host, args.base_port)
     parties = keys.make_keys(args.folder, places)
     table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)

@@ -27,6 +27,12 @@ def register(subparsers: Subparsers) -> None:
             metavar="FILE",
             help="node.toml, as `trimask keys` writes it",
         )
+        parser.add_argument(
+            "--worker-listen",
+            default="",
+            metavar="HOST:PORT",
+            help="an own peer address, for one of several processes of a node on one PostgreSQL",
+        )
         parser.set_defaults(run=run, role=role)
 
 
@@ -34,4 +40,4 @@ def run(args: argparse.Namespace) -> int:
     """Run the node until it is told to stop."""
     from trimask_server.run import run_node
 
-    return run_node(args.role, args.config)
+    return run_node(args.role, args.config, args.worker_listen)

@@ -24,6 +24,16 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument("dataset", nargs="*", metavar="DATASET", help="only these (default: all)")
     parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to (default: here)")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="a researcher's token (default: $TRIMASK_TOKEN, if set)",
+    )
+    parser.add_argument(
+        "--format", choices=("parquet", "arrow", "csv"), default="parquet",
+        help="write the rows in this format too, in original units, beside the signed Parquet file (default: that alone)",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list what is published and pull nothing")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -41,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
     study = read_signed(args.study).verify()
     party = study.collector
     pulled: list[dict[str, object]] = []
-    with trimask.connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+    token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
+    with trimask.connect(
+        party.address, roots=study.tls_roots or None, tls_name=party.tls_name, token=token
+    ) as connection:
         published = {info.id: info for info in connection.datasets(study.id)}
         unknown = [name for name in args.dataset if name not in published]
         if unknown:
@@ -62,7 +75,12 @@ def run(args: argparse.Namespace) -> int:
                         progress.update(task, completed=here, total=total)
 
                     dataset = connection.dataset(name, study_id=study.id, progress=show)
-                    entry["folder"] = str(dataset.save(args.out / name))
+                    folder = dataset.save(args.out / name)
+                    if args.format == "csv":
+                        dataset.to_csv(folder / "dataset.csv")
+                    elif args.format == "arrow":
+                        dataset.to_arrow_file(folder / "dataset.arrow")
+                    entry["folder"] = str(folder)
                 pulled.append(entry)
     if args.json:
         print_json(pulled)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimask_cli.commands import budget, study_admission
 from trimask_cli.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def register(subparsers: Subparsers) -> None:
     _owner_argument(close)
     close.set_defaults(run=run_close)
 
+    study_admission.register(commands)
+    budget.register_in(commands)
+
 
 def _study_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
@@ -174,6 +178,7 @@ def run_new(args: argparse.Namespace) -> int:
     console.print(
         f"\nWritten to {args.out}, for every party; {study_file.seed_file(args.out)} stays with you. Every party runs\n"
         f"  trimask study approve {args.out} --keys ITS_OWN_FOLDER\n"
+        f"(or, where the nodes run already, `trimask study propose {args.out}` takes it to their operators),\n"
         f"and then the owner\n"
         f"  trimask study open {args.out} --owner {(args.keys or Path('KEYS')) / 'owner'}",
         soft_wrap=True,
@@ -184,23 +189,18 @@ def run_new(args: argparse.Namespace) -> int:
 def run_approve(args: argparse.Namespace) -> int:
     """Say in plain words what is approved, ask, sign."""
     from trimask_cli import study_file
+    from trimask_cli.approval import agreed_to
     from trimask_cli.keys import read_secret
-    from trimask_cli.study_view import approval_words, make_console
+    from trimask_cli.study_view import make_console
     from trimask_core.clock import SystemClock
     from trimask_core.identity import SigningKey
     from trimask_core.study import approve
-    from trimask_theory.study_plan import verify_guarantees
 
     signed = study_file.read_signed(args.study)
     key = SigningKey(read_secret(args.keys / "identity.key"))
     role = signed.study.role_of(key.public)
-    # Whoever made the study chose the noise; whoever approves it need not take that on trust.
-    verify_guarantees(signed.study)
     console = make_console()
-    for sentence in approval_words(signed.study, role):
-        console.print(f"- {sentence}")
-    console.print("- What it promises was recomputed on this machine, and holds.")
-    if not args.yes and not _agreed(f"Approve study {signed.study.id.hex()[:16]} as {role}? [y/N] "):
+    if not agreed_to(signed.study, role, console, sure=args.yes):
         console.print("Not approved; nothing was written.")
         return 1
     signed = signed.with_approval(approve(signed.study, key, SystemClock().now_ms()))
@@ -210,13 +210,6 @@ def run_approve(args: argparse.Namespace) -> int:
         f"Approved as {role}. " + (f"Still missing: {missing}." if missing else "Every party has approved.")
     )
     return 0
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -281,8 +274,11 @@ def run_open(args: argparse.Namespace) -> int:
     """Hand the study to the collector."""
     from trimask_cli import owner, study_file
     from trimask_cli.keys import read_secret
+    from trimask_cli.proposing import gather_missing
 
     signed = study_file.read_signed(args.study)
+    if signed.missing:
+        signed = gather_missing(args.study, signed, args.owner)
     signed.verify()
     for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
     owner.open_study(for_devices, args.owner)

@@ -27,8 +27,9 @@ from trimask_server.collector.deliveries import CollectionServicer, PendingDeliv
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publisher import Publisher
 from trimask_server.collector.releases.factors import Factors
+from trimask_server.collector.restores import Restores
+from trimask_server.collector.witness import witness
 from trimask_server.node import Node
-from trimask_server.right.masking import plan_message
 from trimask_server.right.rows import split_ids
 
 __all__ = ["StudyDriver"]
@@ -50,7 +51,9 @@ class StudyDriver:
         self._publisher = Publisher(node, ledger)
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
         self._tokens = [""] * len(study.right)
-        self.pending_rows = 0
+        # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
+        self._suspicious = True
+        self._restores = Restores(node, study, ledger)
         self.wake = asyncio.Event()
 
     # Talking to nodes
@@ -86,12 +89,14 @@ class StudyDriver:
         """Until the study is closed."""
         while self._node.studies.state(self._study.id) != "closed":
             try:
-                busy = await self._step()
+                busy = False if self._node.draining else await self._step()
             except Refused as error:
+                if error.reason == "lease_lost":
+                    raise
                 self._node.log.warning(
                     "study=%s waits: reason=%s: %s", self._study.id.hex()[:12], error.reason, error
                 )
-                busy = False
+                busy, self._suspicious = False, True
             except Exception:
                 # Whatever it was (a full disk, say), the study must go on when it is over.
                 self._node.log.exception("study=%s waits after an error", self._study.id.hex()[:12])
@@ -101,19 +106,31 @@ class StudyDriver:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), self._node.config.poll_seconds)
 
+    async def heed_restores(self) -> bool:
+        """Tell right providers that were restored from a backup of every block; whether there was one."""
+        return await self._restores.heed(await self.describe(5.0))
+
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
+        await self._node.studies.refresh()  # another worker may have been told to close it
+        if self._suspicious:
+            if await self.heed_restores():
+                self._count_anew()
+            self._suspicious = False
         for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
-            if block.state == "cancelled" or not await self._bound(block):
+            if block.state == "cancelled":
                 await self._release_block(block)
                 return True
             if block.state == "planned":
                 await self._mask_or_tell(block)
+                return True
             await self._erase_block(block)
             return True
         closing = self._node.studies.state(study_id) == "closing"
         ready = await self._complete_submissions(closing=closing)
+        if self._suspicious:
+            return True
         ids = self._choose(ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
@@ -137,9 +154,8 @@ class StudyDriver:
         planned: set[bytes] = set()
         if closing:
             # Intake is stopped first and everything is counted again, so that the last count is the whole one.
-            self._held.clear()
-            self._tokens = [""] * len(self._study.right)
-            for block in await self._ledger.blocks(self._study.id, "planned", "pooled", "erased"):
+            self._count_anew()
+            for block in await self._ledger.blocks(self._study.id, *Restores.STATES):
                 planned.update(split_ids(block.submission_ids))
 
         async def one(index: int, party: Party) -> None:
@@ -152,6 +168,9 @@ class StudyDriver:
                     stop_intake=closing,
                 )
                 page = await self._node.peers.call(stub.ListPending, request)
+                if self._restores.is_new(f"R{index + 1}", page.store_generation):
+                    self._suspicious = True  # these ids may have been in a block before
+                    return
                 ids = split_ids(page.submission_ids)
                 for submission_id in ids:
                     if submission_id not in planned:
@@ -163,8 +182,12 @@ class StudyDriver:
         await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
         whole = (1 << len(self._study.right)) - 1
         ready = [submission_id for submission_id, held in self._held.items() if held == whole]
-        self.pending_rows = len(ready)
+        await self._ledger.note_pending(self._study.id, len(ready))
         return ready
+
+    def _count_anew(self) -> None:
+        self._held.clear()
+        self._tokens = [""] * len(self._study.right)
 
     # One block
 
@@ -173,6 +196,10 @@ class StudyDriver:
         try:
             await self._mask_block(block)
         except Refused as error:
+            if error.reason == "block_erased":
+                # Pooled and erased already, in a future this collector was restored from before.
+                await self._restores.abandon(block)
+                return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
@@ -189,43 +216,32 @@ class StudyDriver:
         A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
         it declines the plan, so no masking of it begins anywhere, and the others can free its rows.
         """
-        if block.state != "planned" or block.attempts:
-            return True  # masking has begun, so all have bound it
-        study, node = self._study, self._node
-        plan = right_masking_pb2.AssignBlockRequest(
-            study_id=study.id,
-            block_id=block.block_id,
-            submission_ids=block.submission_ids,
-            signature=node.keys.identity.sign(
-                "block-plan", plan_message(study.id, block.block_id, block.submission_ids)
-            ),
-        )
-        answers = await self._each(
-            study.right, lambda party: node.peers.call(self._right(party).AssignBlock, plan)
-        )
-        withdrawn = {submission_id for answer in answers for submission_id in split_ids(answer.withdrawn_ids)}
-        if withdrawn:
-            node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
+        study = self._study
+        answers = await self._each(study.right, lambda party: self._restores.assign(party, block))
+        withdrawn = {submission_id for ids in answers for submission_id in ids}
+        if not withdrawn:
+            return True
+        self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
+        if block.attempts:
+            # Masking had begun; only a provider that was restored since can have let a row go. No other plan may have them.
+            await self._restores.abandon(block)
+        else:
             await self._ledger.cancel(block.block_id)
-        return not withdrawn
+            await self._release_block(block)
+        return False
 
     async def _release_block(self, block: Block) -> None:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""
-        study, node = self._study, self._node
-        request = right_masking_pb2.CancelBlockRequest(
-            study_id=study.id,
-            block_id=block.block_id,
-            signature=node.keys.identity.sign("block-cancel", plan_message(study.id, block.block_id, b"")),
-        )
-        await self._each(study.right, lambda party: node.peers.call(self._right(party).CancelBlock, request))
+        await self._each(self._study.right, lambda party: self._restores.cancel(party, block))
         await self._ledger.mark_released(block.block_id)
         # Who still holds what is asked anew: the rows of this plan, but for those withdrawn, are pending again.
-        self._held.clear()
-        self._tokens = [""] * len(study.right)
+        self._count_anew()
 
     async def _mask_block(self, block: Block) -> None:
         """One try. A node that is down is waited for."""
         study, node = self._study, self._node
+        if not await self._bound(block):
+            return
         nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
         attempt = Attempt(
@@ -276,6 +292,9 @@ class StudyDriver:
         for role, answer in (await self.describe(5.0)).items():
             if answer is None:
                 raise Refused("unreachable", f"{role} does not answer; the try waits for it")
+            await witness(self._node, self._study.party(role), answer.audit_head)
+            if answer.draining:
+                raise Refused("draining", f"{role} is about to stop; the try waits for it")
             nodes[role] = answer
         return nodes
 
@@ -301,10 +320,7 @@ class StudyDriver:
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
     async def _erase_block(self, block: Block) -> None:
-        request = right_masking_pb2.EraseBlockRequest(study_id=self._study.id, block_id=block.block_id)
-        await self._each(
-            self._study.right, lambda party: self._node.peers.call(self._right(party).EraseBlock, request)
-        )
+        await self._each(self._study.right, lambda party: self._restores.erase(party, block))
         await self._ledger.mark_erased(block.block_id)
 
     # Releases
@@ -341,7 +357,7 @@ class StudyDriver:
         """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, erase the rest."""
         study, node = self._study, self._node
         if study.protection.budget is not None:
-            await Factors(node.database).make_answerable(study.id, study.release_rows)
+            await Factors(self._ledger.database, node.vault).make_answerable(study.id, study.release_rows)
         else:
             await self._ledger.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
@@ -363,8 +379,9 @@ class StudyDriver:
                 study.id,
                 f"{most} submissions had reached only some of the right providers when the study closed; erased",
             )
-        self.pending_rows = 0
-        await node.studies.set_state(study.id, "closed")
+        await self._ledger.note_pending(study.id, 0)
+        entry = node.audit.entry("study_closed", study=study.id.hex())
+        await node.studies.set_state(study.id, "closed", entry)
         node.log.info("closed study=%s", study.id.hex()[:12])
 
 

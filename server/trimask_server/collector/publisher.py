@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,13 @@ _FILE = "dataset.parquet"
 _ROW_GROUP = 65_536
 
 
-def dataset_folder(data: Path, dataset_id: str) -> Path:
-    """Where a dataset's files are."""
-    return data / "datasets" / dataset_id
+def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
+    """Where a dataset's files are: by their hash too, so that a publisher that lost its study replaces nobody's."""
+    return data / "datasets" / f"{dataset_id}.{digest[:16]}"
 
 
 class Publisher:
-    """Writes datasets. A crash before the ledger's commit leaves a folder that the next try replaces."""
+    """Writes datasets. A crash before the ledger's commit leaves a folder that the next try removes."""
 
     def __init__(self, node: Node, ledger: Ledger) -> None:
         self._node = node
@@ -47,8 +48,7 @@ class Publisher:
         dataset_id = f"{study.id.hex()[:12]}-{release.number}"
         stored_rows = study.attributes if node.config.compact_releases else release.rows
         rows = await node.workers.run(masked_release, factor, stored_rows, node.source.seed())
-        folder = dataset_folder(Path(node.config.data), dataset_id)
-        digest, size = await node.workers.run(write_parquet, study, rows, folder)
+        digest, size = await node.workers.run(write_parquet, study, rows, Path(node.config.data), dataset_id)
         earlier = await self._ledger.datasets(study.id)
         manifest = {
             "format": "trimask-manifest/1",
@@ -79,15 +79,24 @@ class Publisher:
         body = json.dumps(manifest, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
         signature = node.keys.identity.sign("manifest", body)
         await self._ledger.publish(study.id, release.number, dataset_id, body, signature)
+        await node.workers.run(_remove_others, Path(node.config.data), dataset_id, digest)
         node.log.info("published dataset=%s rows=%d blocks=%d", dataset_id, release.rows, release.blocks)
         return dataset_id
 
 
-def write_parquet(study: Study, rows: Matrix, folder: Path) -> tuple[str, int]:
+def _remove_others(data: Path, dataset_id: str, digest: str) -> None:
+    """Remove what publishers that did not come to their commit have left of a dataset."""
+    kept = dataset_folder(data, dataset_id, digest)
+    for folder in kept.parent.glob(f"{dataset_id}.*"):
+        if folder != kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_parquet(study: Study, rows: Matrix, data: Path, dataset_id: str) -> tuple[str, int]:
     """Write the masked rows beside their final place and move them there whole; (SHA-256, bytes)."""
-    fresh = folder.with_name(folder.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    (data / "datasets").mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f"{dataset_id}.new-", dir=data / "datasets"))
+    fresh.chmod(0o755)
     path = fresh / _FILE
     columns: dict[str, Any] = {column.name: rows[:, i] for i, column in enumerate(study.schema.columns)}
     # Masked values are noise to a compressor; plain encoding reads fastest.
@@ -97,6 +106,7 @@ def write_parquet(study: Study, rows: Matrix, folder: Path) -> tuple[str, int]:
     with path.open("rb+") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
+    folder = dataset_folder(data, dataset_id, digest)
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
     return digest, (folder / _FILE).stat().st_size

@@ -8,17 +8,19 @@ from pathlib import Path
 import grpc
 
 from trimask_core.errors import Refused, StudyError
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import SignedStudy
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.deliveries import CollectionServicer
-from trimask_server.collector.driver import StudyDriver
+from trimask_server.collector.driving import Drivers
 from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.publisher import dataset_folder
+from trimask_server.gate import require_access
+from trimask_server.governance import head_message
 from trimask_server.node import Node, require_owner
 from trimask_server.peers import Context
 
-__all__ = ["DatasetServicer", "Drivers", "StudyOwnerServicer", "StudyServicer"]
+__all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
 _READ_BYTES = 2 << 20
 _STATES = {
@@ -26,25 +28,6 @@ _STATES = {
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
-
-
-class Drivers:
-    """One driver a study, started once."""
-
-    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
-        self._node = node
-        self._ledger = ledger
-        self._collection = collection
-        self._drivers: dict[bytes, StudyDriver] = {}
-
-    def of(self, study: Study) -> StudyDriver:
-        """The study's driver, running unless the study is closed."""
-        if study.id not in self._drivers:
-            driver = StudyDriver(self._node, study, self._ledger, self._collection)
-            self._drivers[study.id] = driver
-            if self._node.studies.state(study.id) != "closed":
-                self._node.spawn(driver.run(), f"driving study {study.id.hex()[:12]}")
-        return self._drivers[study.id]
 
 
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
@@ -90,16 +73,22 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         described = await driver.describe(1.0)
         refusals = [
             study_pb2.NodeRefusals(
-                role=role, reachable=answer is not None, counts=[] if answer is None else answer.refusals
+                role=role,
+                reachable=answer is not None,
+                counts=[] if answer is None else answer.refusals,
+                audit_head=None if answer is None else answer.audit_head,
             )
             for role, answer in described.items()
         ]
         own = study_pb2.NodeRefusals(
-            role="collector", reachable=True, counts=self._node.refusals.as_messages()
+            role="collector",
+            reachable=True,
+            counts=self._node.refusals.as_messages(),
+            audit_head=head_message(await self._node.audit.head()),
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[self._node.studies.state(study.id)],
-            pending_rows=driver.pending_rows,
+            pending_rows=await self._ledger.pending_rows(study.id),
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
                 release.rows for release in releases if release.state in ("open", "full", "answerable")
@@ -124,6 +113,19 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         """Serve."""
         study_pb2_grpc.add_StudyOwnerServiceServicer_to_server(self, server)
         return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
+
+    async def SendProposal(
+        self, request: study_pb2.SendProposalRequest, context: Context
+    ) -> study_pb2.SendProposalResponse:
+        require_owner(self._node, context)
+        signed = SignedStudy.from_json(request.signed_study)
+        return study_pb2.SendProposalResponse(parties=await send_proposal(self._node, signed))
+
+    async def GatherApprovals(
+        self, request: study_pb2.GatherApprovalsRequest, context: Context
+    ) -> study_pb2.GatherApprovalsResponse:
+        require_owner(self._node, context)
+        return study_pb2.GatherApprovalsResponse(parties=await gather_approvals(self._node, request.study_id))
 
     async def OpenStudy(
         self, request: study_pb2.OpenStudyRequest, context: Context
@@ -151,8 +153,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 )
             except Refused as error:
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
-        await node.studies.register(signed, node.clock.now_ms())
-        self._drivers.of(study)
+        entry = node.audit.entry("study_opened", study=study.id.hex(), admission=study.admission)
+        await node.studies.register(signed, node.clock.now_ms(), entry)
+        self._drivers.look()
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
@@ -162,8 +165,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
         if self._node.studies.state(study.id) == "open":
-            await self._node.studies.set_state(study.id, "closing")
-        self._drivers.of(study).wake.set()
+            entry = self._node.audit.entry("study_closing", study=study.id.hex())
+            await self._node.studies.set_state(study.id, "closing", entry)
+        self._drivers.look()
         return study_pb2.CloseStudyResponse()
 
 
@@ -183,7 +187,12 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         self, request: dataset_pb2.ListDatasetsRequest, context: Context
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
+        # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
+        if any(study.id == request.study_id for study in self._node.studies.all()):
+            self._require(request.study_id, context)
         for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
+            if not self._may(study_id, context):
+                continue
             manifest = json.loads(body)
             summaries.append(
                 dataset_pb2.DatasetSummary(
@@ -197,28 +206,43 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
             )
         return dataset_pb2.ListDatasetsResponse(datasets=summaries)
 
-    async def _find(self, dataset_id: str) -> tuple[bytes, bytes]:
-        for found, _, manifest, signature in await self._ledger.datasets():
+    def _require(self, study_id: bytes, context: Context) -> None:
+        study = self._node.studies.get(study_id)
+        if study.access == "token":
+            require_access(self._node, context, study, "datasets")
+
+    def _may(self, study_id: bytes, context: Context) -> bool:
+        try:
+            self._require(study_id, context)
+        except Refused:
+            return False
+        return True
+
+    async def _find(self, dataset_id: str, context: Context) -> tuple[bytes, bytes]:
+        for found, study_id, manifest, signature in await self._ledger.datasets():
             if found == dataset_id:
+                self._require(study_id, context)
                 return manifest, signature
         raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
 
     async def GetManifest(
         self, request: dataset_pb2.GetManifestRequest, context: Context
     ) -> dataset_pb2.GetManifestResponse:
-        manifest, signature = await self._find(request.dataset_id)
+        manifest, signature = await self._find(request.dataset_id, context)
         return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
 
     async def ReadFile(
         self, request: dataset_pb2.ReadFileRequest, context: Context
     ) -> dataset_pb2.ReadFileResponse:
-        manifest, _ = await self._find(request.dataset_id)
+        manifest, _ = await self._find(request.dataset_id, context)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        if request.file_name not in {item["name"] for item in json.loads(manifest)["files"]}:
+        files = {item["name"]: item["sha256"] for item in json.loads(manifest)["files"]}
+        if request.file_name not in files:
             raise Refused(
                 "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
-        path = dataset_folder(Path(self._node.config.data), request.dataset_id) / request.file_name
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, files[request.file_name])
+        path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(
             content=await self._node.workers.run(_read, path, request.offset, limit)

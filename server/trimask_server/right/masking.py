@@ -38,6 +38,16 @@ def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> byt
     return study_id + block_id + submission_ids
 
 
+def _planned_ids(
+    study: Study, request: right_masking_pb2.AssignBlockRequest | right_masking_pb2.EraseBlockRequest
+) -> list[bytes]:
+    """A plan's ids, which the collector signed."""
+    ids = split_ids(request.submission_ids)
+    message = plan_message(study.id, request.block_id, request.submission_ids)
+    verify(study.collector.identity, "block-plan", message, request.signature, "the block plan")
+    return ids
+
+
 class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     """Serves the collector."""
 
@@ -61,7 +71,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> right_masking_pb2.ListPendingResponse:
         study = self._study(request.study_id, context)
         if request.stop_intake:
-            await self._node.studies.set_state(study.id, "closing")
+            entry = self._node.audit.entry("study_closing", study=study.id.hex())
+            await self._node.studies.set_state(study.id, "closing", entry)
         try:
             after = int(request.page_token or "0")
         except ValueError:
@@ -71,17 +82,14 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         return right_masking_pb2.ListPendingResponse(
             submission_ids=b"".join(submission_id for _, submission_id in found),
             next_page_token=str(found[-1][0]) if len(found) == limit else "",
+            store_generation=self._node.database.generation,
         )
 
     async def AssignBlock(
         self, request: right_masking_pb2.AssignBlockRequest, context: Context
     ) -> right_masking_pb2.AssignBlockResponse:
         study = self._study(request.study_id, context)
-        ids = split_ids(request.submission_ids)
-        verify(
-            study.collector.identity, "block-plan",
-            plan_message(study.id, request.block_id, request.submission_ids), request.signature, "the block plan",
-        )  # fmt: skip
+        ids = _planned_ids(study, request)
         if not study.block_rows <= len(ids) <= study.max_block_rows:
             raise Refused(
                 "block_too_small",
@@ -173,7 +181,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.EraseBlockRequest, context: Context
     ) -> right_masking_pb2.EraseBlockResponse:
         study = self._study(request.study_id, context)
-        rows = await self._rows.erase_block(study.id, request.block_id)
+        ids = _planned_ids(study, request) if request.submission_ids else []
+        rows = await self._rows.erase_block(study.id, request.block_id, ids)
         self._unmasking.forget(study.id, request.block_id)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_masking_pb2.EraseBlockResponse(erased_rows=rows)
@@ -182,7 +191,8 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.EraseStudyRequest, context: Context
     ) -> right_masking_pb2.EraseStudyResponse:
         study = self._study(request.study_id, context)
-        await self._node.studies.set_state(study.id, "closed")
+        entry = self._node.audit.entry("study_closed", study=study.id.hex())
+        await self._node.studies.set_state(study.id, "closed", entry)
         rows = await self._rows.erase_pending(study.id)
         self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
         return right_masking_pb2.EraseStudyResponse(erased_rows=rows)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_server.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.vault import INTAKE, DataKey, Vault, block_scope, destroy_keys
 
 __all__ = ["RowStore", "split_ids"]
+
+_AT_ONCE = 500  # rows named in one statement
 
 
 def split_ids(joined: bytes) -> list[bytes]:
@@ -20,10 +26,29 @@ def split_ids(joined: bytes) -> list[bytes]:
 
 
 @dataclass(frozen=True)
+class _Arrival:
+    """A row on its way in."""
+
+    study_id: bytes
+    submission_id: bytes
+    stored: bytes = field(repr=False)
+    digest: bytes
+    now_ms: int
+
+
+@dataclass(frozen=True)
 class RowStore:
-    """Rows: taken in once, in at most one block, for ever; erased with their block."""
+    """Rows: taken in once, in at most one block, for ever; erased with their block.
+
+    A row comes sealed and is encrypted once more: under its study's intake key while it waits, under its block's key
+    from the moment it is in one. Erasing a block destroys that key, so that no copy of the rows can be read.
+    """
 
     database: Store
+    vault: Vault
+    audit: AuditLog | None = None
+    # Unwrapped once a study: an insert costs one encryption. Only keys that are committed are here.
+    _intake: dict[bytes, DataKey] = field(default_factory=dict, init=False, repr=False)
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> None:
         """Refuse bytes other than those that were taken in under this id."""
@@ -31,27 +56,49 @@ class RowStore:
         await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
     async def insert(
-        self, study_id: bytes, submission_id: bytes, payload: bytes, now_ms: int, digest: bytes = b""
+        self,
+        study_id: bytes,
+        submission_id: bytes,
+        payload: bytes,
+        now_ms: int,
+        digest: bytes = b"",
+        invitation: Invitation | None = None,
     ) -> int:
-        """Take a sealed component in; when it was first taken in. On disk when this returns."""
+        """Take a sealed component in; when it was first taken in. On disk when this returns.
+
+        A verified `invitation` is bound to the submission in the same transaction, for ever.
+        """
         digest = digest or hashlib.sha256(payload).digest()
+        key = self._intake.get(study_id) or await self._intake_key(study_id)
+        stored = b"" if key is None else key.encrypt(payload, submission_id)
+        arrival = _Arrival(study_id, submission_id, stored, digest, now_ms)
+        if (
+            key is None
+        ):  # it was not open; should an operator open it again meanwhile, this row is for the next attempt
+            return await self.database.write(lambda tx: _or_raise(_first_time(tx, arrival)))
+        if invitation is None:
+            return await self.database.write_each(_insert, arrival)
 
         def write(tx: Transaction) -> int:
-            # One statement where nothing is amiss; what is amiss is found out afterwards.
-            inserted = tx.run(
-                "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"
-                " SELECT ?, ?, ?, ?, ? FROM studies WHERE study_id = ? AND state = 'open'"
-                " ON CONFLICT (study_id, submission_id) DO NOTHING",
-                (study_id, submission_id, payload, digest, now_ms, study_id),
-            )
-            if inserted:
-                return now_ms
-            known = _known(tx, study_id, submission_id, digest)
-            if known is None:
-                raise Refused("study_closed", "this study takes no more submissions")
-            return known
+            repeat = _known(tx, study_id, submission_id, digest)
+            if repeat is not None:
+                return repeat
+            _bind(tx, invitation, submission_id, now_ms)
+            return _or_raise(_insert(tx, [arrival])[0])
 
         return await self.database.write(write)
+
+    async def _intake_key(self, study_id: bytes) -> DataKey | None:
+        """The key for what a study takes in, made with the first row; None when it takes nothing in."""
+
+        def write(tx: Transaction) -> DataKey | None:
+            open_now = tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'", (study_id,))
+            return self.vault.obtain(tx, study_id, INTAKE) if open_now else None
+
+        key = await self.database.write(write)
+        if key is not None:
+            self._intake[study_id] = key
+        return key
 
     async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes]]:
         """(sequence, id) of rows not in a block, in order of arrival."""
@@ -67,7 +114,7 @@ class RowStore:
         )
 
     async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> list[bytes]:
-        """Bind rows to a block: all of them, or none and the ids that were withdrawn."""
+        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn."""
         joined = b"".join(ids)
 
         def write(tx: Transaction) -> list[bytes]:
@@ -80,34 +127,40 @@ class RowStore:
                 if block[:2] != (study_id, joined):
                     raise Refused("row_already_used", "this block was planned before with other rows")
                 return []
-            withdrawn = []
-            for submission_id in ids:
-                row = tx.row(
-                    "SELECT block_id, payload IS NULL, withdrawn_ms FROM submissions"
-                    " WHERE study_id = ? AND submission_id = ?",
-                    (study_id, submission_id),
-                )
-                if row is None:
-                    raise Refused("unknown_row", "the plan names a submission this provider does not hold")
-                if row[2] is not None:
-                    withdrawn.append(submission_id)
-                elif row[0] is not None or row[1]:
-                    raise Refused(
-                        "row_already_used", "the plan names a row that is in another block, or erased"
-                    )
+            rows = _rows(tx, study_id, ids)
+            if len(rows) < len(ids):
+                raise Refused("unknown_row", "the plan names a submission this provider does not hold")
+            withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
             if withdrawn:
                 return withdrawn
+            if any(bound is not None or payload is None for bound, payload, _ in rows.values()):
+                raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
             )
-            tx.run_many(
-                "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
-                [(block_id, study_id, submission_id) for submission_id in ids],
-            )
+            self._move(tx, study_id, block_id, [(name, row[1], row[2]) for name, row in rows.items()])
+            if self.audit is not None:
+                self.audit.append(
+                    tx, "block_assigned", study=study_id.hex(), block=block_id.hex(), rows=len(ids)
+                )
             return []
 
         return await self.database.write(write)
+
+    def _move(
+        self, tx: Transaction, study_id: bytes, block_id: bytes, rows: Sequence[tuple[bytes, bytes, int]]
+    ) -> None:
+        """Encrypt (id, payload, encrypted) rows under their block's key rather than the study's."""
+        intake = self.vault.find(tx, study_id, INTAKE)
+        key = self.vault.obtain(tx, study_id, block_scope(block_id))
+        tx.run_many(
+            "UPDATE submissions SET block_id = ?, payload = ?, encrypted = 1 WHERE study_id = ? AND submission_id = ?",
+            [
+                (block_id, key.encrypt(_plain(intake, name, payload, encrypted), name), study_id, name)
+                for name, payload, encrypted in rows
+            ],
+        )
 
     async def cancel(self, study_id: bytes, block_id: bytes) -> None:
         """Free the rows of a block that was never masked here; its id is never planned (again)."""
@@ -127,10 +180,29 @@ class RowStore:
                 raise Refused(
                     "block_started", "this provider has begun to mask that block; it stays as it is"
                 )
-            tx.run("UPDATE submissions SET block_id = NULL WHERE block_id = ?", (block_id,))
+            self._move_back(tx, study_id, block_id)
             tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
+            if self.audit is not None:
+                self.audit.append(tx, "block_cancelled", study=study_id.hex(), block=block_id.hex())
 
         await self.database.write(write)
+        await self.database.scrub()
+
+    def _move_back(self, tx: Transaction, study_id: bytes, block_id: bytes) -> None:
+        """Encrypt a block's rows under the study's key again, and destroy the block's."""
+        rows = tx.rows(
+            "SELECT submission_id, payload, encrypted FROM submissions WHERE block_id = ? ORDER BY sequence",
+            (block_id,),
+        )
+        if rows:
+            key = self.vault.find(tx, study_id, block_scope(block_id))
+            intake = self.vault.obtain(tx, study_id, INTAKE)
+            tx.run_many(
+                "UPDATE submissions SET block_id = NULL, payload = ?, encrypted = 1"
+                " WHERE study_id = ? AND submission_id = ?",
+                [(intake.encrypt(_plain(key, *row), row[0]), study_id, row[0]) for row in rows],
+            )
+        destroy_keys(tx, study_id, [block_scope(block_id)])
 
     async def start(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
         """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id."""
@@ -140,47 +212,139 @@ class RowStore:
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             if block[1]:
-                raise Refused("row_already_used", "that block is pooled and erased")
+                raise Refused("block_erased", "that block is pooled and erased")
             if block[2]:
                 raise Refused("block_cancelled", "this block was cancelled; plan another")
             tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
+            key = self.vault.find(tx, study_id, block_scope(block_id))
             return [
-                (row[0], row[1])
+                (row[0], _plain(key, *row))
                 for row in tx.rows(
-                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id",
+                    "SELECT submission_id, payload, encrypted FROM submissions WHERE block_id = ?"
+                    " ORDER BY submission_id",
                     (block_id,),
                 )
             ]
 
         return await self.database.write(write)
 
-    async def erase_block(self, study_id: bytes, block_id: bytes) -> int:
-        """Erase a block's rows; how many it had. Erasing twice is erasing once."""
+    async def erase_block(self, study_id: bytes, block_id: bytes, ids: Sequence[bytes] = ()) -> int:
+        """Erase a block's rows and its key; how many rows it had. Erasing twice is erasing once.
+
+        With its plan (`ids`) a block is erased also by a provider that does not know it, because its store was restored
+        from before the plan: rows it has are erased, and ids it has not seen are used up.
+        """
 
         def write(tx: Transaction) -> int:
             block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+            if block is None and ids:
+                _use_up(tx, study_id, block_id, ids)
+                block = (study_id, b"".join(ids))
             if block is None or block[0] != study_id:
                 raise Refused("unknown_block", "this provider was given no plan for that block")
             tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
-            tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ?", (block_id,))
-            return len(block[1]) // SUBMISSION_ID_BYTES
+            first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
+            destroy_keys(tx, study_id, [block_scope(block_id)])
+            rows = len(block[1]) // SUBMISSION_ID_BYTES
+            if first and self.audit is not None:
+                self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
+            return rows
 
         rows = await self.database.write(write)
         await self.database.scrub()
         return rows
 
     async def erase_pending(self, study_id: bytes) -> int:
-        """Erase every row of a study that is in no block; how many there were."""
+        """Erase every row of a study that is in no block, and the key of its intake; how many there were."""
 
         def write(tx: Transaction) -> int:
-            return tx.run(
+            destroy_keys(tx, study_id, [INTAKE])
+            erased = tx.run(
                 "UPDATE submissions SET payload = NULL WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL",
                 (study_id,),
             )
+            if self.audit is not None:
+                self.audit.append(tx, "unused_rows_erased", study=study_id.hex(), rows=erased)
+            return erased
 
         rows = await self.database.write(write)
+        self._intake.pop(study_id, None)
         await self.database.scrub()
         return rows
+
+    async def encrypt_old_rows(self) -> int:
+        """Encrypt what a version without data keys left in the store; how many rows."""
+
+        def write(tx: Transaction) -> int:
+            rows = tx.rows(
+                "SELECT study_id, block_id, submission_id, payload FROM submissions"
+                " WHERE encrypted = 0 AND payload IS NOT NULL ORDER BY sequence LIMIT ?",
+                (_AT_ONCE,),
+            )
+            for study_id, block_id, submission_id, payload in rows:
+                key = self.vault.obtain(tx, study_id, INTAKE if block_id is None else block_scope(block_id))
+                tx.run(
+                    "UPDATE submissions SET payload = ?, encrypted = 1 WHERE study_id = ? AND submission_id = ?",
+                    (key.encrypt(payload, submission_id), study_id, submission_id),
+                )
+            return len(rows)
+
+        total = 0
+        while count := await self.database.write(write):
+            total += count
+        if total:
+            await self.database.scrub()
+        return total
+
+
+def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Exception]:
+    """Take rows in; when each was first taken in."""
+    # One statement a row where nothing is amiss; what is amiss is found out afterwards.
+    counts = tx.run_each(
+        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, encrypted)"
+        " SELECT ?, ?, ?, ?, ?, 1 FROM studies WHERE study_id = ? AND state = 'open'"
+        " ON CONFLICT (study_id, submission_id) DO NOTHING",
+        [
+            (row.study_id, row.submission_id, row.stored, row.digest, row.now_ms, row.study_id)
+            for row in arrivals
+        ],
+    )
+    return [
+        row.now_ms if count else _first_time(tx, row) for row, count in zip(arrivals, counts, strict=True)
+    ]
+
+
+def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
+    try:
+        known = _known(tx, row.study_id, row.submission_id, row.digest)
+    except Refused as refusal:
+        return refusal
+    if known is not None:
+        return known
+    if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
+        return Refused("study_refused", "this provider's operator has withdrawn from the study")
+    return Refused("study_closed", "this study takes no more submissions")
+
+
+def _or_raise(answer: int | Exception) -> int:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
+    """Bind an invitation to a submission, unless its time is over or it has another one."""
+    if invitation.expires_ms <= now_ms:
+        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
+    key = (invitation.study_id, invitation.invitation_id)
+    tx.run(
+        "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
+        " ON CONFLICT (study_id, invitation_id) DO NOTHING",
+        (*key, submission_id),
+    )
+    bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
+    if bound is None or bytes(bound[0]) != submission_id:
+        raise Refused("invitation_used", "this invitation was used before, for another submission")
 
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
@@ -195,3 +359,46 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
     if row[0] != digest:
         raise Refused("conflicting_submission", "this submission id was used before with other bytes")
     return int(row[1])
+
+
+def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
+    sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND withdrawn_ms IS NOT NULL"
+    return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
+
+
+def _rows(
+    tx: Transaction, study_id: bytes, ids: Sequence[bytes]
+) -> dict[bytes, tuple[bytes | None, bytes, int]]:
+    """(block, payload, encrypted) of the rows that are here, by id."""
+    found: dict[bytes, tuple[bytes | None, bytes, int]] = {}
+    for first in range(0, len(ids), _AT_ONCE):
+        some = ids[first : first + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        rows = tx.rows(
+            "SELECT submission_id, block_id, payload, encrypted FROM submissions"  # noqa: S608 - marks only
+            f" WHERE study_id = ? AND submission_id IN ({marks})",
+            (study_id, *some),
+        )
+        found |= {row[0]: (row[1], row[2], row[3]) for row in rows}
+    return found
+
+
+def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes]) -> None:
+    """Bind ids to a block that is pooled, whether their rows are here or not, so that none can be used again."""
+    tx.run(
+        "INSERT INTO blocks (block_id, study_id, submission_ids, erased) VALUES (?, ?, ?, 1)",
+        (block_id, study_id, b"".join(ids)),
+    )
+    tx.run_many(
+        "INSERT INTO submissions (study_id, submission_id, payload_hash, receive_time_ms, block_id)"
+        " VALUES (?, ?, ?, 0, ?) ON CONFLICT (study_id, submission_id) DO UPDATE SET block_id = excluded.block_id",
+        [(study_id, submission_id, b"", block_id) for submission_id in ids],
+    )
+
+
+def _plain(key: DataKey | None, name: bytes, payload: bytes, encrypted: int) -> bytes:
+    if not encrypted:
+        return payload
+    if key is None:
+        raise Refused("row_already_used", "the key of these rows is destroyed")
+    return key.decrypt(payload, name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import grpc
 
-from trimask_core.errors import Refused, VerificationError
+from trimask_core.errors import InvitationError, Refused, VerificationError
+from trimask_core.invitation import Invitation
 from trimask_core.receipt import receipt_digest_message
+from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
@@ -26,7 +28,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self._rows = rows
         self._opener = opener
         self._under_way = 0
-        self._withdrawals = WithdrawalStore(node.database)
+        self._withdrawals = WithdrawalStore(node.database, node.audit)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -50,6 +52,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         sealed = request.sealed_component
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
+        invitation = _invitation(study, request.invitation)
         provider = int(study.role_of(node.keys.identity.public)[1:])
         form = ComponentForm(provider, len(study.right), study.columns)
         now_ms = node.clock.now_ms()
@@ -60,7 +63,9 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             raise Refused("tampered_component", str(error)) from None
         # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(study.id, request.submission_id, sealed, now_ms, opened.digest)
+        received = await self._rows.insert(
+            study.id, request.submission_id, sealed, now_ms, opened.digest, invitation
+        )
         signature = opened.signature
         if received != now_ms:  # a repeat: the receipt is for when it first came
             message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
@@ -80,3 +85,17 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         return submission_pb2.WithdrawResponse(
             withdraw_time_ms=withdrawn, signature=node.keys.identity.sign("withdrawal", message)
         )
+
+
+def _invitation(study: Study, data: bytes) -> Invitation | None:
+    """The invitation an invited study asks for, signed by its collector; whether it is over or used is for the store."""
+    if study.admission != "invited":
+        return None
+    if not data:
+        raise Refused("no_invitation", "this study is for invited people; open the link of your invitation")
+    try:
+        invitation = Invitation.from_bytes(study.id, data)
+        invitation.verify(study.collector.identity)
+    except (InvitationError, VerificationError):
+        raise Refused("bad_invitation", "this study's collector did not make this invitation") from None
+    return invitation

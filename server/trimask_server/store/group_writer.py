@@ -34,6 +34,10 @@ class Session(Protocol):
         """Begin; False if the group of that number is committed already (its commit was done and the answer lost)."""
         ...
 
+    def check(self) -> None:
+        """StoreError if a statement has failed that the function kept to itself: nothing after it counts."""
+        ...
+
     def commit(self) -> None:
         """On disk when this returns. RunAgain if that cannot be known."""
         ...
@@ -186,6 +190,7 @@ class GroupWriter:
                 answers = function(transaction, [job.item for job in many])
                 for job, answer in zip(many, answers, strict=True):
                     _keep(job, answer)
+            self._session.check()
         except RunAgain:
             raise
         except Exception:  # noqa: BLE001 - run again below, where it is known whose it is
@@ -202,6 +207,7 @@ class GroupWriter:
                     _keep(job, job.function(session.transaction, [job.item])[0])
                 else:
                     job.result = job.function(session.transaction)
+                session.check()
             except RunAgain:
                 raise
             except Exception as error:  # noqa: BLE001 - handed to whoever asked

@@ -95,6 +95,16 @@ class Jobs:
 
         return await self._store.write(write, exclusive=False)
 
+    async def reclaim(self, kind: str, worker: str, now_ms: int) -> int:
+        """Make what this worker held in an earlier life due at once; how many jobs that were."""
+        return await self._store.write(
+            lambda tx: tx.run(
+                "UPDATE jobs SET due_ms = ? WHERE kind = ? AND worker = ? AND state = 'waiting' AND due_ms > ?",
+                (now_ms, kind, worker, now_ms),
+            ),
+            exclusive=False,
+        )
+
     async def renew(self, job: Job, now_ms: int, seconds: float) -> Job:
         """Keep a job for `seconds` from now; refused if it was lost. Also one whose lease ran out and nobody took."""
         end_ms = now_ms + round(seconds * 1000)

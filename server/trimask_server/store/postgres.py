@@ -13,7 +13,6 @@ server's own transaction ids would not do: one may be given out twice around a c
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
@@ -48,15 +48,17 @@ WHERE store_writers.last_group < excluded.last_group
 class _PostgresSession:
     """The writing connection, opened anew whenever it is lost."""
 
-    def __init__(self, connect: Callable[[], Connection], lock_key: int, source: RandomSource) -> None:
-        self._connect = connect
-        self._lock_key = lock_key
+    def __init__(self, url: str, schema: str, source: RandomSource) -> None:
+        self._url = url
+        self._schema = schema
+        self._lock_key = postgres_schema.lock_key("writer", schema)
         self._source = source
         self._writer = source.read(16)
         self._connection: Connection | None = None
         self._transaction: PostgresTransaction | None = None
         self._closing_at: float | None = None
         self._down_since: float | None = None
+        self._reconnect()
 
     @property
     def transaction(self) -> Transaction:
@@ -87,6 +89,12 @@ class _PostgresSession:
             if not fresh:
                 self._execute("ROLLBACK")
             return fresh
+
+    def check(self) -> None:
+        # COMMIT would answer nicely, and roll back.
+        connection = self._connection
+        if connection is not None and connection.info.transaction_status == TransactionStatus.INERROR:
+            raise StoreError("a statement failed, and the function went on")
 
     def commit(self) -> None:
         self._execute("COMMIT")
@@ -119,7 +127,11 @@ class _PostgresSession:
         pause = _FIRST_PAUSE
         while True:
             try:
-                connection = self._connect()
+                connection = postgres_schema.connect(self._url, self._schema)
+                # For as long as the connection lasts: nobody restores a backup under a running node.
+                connection.execute(
+                    "SELECT pg_advisory_lock_shared(%s)", (postgres_schema.in_use_key(self._schema),)
+                )
             except psycopg.Error:
                 self._down_since = self._down_since or time.monotonic()
                 if self._closing_at is not None and time.monotonic() > self._closing_at:
@@ -160,8 +172,7 @@ class PostgresStore:
         self.schema = schema
         steps = [as_migration(step) for step in migrations]
         self.generation = postgres_schema.migrate(url, schema, steps)
-        key = int.from_bytes(hashlib.sha256(f"writer {schema}".encode()).digest()[:8], "big", signed=True)
-        self._session = _PostgresSession(self._connect, key, source or SystemRandom())
+        self._session = _PostgresSession(url, schema, source or SystemRandom())
         self._writer = GroupWriter(self._session)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
         self._reading = threading.local()
@@ -230,7 +241,7 @@ class PostgresStore:
             with self._connect() as connection:
                 postgres_schema.vacuum(connection)
         except psycopg.Error as error:
-            raise StoreError(f"the tables could not be vacuumed ({error.sqlstate})") from None
+            raise StoreError(f"the tables could not be vacuumed yet ({error.sqlstate})") from None
 
     def close(self) -> None:
         self._session.give_up_after(_PATIENCE_SECONDS / 2)

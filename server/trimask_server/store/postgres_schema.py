@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -15,7 +16,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres_transaction import Connection
 
-__all__ = ["connect", "migrate", "schema_of", "shown_url", "vacuum"]
+__all__ = ["connect", "in_use_key", "lock_key", "migrate", "schema_of", "shown_url", "vacuum"]
 
 _LEAST_VERSION = 150000
 # A worker that is cut off from the server must not keep the writers' lock: its transaction is ended for it.
@@ -35,11 +36,23 @@ CREATE TABLE IF NOT EXISTS store_writers (
 DELETE FROM store_writers WHERE seen < now() - interval '7 days';
 """
 _KEYS = "data_keys"
+_REWRITE_TRIES = 10
+_REWRITE_PAUSE = 1.0
 
 
 def schema_of(node_name: str) -> str:
     """The schema of a node that was given none: after its name."""
     return "trimask_" + re.sub(r"\W", "_", node_name.lower(), flags=re.ASCII)
+
+
+def lock_key(purpose: str, schema: str) -> int:
+    """The advisory lock for a purpose in a schema."""
+    return int.from_bytes(hashlib.sha256(f"{purpose} {schema}".encode()).digest()[:8], "big", signed=True)
+
+
+def in_use_key(schema: str) -> int:
+    """The lock that running nodes share and a restore wants alone."""
+    return lock_key("in use", schema)
 
 
 def shown_url(url: str) -> str:
@@ -77,7 +90,7 @@ def migrate(url: str, schema: str, steps: Sequence[Migration]) -> bytes:
 
 
 def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) -> bytes:
-    key = int.from_bytes(hashlib.sha256(f"migrate {schema}".encode()).digest()[:8], "big", signed=True)
+    key = lock_key("migrate", schema)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
         if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone():
@@ -120,4 +133,18 @@ def vacuum(connection: Connection) -> None:
     if ordinary:
         connection.execute(sql.SQL("VACUUM {}").format(sql.SQL(", ").join(ordinary)))
     if _KEYS in tables:
-        connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(_KEYS)))
+        _rewrite(connection, _KEYS)
+
+
+def _rewrite(connection: Connection, table: str) -> None:
+    # It takes the table for itself. Whoever reads it for long (a pg_dump, say) must not have everybody wait behind us.
+    connection.execute("SET lock_timeout = '500ms'")
+    for tries_left in reversed(range(_REWRITE_TRIES)):
+        try:
+            connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+        except psycopg.errors.LockNotAvailable:
+            if not tries_left:
+                raise
+            time.sleep(_REWRITE_PAUSE)
+        else:
+            return

@@ -75,6 +75,9 @@ class _SqliteSession:
         self.transaction.run("BEGIN IMMEDIATE")
         return True
 
+    def check(self) -> None:
+        """A failed statement undoes itself alone."""
+
     def commit(self) -> None:
         self.transaction.run("COMMIT")
 
@@ -148,7 +151,10 @@ class SqliteStore:
 
     def _scrub(self) -> None:
         # On the writer's own connection and thread: another would have to wait for a pause in the writing.
-        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        try:
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(str(error)) from error
         if busy:
             raise StoreError("the write-ahead log could not be truncated: somebody holds the file for long")
 
@@ -159,7 +165,7 @@ class SqliteStore:
 
 
 def _make_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write into {folder}, where this node keeps its data")
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["StudyRegistry"]
 
+# An operator may refuse an open study and approve it again (`proposals`); for everybody else states go forward only.
+_STATES = ("open", "refused", "closing", "closed")
+
 
 class StudyRegistry:
-    """Approved studies, on disk and parsed in memory. States: open, closing, closed."""
+    """Approved studies, on disk and parsed in memory. States: open, closing, closed; refused by its operator."""
 
     def __init__(self, database: Store) -> None:
         self._database = database
@@ -26,20 +31,34 @@ class StudyRegistry:
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
-    async def register(self, signed: SignedStudy, now_ms: int) -> None:
-        """Keep a verified study; registering it again changes nothing."""
+    async def refresh(self) -> bool:
+        """See what other workers of this node registered and moved on; whether there was a new study."""
+        states = dict(await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies")))
+        unknown = states.keys() - self._signed.keys()
+        if unknown:
+            await self.load()
+        self._states.update(states)
+        return bool(unknown)
+
+    async def register(
+        self, signed: SignedStudy, now_ms: int, also: Callable[[Transaction], None] | None = None
+    ) -> None:
+        """Keep a verified study, and do `also` with it; registering it again changes nothing."""
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
-            tx.run(
+            added = tx.run(
                 "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, 'open', ?)"
                 " ON CONFLICT (study_id) DO NOTHING",
                 (study_id, text, now_ms),
             )
+            if added and also is not None:
+                also(tx)
 
         await self._database.write(write)
         self._signed.setdefault(study_id, signed)
         self._states.setdefault(study_id, "open")
+        await self.refresh()
 
     def signed(self, study_id: bytes) -> SignedStudy:
         """A study with its approvals."""
@@ -61,13 +80,22 @@ class StudyRegistry:
         """Every study, oldest first."""
         return [signed.study for signed in self._signed.values()]
 
-    async def set_state(self, study_id: bytes, state: str) -> None:
-        """Move a study on."""
-        if self.state(study_id) == state:
+    async def set_state(
+        self, study_id: bytes, state: str, also: Callable[[Transaction], None] | None = None
+    ) -> None:
+        """Move a study on, and do `also` with it. It never goes back: a late copy of an earlier call changes nothing."""
+        earlier = _STATES[: _STATES.index(state)]
+        if self.state(study_id) not in earlier:
             return
+        marks = ", ".join("?" * len(earlier))
 
         def write(tx: Transaction) -> None:
-            tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            moved = tx.run(
+                f"UPDATE studies SET state = ? WHERE study_id = ? AND state IN ({marks})",  # noqa: S608 - marks only
+                (state, study_id, *earlier),
+            )
+            if moved and also is not None:
+                also(tx)
 
         await self._database.write(write)
-        self._states[study_id] = state
+        await self.refresh()

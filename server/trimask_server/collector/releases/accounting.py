@@ -47,8 +47,8 @@ class Price:
 
     def __str__(self) -> str:
         if self.mu is not None:
-            return f"mu = {self.mu:g}"
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+            return f"mu = {self.mu!r}"
+        return f"epsilon = {self.epsilon!r}, delta = {self.delta!r}"
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,21 @@ class Purses:
         return not self.epsilon and not self.mu
 
     def __str__(self) -> str:
+        # Every digit: an amount rounded up for show could not be asked for.
         parts = []
         if self.epsilon is not None and self.delta is not None:
-            parts.append(f"epsilon = {self.epsilon:g} with delta = {self.delta:g}")
+            parts.append(f"epsilon = {self.epsilon!r} with delta = {self.delta!r}")
         if self.mu is not None:
-            parts.append(f"mu = {self.mu:g}")
+            parts.append(f"mu = {self.mu!r}")
         return " and ".join(parts)
+
+    def fitting(self, price: Price) -> str:
+        """What could be paid from the purse this price is for, in words."""
+        if price.mu is not None:
+            return f"at most mu = {self.mu!r} would fit" if self.mu else "nothing fits"
+        if not self.epsilon:
+            return "nothing fits"
+        return f"at most epsilon = {self.epsilon!r} with delta = {self.delta!r} would fit"
 
 
 def _decimal(value: float | None) -> Decimal:
@@ -139,4 +148,7 @@ def require_affordable(budget: Budget, prices: Iterable[Price], price: Price) ->
             raise Refused("no_such_purse", "this study's budget has mu only: pay with mu")
         fits = epsilon <= _decimal(budget.epsilon) and delta <= _decimal(budget.delta)
     if not fits:
-        raise Refused("budget_spent", f"the budget cannot pay {price}; left: {left}. It is never refilled")
+        raise Refused(
+            "budget_spent",
+            f"the budget cannot pay {price}; left: {left}. {left.fitting(price).capitalize()}; it is never refilled",
+        )

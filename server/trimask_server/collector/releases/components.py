@@ -78,7 +78,13 @@ def _plan_exponential(selection: Selection, rows: int, k: int, price: Price) -> 
         frame = pca.gibbs(spectrum, beta, normals, _SWEEPS)[0]
         return Drawn({"components": as_lists(frame), "beta": beta}, guarantee)
 
-    parameters = {"columns": selection.names, "components": k, "method": "exponential", "units": "scaled"}
+    parameters = {
+        "columns": selection.names,
+        "components": k,
+        "method": "exponential",
+        "units": "scaled",
+        "beta": beta,
+    }
     return Plan("principal_components_exponential", parameters, draw)
 
 
@@ -88,9 +94,22 @@ def _plan_adaptive(selection: Selection, rows: int, k: int, price: Price, share:
     total = price.mu if price.mu is not None else gdp.mu(*pair(price, "adaptive components"))
     step = record.one_step_mu(total)
     test, target = step * math.sqrt(share), step * math.sqrt(1 - share)
+    without = Guarantee(
+        neighbours=Neighbours("record", row_norm=selection.row_norm),
+        basis="asymptotic",
+        because="in the limit of many attributes; the private test found no gap to tell components by",
+        citation="Yun and Dudeja 2025, Theorem 6",
+        epsilon=price.epsilon,
+        delta=price.delta,
+        mu=total,
+    )
 
     def draw(factor: Matrix, normals: NormalSource) -> Drawn:
-        spectrum = pca.from_covariance(_covariance(selection, factor, rows), rows, k)
+        try:
+            spectrum = pca.from_covariance(_covariance(selection, factor, rows), rows, k)
+        except ParameterError:
+            # Without a gap nothing is achievable: said as the test would say it, so that no question fails on its data.
+            return Drawn({"components": None, "beta": None, "achievable": False}, without)
         found = pca.adaptive(spectrum, test, target, normals)
         guarantee = record.two_steps(
             found.guarantee, selection.row_norm, epsilon=price.epsilon, delta=price.delta, mu=total

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.rotation import Matrix
-from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold
+from trimask_server.collector.pool import fold
+from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.vault import Vault
 
 __all__ = ["Factors", "erase_factor"]
 
 
 def erase_factor(tx: Transaction, study_id: bytes) -> bool:
     """Forget the factor, inside a transaction; whether there was one. `Store.scrub` finishes it on disk."""
-    return bool(
-        tx.run(
-            "UPDATE releases SET factor = NULL, state = 'spent' WHERE study_id = ? AND state = 'answerable'",
-            (study_id,),
-        )
-    )
+    return bool(StoredFactors.forget(tx, study_id, ["answerable"], "spent"))
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,7 @@ class Factors:
     """Factors by study, in the collector's releases table under the states answerable and spent."""
 
     database: Store
+    vault: Vault
 
     async def make_answerable(self, study_id: bytes, release_rows: int) -> int:
         """At close: pool everything into one factor if it has enough rows; the rows behind it, or 0.
@@ -34,6 +32,8 @@ class Factors:
         One transaction, and done again it changes nothing. Fewer rows than `release_rows` are left as they are, for
         the driver to discard.
         """
+
+        stored = StoredFactors(self.vault)
 
         def write(tx: Transaction) -> int:
             done = tx.row(
@@ -43,7 +43,7 @@ class Factors:
             if done is not None:
                 return int(done[0])
             parts = tx.rows(
-                "SELECT release_number, row_count, block_count, factor FROM releases WHERE study_id = ?"
+                "SELECT release_number, row_count, block_count FROM releases WHERE study_id = ?"
                 " AND state IN ('open', 'full') ORDER BY release_number",
                 (study_id,),
             )
@@ -52,15 +52,19 @@ class Factors:
                 return 0
             factor = None
             for part in parts:
-                factor = fold(factor, factor_from_bytes(part[3]))
+                found = stored.load(tx, study_id, part[0])
+                if found is None:
+                    raise Refused("not_answerable", "a part of this study's rows has lost its factor")
+                factor = fold(factor, found)
             assert factor is not None  # noqa: S101 - for the type checker
             first = parts[0][0]
             tx.run(
-                "UPDATE releases SET row_count = ?, block_count = ?, factor = ?, state = 'answerable'"
+                "UPDATE releases SET row_count = ?, block_count = ?, state = 'answerable'"
                 " WHERE study_id = ? AND release_number = ?",
-                (rows, sum(part[2] for part in parts), factor_to_bytes(factor), study_id, first),
+                (rows, sum(part[2] for part in parts), study_id, first),
             )
-            tx.run("DELETE FROM releases WHERE study_id = ? AND release_number <> ?", (study_id, first))
+            stored.save(tx, study_id, first, factor)
+            stored.drop(tx, study_id, [part[0] for part in parts[1:]])
             tx.run("UPDATE blocks SET release_number = ? WHERE study_id = ?", (first, study_id))
             return int(rows)
 
@@ -80,11 +84,14 @@ class Factors:
 
     async def load(self, study_id: bytes) -> Matrix:
         """The factor."""
-        row = await self.database.read(
-            lambda tx: tx.row(
-                "SELECT factor FROM releases WHERE study_id = ? AND state = 'answerable'", (study_id,)
+
+        def read(tx: Transaction) -> Matrix | None:
+            row = tx.row(
+                "SELECT release_number FROM releases WHERE study_id = ? AND state = 'answerable'", (study_id,)
             )
-        )
-        if row is None or row[0] is None:
+            return None if row is None else StoredFactors(self.vault).load(tx, study_id, row[0])
+
+        factor = await self.database.read(read)
+        if factor is None:
             raise Refused("not_answerable", "this study has no factor to answer from any more")
-        return factor_from_bytes(row[0])
+        return factor

@@ -7,6 +7,7 @@ it, needs that much less noise: the relative form, without its leak (`trimask_th
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from trimask_server.collector.releases.plan import (
     gaussian_scale,
     split_price,
 )
-from trimask_theory import least_squares, noisy_gram, projection, record
+from trimask_theory import grid_gaussian, least_squares, noisy_gram, projection, record
 from trimask_theory.eigenvalue_floor import reduced_sigma
 from trimask_theory.normal_source import NormalSource
 
@@ -53,7 +54,9 @@ def plan_projection(study: Study, asked: release_pb2.ProjectionMechanism, price:
     def draw(factor: Matrix, normals: NormalSource) -> Drawn:
         sigma = _sigma_above_floor(calibrated.sigma, split, selection.gram(factor), normals)
         projected = projection.release(selection.of(factor), r, sigma, normals)
-        return Drawn({"projection": as_lists(projected), "sigma": sigma}, guarantee)
+        # Noise and floor together have at least the calibrated deviation in every direction, which is public.
+        shown = grid_gaussian.on_steps(projected, calibrated.sigma)
+        return Drawn({"projection": as_lists(shown), "sigma": sigma}, guarantee)
 
     parameters = {
         "columns": selection.names,
@@ -65,7 +68,9 @@ def plan_projection(study: Study, asked: release_pb2.ProjectionMechanism, price:
     return Plan("projection", parameters, draw)
 
 
-def plan_least_squares(study: Study, asked: release_pb2.LeastSquaresMechanism, price: Price) -> Plan:
+def plan_least_squares(
+    study: Study, rows: int, asked: release_pb2.LeastSquaresMechanism, price: Price
+) -> Plan:
     """M_LS, M_ALS, or the noisy Gram matrix of the features and the response, which comes last."""
     method = _LS_METHODS.get(asked.method)
     if method is None:
@@ -92,6 +97,8 @@ def plan_least_squares(study: Study, asked: release_pb2.LeastSquaresMechanism, p
         *record.one_step(split.epsilon, split.delta), r, d, selection.row_norm, "sharp", method
     )
     guarantee = _as_record(calibrated.guarantee, selection, split, price)
+    # |e| (B'B)^{-1/2}/sqrt(r) is at least this in every direction: |e| >= S, and rows are at most R long.
+    least = calibrated.sigma / math.sqrt(r * (rows * selection.row_norm**2 + calibrated.sigma**2))
 
     def draw(factor: Matrix, normals: NormalSource) -> Drawn:
         gram = selection.gram(factor)
@@ -100,7 +107,9 @@ def plan_least_squares(study: Study, asked: release_pb2.LeastSquaresMechanism, p
             solution = least_squares.release(gram, r, sigma, normals)
         else:
             solution = least_squares.sketch(selection.of(factor), r, sigma, normals)
-        return Drawn({"coefficients": as_lists(solution), "sigma": sigma}, guarantee)
+        return Drawn(
+            {"coefficients": as_lists(grid_gaussian.on_steps(solution, least)), "sigma": sigma}, guarantee
+        )
 
     parameters |= {
         "reduced_dimension": r,
@@ -115,7 +124,7 @@ def _plan_noisy_gram(selection: Selection, price: Price, parameters: dict[str, A
     guarantee = replace(calibrated.guarantee, epsilon=price.epsilon, delta=price.delta)
 
     def draw(factor: Matrix, normals: NormalSource) -> Drawn:
-        noisy = noisy_gram.release(selection.gram(factor), calibrated.sigma, normals)
+        noisy = noisy_gram.release(selection.gram(factor), calibrated.sigma, selection.row_norm, normals)
         return Drawn({"gram": as_lists(noisy)}, guarantee)
 
     return Plan("least_squares_noisy_gram", parameters | {"sigma": calibrated.sigma}, draw)

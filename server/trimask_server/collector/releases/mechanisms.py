@@ -36,7 +36,7 @@ def plan_release(study: Study, rows: int, request: release_pb2.AskReleaseRequest
     if which == "projection":
         return plan_projection(study, request.projection, price)
     if which == "least_squares":
-        return plan_least_squares(study, request.least_squares, price)
+        return plan_least_squares(study, rows, request.least_squares, price)
     if which == "principal_components":
         return plan_components(study, rows, request.principal_components, price)
     raise Refused("malformed", "name a mechanism: sum, projection, least_squares or principal_components")

@@ -62,9 +62,9 @@ def pair(price: Price, what: str) -> tuple[float, float]:
 
 
 def gaussian_scale(price: Price) -> float:
-    """The standard deviation of Gaussian noise at sensitivity 1: 1/mu, or the analytic scale of the pair."""
+    """The standard deviation of Gaussian noise at sensitivity 1, rounded up: 1/mu, or the analytic scale of the pair."""
     if price.mu is not None:
-        return 1 / price.mu
+        return math.nextafter(1 / price.mu, math.inf)
     return local_noise.calibrate(*pair(price, "noise")).sigma
 
 
@@ -84,6 +84,8 @@ def split_price(price: Price, share: float, selection: Selection, what: str) -> 
         raise ParameterError("floor_share", "a number in [0, 1)", share)
     if share == 0:
         return SplitPrice(epsilon, delta, None)
-    # The mechanism gets the rest by subtraction, so that the two parts cannot add up to more.
     floor = FloorTest(share * epsilon, share * delta, selection.row_norm)
-    return SplitPrice(epsilon - floor.epsilon, delta - floor.delta, floor)
+    # The mechanism gets the rest, rounded down, so that the two parts cannot add up to more.
+    return SplitPrice(
+        math.nextafter(epsilon - floor.epsilon, 0.0), math.nextafter(delta - floor.delta, 0.0), floor
+    )

@@ -23,6 +23,7 @@ from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Drawn, Plan
+from trimask_server.gate import require_access
 from trimask_server.node import Node, require_owner
 from trimask_server.peers import Context
 
@@ -51,7 +52,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     def __init__(self, node: Node) -> None:
         self._node = node
         self._ledger = BudgetLedger(node.database)
-        self._factors = Factors(node.database)
+        self._factors = Factors(node.database, node.vault)
         self._one_at_a_time: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -70,9 +71,9 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     async def AskRelease(
         self, request: release_pb2.AskReleaseRequest, context: Context
     ) -> release_pb2.AskReleaseResponse:
-        # A budget is never refilled, so only the owner spends it; everybody may see it.
-        require_owner(self._node, context)
         study, budget = self._study(request.study_id)
+        # A budget is never refilled, so only the owner and whom the owner gave a token spend it; everybody may see it.
+        require_access(self._node, context, study, "releases")
         if len(request.request_id) != REQUEST_ID_BYTES:
             raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)

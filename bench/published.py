@@ -1,0 +1,107 @@
+"""Datasets of any size as a collector publishes them: pooled, masked, written and signed by its own code, then served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.example import ATTRIBUTES, definition, sign
+from trimask_cli.keys import make_keys, node_places
+from trimask_core.clock import SystemClock
+from trimask_core.randomness import SystemRandom
+from trimask_core.rotation import Matrix
+from trimask_core.study import Party, SignedStudy
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.publisher import Publisher
+from trimask_server.config import load_config
+from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_server.node import Node
+from trimask_theory.study_plan import create_study, load_definition
+
+__all__ = ["FORMULA", "SLOPES", "Published", "publishing"]
+
+FORMULA = "a0 ~ " + " + ".join(f"a{i}" for i in range(1, ATTRIBUTES))
+SLOPES = np.linspace(-0.1, 0.1, ATTRIBUTES - 1)
+"""Coefficients behind a0, all columns in scaled units."""
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where a dataset is served, and how large it is."""
+
+    address: str
+    tls_name: str
+    roots: str
+    dataset_id: str
+    rows: int
+    file_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a process that pulls it."""
+        return asdict(self)
+
+
+@contextmanager
+def publishing(sizes: Sequence[int]) -> Iterator[list[Published]]:
+    """A collector process that serves a dataset of each size, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="trimask-published-") as name:
+        folder = Path(name)
+        parties = make_keys(folder, node_places(3, 2, "127.0.0.1", free_base_port(12)))
+        found = [asyncio.run(_publish(folder, parties, rows)) for rows in sizes]
+        cluster = ProcessCluster(folder)
+        try:
+            cluster.start("collector")
+            cluster.wait_ready("collector")
+            yield found
+        finally:
+            cluster.stop()
+
+
+async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Published:
+    """One study of this many people, from noisy blocks to a signed dataset, by the collector's own ledger and publisher."""
+    roots = (folder / "authority" / "ca.pem").read_text(encoding="ascii")
+    right, left = [parties[f"R{k}"] for k in (1, 2, 3)], [parties[f"L{j}"] for j in (1, 2)]
+    study = create_study(
+        load_definition(definition(128, rows)), parties["collector"], right, left, roots, SystemClock().now_ms(),
+        SystemRandom(),
+    )  # fmt: skip
+    signed = sign(SignedStudy(study), folder)
+    node = Node("collector", load_config(folder / "collector" / "node.toml", "collector"))
+    try:
+        ledger = Ledger(node.database, node.vault)
+        for start in range(0, rows, _BLOCK):
+            count = min(_BLOCK, rows - start)
+            block = _people(count, start) + study.protection.sigma * _normals(count, start)
+            block_id = os.urandom(16)
+            await ledger.plan(study.id, block_id, [])
+            await ledger.pool(study.id, block_id, block, rows)
+        (release,) = await ledger.releases(study.id)
+        dataset_id = await Publisher(node, ledger).publish(signed, release, 0, {})
+        ((_, _, manifest, _),) = await ledger.datasets(study.id)
+    finally:
+        await node.stop(0.0)
+    party = parties["collector"]
+    size = json.loads(manifest)["files"][0]["bytes"]
+    return Published(party.address, party.tls_name, roots, dataset_id, rows, size)
+
+
+def _people(count: int, seed: int) -> Matrix:
+    """Scaled rows: ones, the response, and what it depends on."""
+    rng = np.random.default_rng([1, seed])
+    features = rng.uniform(-1, 1, (count, ATTRIBUTES - 1))
+    response = features @ SLOPES + rng.uniform(-0.2, 0.2, count)
+    return np.column_stack([np.ones(count), response, features])
+
+
+def _normals(count: int, seed: int) -> Matrix:
+    return np.random.default_rng([2, seed]).standard_normal((count, ATTRIBUTES + 1))

@@ -1,0 +1,86 @@
+"""What a study's private answers have cost so far, for a participant to see.
+
+The collector tells anybody. A device asks it the way it submits: over TLS, by the addresses in the signed study.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from google.protobuf.message import DecodeError
+
+from trimask_client.transport import Endpoint, Transport
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.study import Study
+from trimask_proto.v1.release_pb2 import GetBudgetRequest, GetBudgetResponse, Purses
+
+__all__ = ["SpentBudget", "ask_budget"]
+
+_GET_BUDGET = "/trimask_proto.v1.ReleaseService/GetBudget"
+_STATES = ("unknown", "collecting", "answering", "closed")
+_ENTRY_STATES = ("unknown", "reserved", "answered", "failed")
+
+
+@dataclass(frozen=True)
+class SpentBudget:
+    """`entries` are (time in ms, mechanism, cost, state), oldest first; amounts are words, such as "epsilon 0.5"."""
+
+    state: str
+    total: str
+    spent: str
+    left: str
+    rows: int
+    entries: tuple[tuple[int, str, str, str], ...]
+
+    def words(self) -> str:
+        """Plain text, a line an answer."""
+        head = {
+            "collecting": "Answers are still being collected; nothing can be asked yet.",
+            "answering": f"Questions about {self.rows} people together are answered until the budget is spent.",
+            "closed": "No further question is answered, and what answers came from is erased.",
+        }.get(self.state, "The collector gives no state this program knows.")
+        lines = [head, f"Budget: {self.total}. Spent: {self.spent}. Left: {self.left}."]
+        for time_ms, mechanism, cost, state in self.entries:
+            when = datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            lines.append(f"- {when}: {mechanism.replace('_', ' ')}, {cost} ({state})")
+        return "\n".join(lines)
+
+
+def ask_budget(study: Study, transport: Transport, timeout_seconds: float = 15.0) -> SpentBudget:
+    """Ask the study's collector; `Refused` for a study that has no budget."""
+    if study.protection.budget is None:
+        raise Refused(
+            "no_budget", "this study has no budget: it publishes a dataset and answers no questions"
+        )
+    party = study.collector
+    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    request = GetBudgetRequest(study_id=study.id).SerializeToString()
+    try:
+        found = GetBudgetResponse.FromString(transport.call(endpoint, _GET_BUDGET, request, timeout_seconds))
+    except DecodeError:
+        raise VerificationError("the collector answered with something that is not a budget") from None
+    return SpentBudget(
+        state=_word(_STATES, found.state),
+        total=_purses(found.total),
+        spent=_purses(found.spent),
+        left=_purses(found.left),
+        rows=found.rows,
+        entries=tuple(
+            (item.reserve_time_ms, item.mechanism, _purses(item.cost), _word(_ENTRY_STATES, item.state))
+            for item in found.entries
+        ),
+    )
+
+
+def _word(words: tuple[str, ...], number: int) -> str:
+    return words[number] if 0 <= number < len(words) else words[0]
+
+
+def _purses(message: Purses) -> str:
+    named = (
+        ("epsilon", message.epsilon if message.HasField("epsilon") else None),
+        ("delta", message.delta if message.HasField("delta") else None),
+        ("mu", message.mu if message.HasField("mu") else None),
+    )
+    return ", ".join(f"{name} {value:.4g}" for name, value in named if value is not None) or "nothing"

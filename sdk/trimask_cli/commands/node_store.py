@@ -1,0 +1,112 @@
+"""`trimask node backup|restore|rotate-storage-key`: a node's store and the keys it is encrypted with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimask_cli.options import Subparsers
+
+if TYPE_CHECKING:
+    from trimask_server.config import NodeConfig, NodeRole
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the commands to those of `trimask node`."""
+    backup = subparsers.add_parser(
+        "backup",
+        help="write the node's store to a file, while it runs",
+        description="Write one state of the node's store to a file, while the node runs. The file has no keys in it: keep "
+        "the folder of keys too, apart from it.",
+    )
+    _config(backup)
+    backup.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="a file that does not exist yet"
+    )
+    backup.set_defaults(run=run_backup)
+
+    restore = subparsers.add_parser(
+        "restore",
+        help="replace the store of a stopped node by a backup's",
+        description="Replace the store of a stopped node by a backup's. When it runs again the collector tells a right "
+        "provider of every block since, so that no row is used twice; rows that came in after the backup are lost.",
+    )
+    _config(restore)
+    restore.add_argument("--from", type=Path, required=True, metavar="FILE", dest="file", help="the backup")
+    restore.add_argument("--force", action="store_true", help="replace a store that is not empty")
+    restore.add_argument(
+        "--keep-factors",
+        action="store_true",
+        help="collector: keep what was pooled and not published in the backup. Only if nothing was published or "
+        "answered since it was made; otherwise the same rows are published twice",
+    )
+    restore.set_defaults(run=run_restore)
+
+    rotate = subparsers.add_parser(
+        "rotate-storage-key",
+        help="wrap the store's data keys under a fresh master key",
+        description="Add a master key to storage.keys and wrap every data key of the store under it; the node may run. "
+        "Older master keys are kept, for backups made before, until --destroy-retired.",
+    )
+    _config(rotate)
+    rotate.add_argument(
+        "--destroy-retired",
+        action="store_true",
+        help="then destroy the older master keys: backups and database logs from before cannot be read ever again",
+    )
+    rotate.set_defaults(run=run_rotate)
+
+
+def _config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
+
+
+def _load(path: Path) -> tuple[NodeConfig, NodeRole]:
+    """A node's configuration; its role is that of its name, collector, R1.. or L1.."""
+    from trimask_server.config import load_config
+    from trimask_server.local_cluster import role_of
+
+    name = load_config(path, "left").name  # what every role's configuration has
+    return load_config(path, role_of(name)), role_of(name)
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Back the store up."""
+    from trimask_server.store.backup import back_up
+
+    size = back_up(*_load(args.config), args.out)
+    print(f"{args.out}: {size:,} bytes, without keys. Keep the node's folder of keys too, apart from it.")
+    return 0
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """Restore a backup."""
+    from trimask_server.store.backup import restore
+
+    config, role = _load(args.config)
+    restore(config, role, args.file, force=args.force, keep_factors=args.keep_factors)
+    print(f"The store of {config.name} is that of {args.file}, as a new generation; the node can be started.")
+    if role == "collector" and not args.keep_factors:
+        print(
+            "What was pooled and not yet published at the time of the backup is discarded (see --keep-factors)."
+        )
+    return 0
+
+
+def run_rotate(args: argparse.Namespace) -> int:
+    """Rotate the master key."""
+    import asyncio
+
+    from trimask_server.store.keyring import KeyRing
+    from trimask_server.store.rotation import rotate_storage_key
+
+    config, role = _load(args.config)
+    ring = KeyRing.open(config.keys)
+    done = asyncio.run(rotate_storage_key(config, role, ring, destroy_retired=args.destroy_retired))
+    print(f"Wrapped under the fresh master key {done.key_id}: {done.rewrapped} data keys.")
+    if args.destroy_retired:
+        print(f"Older master keys destroyed: {done.destroyed}.")
+    return 0

@@ -1,0 +1,143 @@
+"""`trimask release ask`: one private answer, for scripts. Each costs; the same --request-id again costs nothing."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimask_cli.options import Subparsers, add_json, print_json
+
+if TYPE_CHECKING:
+    from trimask.release.answer import Answer
+
+__all__ = ["register"]
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("release", help="ask for private answers from a study with a budget")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    ask = commands.add_parser(
+        "ask",
+        help="ask one question and pay for it",
+        description="Ask one question. The price is taken from the study's budget for good; `trimask study budget` "
+        "shows what is left. If the reply was lost, ask again with the --request-id the error names: it costs nothing.",
+    )
+    ask.add_argument(
+        "study", type=Path, metavar="STUDY.json", help="the study; it pins the collector and the id"
+    )
+    mechanisms = ask.add_subparsers(title="questions", metavar="QUESTION", required=True, dest="question")
+
+    total = mechanisms.add_parser("sum", help="sums of columns, in original units")
+    total.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all that the method can sum")
+    total.add_argument("--method", choices=("elliptical", "gaussian", "clipped"), default="elliptical")
+
+    projection = mechanisms.add_parser("projection", help="a random projection of the columns (M_RP, M_RLC)")
+    projection.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
+    _sketch(projection, default=1)
+
+    ols = mechanisms.add_parser("ols", help="least squares (M_LS, M_ALS, noisy Gram matrix)")
+    ols.add_argument("response", metavar="RESPONSE")
+    ols.add_argument("features", nargs="+", metavar="FEATURE", help="name `one` for an intercept")
+    ols.add_argument("--method", choices=("LS", "ALS", "noisy_gram"), default="LS")
+    _sketch(ols, default=None)
+
+    pca = mechanisms.add_parser("pca", help="principal components")
+    pca.add_argument("components", type=int, metavar="K")
+    pca.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
+    pca.add_argument("--method", choices=("adaptive", "exponential"), default="adaptive")
+    pca.add_argument(
+        "--test-share", type=float, default=0.2, metavar="S", help="of mu^2, for the private test"
+    )
+
+    for each in (total, projection, ols, pca):
+        _price(each)
+        each.set_defaults(run=run)
+
+
+def _sketch(parser: argparse.ArgumentParser, default: int | None) -> None:
+    parser.add_argument("--reduced-dim", type=int, default=default, metavar="R", help="the r of the paper")
+    parser.add_argument(
+        "--floor-share", type=float, default=0.0, metavar="S", help="of the price, for a private floor"
+    )
+
+
+def _price(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=float, metavar="E", help="pay with epsilon and delta")
+    parser.add_argument("--delta", type=float, metavar="D")
+    parser.add_argument("--mu", type=float, metavar="M", help="or pay with mu, where the question allows it")
+    parser.add_argument("--request-id", metavar="HEX", help="32 digits: ask again for an answer already paid")
+    parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the signed answer as JSON")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, and show or write what came."""
+    import json
+
+    import trimask
+    from trimask_cli.study_file import read_signed
+    from trimask_core.errors import ConfigError
+
+    study = read_signed(args.study).verify()
+    if args.out is not None and args.out.exists():
+        # Before it is paid for: an answer that cannot be kept is money lost.
+        raise ConfigError(f"{args.out} exists already; give another --out")
+    party = study.collector
+    with trimask.connect(
+        party.peer_address,
+        roots=study.tls_roots or None,
+        tls_name=party.tls_name,
+        certificate=(args.owner / "tls.pem", args.owner / "tls.key"),
+    ) as connection:
+        result = _ask(connection, study.id, args)
+    document = _document(result.answer)
+    if args.out is not None:
+        args.out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if args.json:
+        print_json(document)
+    else:
+        print(result)
+        print(
+            f"request id {result.answer.request_id}{' (asked before, no further cost)' if result.answer.replayed else ''}"
+        )
+    return 0
+
+
+def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
+    from trimask import release
+
+    paid = {"epsilon": args.epsilon, "delta": args.delta, "request_id": args.request_id}
+    if args.question == "sum":
+        return release.sum(connection, study_id, args.columns, mu=args.mu, method=args.method, **paid)
+    if args.question == "ols":
+        return release.ols(
+            connection, study_id, args.response, args.features, mu=args.mu, method=args.method,
+            reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid,
+        )  # fmt: skip
+    if args.question == "pca":
+        return release.pca(
+            connection, study_id, args.components, args.columns, mu=args.mu, method=args.method,
+            test_share=args.test_share, **paid,
+        )  # fmt: skip
+    if args.mu is not None:
+        from trimask_core.errors import ParameterError
+
+        raise ParameterError("mu", "left out: a projection is paid with --epsilon and --delta")
+    return release.projection(
+        connection, study_id, args.columns, reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid
+    )
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    """The answer to read, and beside it the very bytes the collector signed, to check it by."""
+    import json
+
+    return {
+        "answer": json.loads(answer.raw),
+        "replayed": answer.replayed,
+        "signed": answer.raw.decode(),
+        "signature": answer.signature.hex(),
+    }

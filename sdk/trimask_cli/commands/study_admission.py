@@ -1,0 +1,248 @@
+"""`trimask study propose|approvals|invite|token`: who agrees, who may submit, who may read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from trimask_cli.options import Subparsers, add_json, duration_ms, print_json, shown_time
+
+__all__ = ["register"]
+
+
+def register(commands: Subparsers) -> None:
+    """Add the commands to those of `trimask study`."""
+    propose = commands.add_parser(
+        "propose", help="hand a study to every node's operator, through the collector"
+    )
+    _common(propose)
+    propose.set_defaults(run=run_propose)
+
+    approvals = commands.add_parser("approvals", help="gather what operators decided into the study's file")
+    _common(approvals)
+    approvals.set_defaults(run=run_approvals)
+
+    invite = commands.add_parser(
+        "invite",
+        help="make invitations, or print an open study's link",
+        description="Have the collector sign single-use invitations to an invited study, and write them as links, a table, "
+        "QR codes, or as a sheet to print. They cannot be listed again or revoked: only how many were made is kept. "
+        "An open study has one link for everybody, made without asking the collector.",
+    )
+    _common(invite)
+    invite.add_argument("--count", type=int, metavar="N", help="how many (an invited study)")
+    invite.add_argument(
+        "--expires", type=duration_ms, metavar="SPAN", help="for how long, such as 30d (default 30d)"
+    )
+    invite.add_argument("--csv", type=Path, metavar="FILE", help="write number, link and expiry as a table")
+    invite.add_argument("--links", type=Path, metavar="FILE", help="write one link a line")
+    invite.add_argument("--qr", type=Path, metavar="FOLDER", help="write a QR code a file")
+    invite.add_argument("--qr-format", choices=("svg", "png"), default="svg", help="default svg")
+    invite.add_argument("--sheet", type=Path, metavar="FILE.html", help="write a page of QR codes to print")
+    invite.set_defaults(run=run_invite)
+
+    token = commands.add_parser("token", help="make, list and revoke researchers' tokens")
+    kinds = token.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    new = kinds.add_parser("new", help="make a token; it is shown once")
+    _common(new)
+    new.add_argument("--name", required=True, help="for whom it is")
+    new.add_argument(
+        "--scope",
+        default="datasets",
+        metavar="SCOPES",
+        help="datasets, releases, or both with a comma (default datasets)",
+    )
+    new.add_argument("--expires", type=duration_ms, default="90d", metavar="SPAN", help="default 90d")
+    new.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the token to a file instead of showing it"
+    )
+    new.set_defaults(run=run_token_new)
+    listed = kinds.add_parser("list", help="list a study's tokens, without the tokens")
+    _common(listed)
+    listed.set_defaults(run=run_token_list)
+    revoke = kinds.add_parser("revoke", help="end a token now")
+    _common(revoke)
+    revoke.add_argument("token_id", metavar="ID", help="as `list` shows it")
+    revoke.set_defaults(run=run_token_revoke)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    parser.add_argument("--owner", type=Path, metavar="DIR", help="the owner's folder of keys")
+    add_json(parser)
+
+
+def _owner(args: argparse.Namespace) -> Path:
+    from trimask_core.errors import ConfigError
+
+    if args.owner is None:
+        raise ConfigError("give --owner DIR, the owner's folder of keys")
+    found: Path = args.owner
+    return found
+
+
+def run_propose(args: argparse.Namespace) -> int:
+    """Hand the study on."""
+    from trimask_cli import proposing, study_file
+    from trimask_cli.study_view import make_console
+
+    signed = study_file.read_signed(args.study)
+    parties = proposing.propose(signed, _owner(args))
+    if args.json:
+        print_json(proposing.decisions(parties))
+        return 0
+    console = make_console()
+    console.print(proposing.render(signed, parties))
+    console.print(
+        f"\nOperators run `trimask node studies`, then `trimask node approve {signed.study.id.hex()[:12]}` (or refuse).\n"
+        f"`trimask study approvals {args.study}` says what they decided.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def run_approvals(args: argparse.Namespace) -> int:
+    """Gather the decisions; status 0 once every party has approved."""
+    from trimask_cli import proposing, study_file
+    from trimask_cli.study_view import make_console
+
+    before = study_file.read_signed(args.study)
+    signed, parties = proposing.gather(before, _owner(args))
+    if signed != before:
+        study_file.write_signed(args.study, signed, replace=True)
+    if args.json:
+        print_json({"missing": list(signed.missing), "parties": proposing.decisions(parties)})
+    else:
+        console = make_console()
+        console.print(proposing.render(signed, parties))
+        missing = ", ".join(signed.missing)
+        console.print(
+            f"Still missing: {missing}." if missing else "Every party has approved; it can be opened."
+        )
+    return 1 if signed.missing else 0
+
+
+def run_invite(args: argparse.Namespace) -> int:
+    """Make invitations and write them down."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from trimask_cli import invitations, study_file
+    from trimask_core.clock import SystemClock
+    from trimask_core.errors import ConfigError
+
+    study = study_file.read_signed(args.study).study
+    # What cannot be written is found out before anything is signed: an invitation is made once.
+    for path in (args.csv, args.links, args.sheet):
+        if path is not None and path.exists():
+            raise ConfigError(f"{path} exists already; invitations are never written over")
+    if args.qr is not None and args.qr.exists() and any(args.qr.iterdir()):
+        raise ConfigError(f"{args.qr} is not empty; give a new folder")
+    invited = study.admission == "invited"
+    if not invited and (args.count is not None or args.expires is not None):
+        raise ConfigError(
+            "this study is open: anybody may submit with its one link, so there is nothing to count or to expire. "
+            'Leave --count and --expires out; a study for invited people has admission = "invited"'
+        )
+    if invited and (args.count is None or args.count < 1):
+        raise ConfigError("say how many invitations: --count N")
+    count = args.count if invited else 1
+    expires_ms = SystemClock().now_ms() + (args.expires or duration_ms("30d"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), disable=args.json or count < 20) as progress:
+        signing = progress.add_task("signing", total=count)
+        links = (
+            invitations.make_invitations(
+                study, _owner(args), count, expires_ms, lambda done: progress.update(signing, completed=done)
+            )
+            if invited
+            else [invitations.open_link(study)]
+        )
+        if args.csv is not None:
+            invitations.write_csv(args.csv, links)
+        if args.links is not None:
+            invitations.write_links(args.links, links)
+        if args.qr is not None or args.sheet is not None:
+            drawing = progress.add_task("QR codes", total=count)
+            codes = invitations.draw_codes(links, lambda done: progress.update(drawing, completed=done))
+            if args.qr is not None:
+                invitations.write_codes(args.qr, codes, args.qr_format)
+            if args.sheet is not None:
+                invitations.write_sheet(args.sheet, study, links, codes)
+    written = [str(path) for path in (args.csv, args.links, args.qr, args.sheet) if path is not None]
+    if args.json:
+        print_json(
+            {
+                "study_id": study.id.hex(),
+                "admission": study.admission,
+                "count": count,
+                "expires_ms": expires_ms if invited else None,
+                "written": written,
+                "links": [] if written else [str(link) for link in links],
+            }
+        )
+    elif written:
+        what = (
+            f"{count:,} invitations, until {shown_time(expires_ms)}"
+            if invited
+            else f"The study's link, {links[0]}"
+        )
+        print(f"{what}: {', '.join(written)}")
+        if invited:
+            print(
+                "Each takes one submission. They are kept nowhere else: a lost one is replaced, not found again."
+            )
+    else:
+        print("\n".join(str(link) for link in links))
+    return 0
+
+
+def run_token_new(args: argparse.Namespace) -> int:
+    """Make a token."""
+    from trimask_cli import tokens
+    from trimask_cli.study_file import read_signed
+    from trimask_core.clock import SystemClock
+
+    study = read_signed(args.study).study
+    scopes = [word.strip() for word in args.scope.split(",") if word.strip()]
+    expires_ms = SystemClock().now_ms() + args.expires
+    text, made = tokens.new(study, _owner(args), args.name, scopes, expires_ms, args.out)
+    if args.json:
+        print_json(made | ({} if args.out else {"token": text}))
+        return 0
+    if args.out is None:
+        print(text)
+    where = f"in {args.out}" if args.out else "shown now and never again"
+    print(
+        f"Token {made['id']} for {made['name']}: {', '.join(scopes)}, until {shown_time(expires_ms)}; {where}.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def run_token_list(args: argparse.Namespace) -> int:
+    """List tokens."""
+    from trimask_cli import tokens
+    from trimask_cli.study_file import read_signed
+    from trimask_cli.study_view import make_console
+
+    listed = tokens.listed(read_signed(args.study).study, _owner(args))
+    if args.json:
+        print_json(listed)
+    else:
+        make_console().print(tokens.render(listed))
+    return 0
+
+
+def run_token_revoke(args: argparse.Namespace) -> int:
+    """Revoke a token."""
+    from trimask_cli import tokens
+    from trimask_cli.study_file import read_signed
+
+    tokens.revoke(read_signed(args.study).study, _owner(args), args.token_id)
+    if args.json:
+        print_json({"id": args.token_id, "revoked": True})
+    else:
+        print(f"Token {args.token_id} is no longer taken.")
+    return 0

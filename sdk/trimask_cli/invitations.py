@@ -1,0 +1,139 @@
+"""Invitations as people are sent them: links, a table for a mail merge, QR codes, a sheet to print and cut."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import segno
+
+from trimask_cli.options import shown_time
+from trimask_cli.owner import owner_channel
+from trimask_core.errors import ConfigError, VerificationError
+from trimask_core.invitation import INVITATION_BYTES, Invitation, Link
+from trimask_core.study import Study
+from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
+from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+
+__all__ = [
+    "BATCH",
+    "draw_codes",
+    "make_invitations",
+    "open_link",
+    "write_codes",
+    "write_csv",
+    "write_links",
+    "write_sheet",
+]
+
+BATCH = 500
+_SECONDS = 60.0
+_STYLE = """
+body { font: 11pt/1.35 sans-serif; margin: 1.5em; color: #111; background: #fff; }
+main { display: grid; grid-template-columns: repeat(auto-fill, minmax(5.6cm, 1fr)); gap: 0.4cm; }
+figure { margin: 0; padding: 0.35cm; border: 1px dashed #999; break-inside: avoid; text-align: center; }
+figure svg { width: 4.4cm; height: 4.4cm; }
+figcaption { font-size: 8.5pt; }
+@media print { body { margin: 0; } h1, p { break-after: avoid; } }
+"""
+
+
+def open_link(study: Study) -> Link:
+    """The one link of an open study."""
+    return Link(study.collector.address, study.id)
+
+
+def make_invitations(
+    study: Study, owner: Path, count: int, expires_ms: int, progress: Callable[[int], None]
+) -> list[Link]:
+    """Have the collector sign `count` invitations; every one is checked before anybody is sent it."""
+    links: list[Link] = []
+    with owner_channel(study, owner) as channel:
+        stub = AdmissionOwnerServiceStub(channel)
+        while len(links) < count:
+            wanted = min(BATCH, count - len(links))
+            request = CreateInvitationsRequest(study_id=study.id, count=wanted, expire_time_ms=expires_ms)
+            made = list(_split(study, stub.CreateInvitations(request, timeout=_SECONDS).invitations))
+            if len(made) != wanted:
+                raise VerificationError(f"the collector sent {len(made)} invitations when asked for {wanted}")
+            links += (Link(study.collector.address, study.id, invitation) for invitation in made)
+            progress(len(links))
+    return links
+
+
+def _split(study: Study, data: bytes) -> Iterator[Invitation]:
+    for start in range(0, len(data), INVITATION_BYTES):
+        invitation = Invitation.from_bytes(study.id, data[start : start + INVITATION_BYTES])
+        invitation.verify(study.collector.identity)
+        yield invitation
+
+
+def write_links(path: Path, links: list[Link]) -> None:
+    """One link a line."""
+    _write_secret(path, "".join(f"{link}\n" for link in links))
+
+
+def write_csv(path: Path, links: list[Link]) -> None:
+    """number, link, expires: for a mail merge."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("number", "link", "expires"))
+    for number, link in enumerate(links, 1):
+        table.writerow((number, str(link), _expiry(link)))
+    _write_secret(path, text.getvalue())
+
+
+def draw_codes(links: list[Link], progress: Callable[[int], None]) -> list[segno.QRCode]:
+    """A QR code each; this is what takes the time, so it is done once for files and sheet."""
+    codes = []
+    for number, link in enumerate(links, 1):
+        codes.append(segno.make_qr(str(link), error="m"))
+        progress(number)
+    return codes
+
+
+def write_codes(folder: Path, codes: list[segno.QRCode], kind: str) -> None:
+    """A QR code a file, SVG or PNG."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digits = max(4, len(str(len(codes))))
+    for number, code in enumerate(codes, 1):
+        body = io.BytesIO()
+        code.save(body, kind=kind, scale=4, border=4)
+        _write_secret(folder / f"invitation-{number:0{digits}}.{kind}", body.getvalue())
+
+
+def write_sheet(path: Path, study: Study, links: list[Link], codes: list[segno.QRCode]) -> None:
+    """A page of QR codes to print and cut; it loads nothing from anywhere."""
+    figures = []
+    for number, (link, code) in enumerate(zip(links, codes, strict=True), 1):
+        caption = f"No. {number}" + (f", until {_expiry(link)[:10]}" if link.invitation else "")
+        drawn = code.svg_inline(border=4, omitsize=True)
+        figures.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
+    title = html.escape(study.title)
+    one_each = "One code is for one person, and takes one set of answers. " if links[0].invitation else ""
+    _write_secret(
+        path,
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>\n'
+        f"<h1>{title}</h1>\n<p>{one_each}Open the survey app and scan it. Study "
+        f"{study.id.hex()[:16]}, contact {html.escape(study.contact)}.</p>\n"
+        f"<main>\n{chr(10).join(figures)}\n</main></html>\n",
+    )
+
+
+def _expiry(link: Link) -> str:
+    return shown_time(link.invitation.expires_ms) if link.invitation is not None else ""
+
+
+def _write_secret(path: Path, content: str | bytes) -> None:
+    """Whoever has an invitation may use it: a new file, for its owner's eyes."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; invitations are never written over") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)

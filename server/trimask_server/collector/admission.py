@@ -1,0 +1,123 @@
+"""What the owner asks of the collector about people: invitations for those who submit, tokens for those who read.
+
+Invitations are signed and handed out, and only their number is kept: the collector cannot tell later who was invited,
+and cannot take one back. Right providers bind each to the first submission that comes with it.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
+from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
+from trimask_server.node import Node, require_owner
+from trimask_server.peers import Context
+from trimask_server.store.interface import Transaction
+from trimask_server.tokens import Token, TokenStore
+
+__all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer"]
+
+MOST_INVITATIONS = 1000
+_ID_BYTES = 16
+
+
+class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
+    """Serves the owner."""
+
+    def __init__(self, node: Node, tokens: TokenStore) -> None:
+        self._node = node
+        self._tokens = tokens
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        admission_pb2_grpc.add_AdmissionOwnerServiceServicer_to_server(self, server)
+        return admission_pb2.DESCRIPTOR.services_by_name["AdmissionOwnerService"].full_name
+
+    async def CreateInvitations(
+        self, request: admission_pb2.CreateInvitationsRequest, context: Context
+    ) -> admission_pb2.CreateInvitationsResponse:
+        node = self._node
+        require_owner(node, context)
+        study = node.studies.get(request.study_id)
+        if study.admission != "invited":
+            raise Refused("study_open", "this study is open: anybody may submit, and one link is for all")
+        if node.studies.state(study.id) != "open":
+            raise Refused("study_closed", "this study takes no more submissions")
+        if not 1 <= request.count <= MOST_INVITATIONS:
+            raise Refused("malformed", f"count must be between 1 and {MOST_INVITATIONS}")
+        if not node.clock.now_ms() < request.expire_time_ms < 1 << 62:
+            raise Refused("malformed", "expire_time_ms must be in the future")
+
+        def sign() -> bytes:
+            made = (
+                Invitation.issue(
+                    node.keys.identity, study.id, node.source.read(_ID_BYTES), request.expire_time_ms
+                )
+                for _ in range(request.count)
+            )
+            return b"".join(invitation.to_bytes() for invitation in made)
+
+        def count(tx: Transaction) -> int:
+            tx.run(
+                "INSERT INTO invitations_made (study_id, count) VALUES (?, ?)"
+                " ON CONFLICT (study_id) DO UPDATE SET count = invitations_made.count + excluded.count",
+                (study.id, request.count),
+            )
+            node.audit.append(
+                tx,
+                "invitations_made",
+                study=study.id.hex(),
+                count=request.count,
+                expires_ms=request.expire_time_ms,
+            )
+            row = tx.row("SELECT count FROM invitations_made WHERE study_id = ?", (study.id,))
+            return 0 if row is None else int(row[0])
+
+        # Counted before they leave: a crash in between counts invitations nobody has, never the other way round.
+        made = await node.database.write(count)
+        return admission_pb2.CreateInvitationsResponse(invitations=await node.workers.run(sign), made=made)
+
+    async def CreateToken(
+        self, request: admission_pb2.CreateTokenRequest, context: Context
+    ) -> admission_pb2.CreateTokenResponse:
+        node = self._node
+        require_owner(node, context)
+        study = node.studies.get(request.study_id)
+        text, token = await self._tokens.create(
+            study.id,
+            request.name,
+            tuple(request.scopes),
+            node.clock.now_ms(),
+            request.expire_time_ms,
+            node.source,
+        )
+        return admission_pb2.CreateTokenResponse(token=text, summary=_summary(token))
+
+    async def ListTokens(
+        self, request: admission_pb2.ListTokensRequest, context: Context
+    ) -> admission_pb2.ListTokensResponse:
+        require_owner(self._node, context)
+        study = self._node.studies.get(request.study_id)
+        return admission_pb2.ListTokensResponse(
+            tokens=[_summary(token) for token in await self._tokens.list(study.id)]
+        )
+
+    async def RevokeToken(
+        self, request: admission_pb2.RevokeTokenRequest, context: Context
+    ) -> admission_pb2.RevokeTokenResponse:
+        require_owner(self._node, context)
+        study = self._node.studies.get(request.study_id)
+        await self._tokens.revoke(study.id, request.token_id, self._node.clock.now_ms())
+        return admission_pb2.RevokeTokenResponse()
+
+
+def _summary(token: Token) -> admission_pb2.TokenSummary:
+    return admission_pb2.TokenSummary(
+        token_id=token.id,
+        name=token.name,
+        scopes=token.scopes,
+        create_time_ms=token.create_time_ms,
+        expire_time_ms=token.expire_time_ms,
+        revoke_time_ms=token.revoke_time_ms,
+    )

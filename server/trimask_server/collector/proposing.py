@@ -1,0 +1,74 @@
+"""From a study's owner to every operator and back: the collector hands a proposal on and gathers the decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from trimask_core.errors import Refused, StudyError
+from trimask_core.study import Party, SignedStudy, Study
+from trimask_proto.v1 import governance_pb2, study_pb2
+from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
+from trimask_server.governance import DECISIONS
+from trimask_server.node import Node
+
+__all__ = ["gather_approvals", "send_proposal"]
+
+_SECONDS = 10.0
+Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
+
+
+async def send_proposal(node: Node, signed: SignedStudy) -> list[study_pb2.PartyDecision]:
+    """Keep a study for this node's operator and hand it to every other; who could not be given it, and why."""
+    signed = signed.without_seed()
+    study = signed.study
+    try:
+        role = study.role_of(node.keys.identity.public)
+    except StudyError as error:
+        raise Refused("not_your_role", str(error)) from None
+    if role != "collector":
+        raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+    await node.proposals.propose(signed, node.clock.now_ms())
+    request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
+
+    async def hand_over(stub: ProposalServiceStub) -> study_pb2.PartyDecision:
+        await node.peers.call(stub.ProposeStudy, request, _SECONDS)
+        return await _ask(node, stub, study)
+
+    return await _each(node, study, hand_over)
+
+
+async def gather_approvals(node: Node, study_id: bytes) -> list[study_pb2.PartyDecision]:
+    """What every operator decided about a study that was proposed."""
+    found = await node.proposals.get(study_id)
+    if found is None:
+        raise Refused("unknown_study", "that study was not proposed here; `trimask study propose` does it")
+    study = found.signed.study
+    return await _each(node, study, lambda stub: _ask(node, stub, study))
+
+
+async def _ask(node: Node, stub: ProposalServiceStub, study: Study) -> study_pb2.PartyDecision:
+    answer = await node.peers.call(
+        stub.GetDecision, governance_pb2.GetDecisionRequest(study_id=study.id), _SECONDS
+    )
+    return study_pb2.PartyDecision(decision=answer.decision, approval=answer.approval, reason=answer.reason)
+
+
+async def _each(node: Node, study: Study, ask: Ask) -> list[study_pb2.PartyDecision]:
+    async def one(role: str, party: Party) -> study_pb2.PartyDecision:
+        if role == "collector":
+            own = await node.proposals.get(study.id)
+            decision = study_pb2.PartyDecision()
+            if own is not None:
+                decision = study_pb2.PartyDecision(
+                    decision=DECISIONS[own.decision], approval=own.approval.encode(), reason=own.reason
+                )
+        else:
+            try:
+                decision = await ask(ProposalServiceStub(node.peers.channel(party)))
+            except Refused as error:
+                decision = study_pb2.PartyDecision(reason=f"{error.reason}: {error}")
+        decision.role = role
+        return decision
+
+    return list(await asyncio.gather(*(one(role, party) for role, party in study.parties.items())))

@@ -1,0 +1,101 @@
+"""Backing a node's store up to a file, and restoring it.
+
+A backup is one file: SQLite's own, or pg_dump's custom format. It has no keys in it: what it holds of rows and factors can
+be read only with the `storage.keys` of the node it was made at.
+
+A restored store is given a new generation, by which the collector notices and tells a right provider of every block
+again before it plans anything (`collector.restores`). A restored collector cannot be told what it published and answered
+since the backup; so it forgets the factors it had then, lest the same rows be published or paid for twice.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from trimask_core.errors import ConfigError
+from trimask_server.store.database import sqlite_path
+
+if TYPE_CHECKING:
+    from trimask_server.config import NodeConfig, NodeRole
+
+__all__ = ["Keeper", "back_up", "renewal", "restore"]
+
+_SKIPPED_NUMBERS = 1000
+
+
+class Keeper(Protocol):
+    """How one kind of store is backed up and restored."""
+
+    def back_up(self, file: Path) -> None:
+        """Write one state of the store, while nodes use it, to a file that does not exist yet."""
+        ...
+
+    def holds_anything(self) -> bool:
+        """Whether there is a store with a study in it."""
+        ...
+
+    def restore(self, file: Path, role: NodeRole, *, keep_factors: bool) -> None:
+        """Replace the store by the backup's, renewed, in one step. Nobody may be using it."""
+        ...
+
+
+def _keeper(config: NodeConfig, role: NodeRole) -> Keeper:
+    if not config.store.url:
+        from trimask_server.store.sqlite_keeper import SqliteKeeper
+
+        return SqliteKeeper(sqlite_path(config, role))
+    from trimask_server.store.postgres_keeper import PostgresKeeper
+    from trimask_server.store.postgres_schema import schema_of
+
+    return PostgresKeeper(config.store.url, config.store.schema or schema_of(config.name))
+
+
+def back_up(config: NodeConfig, role: NodeRole, file: Path) -> int:
+    """Back a node's store up, running or not, to a new file only its owner can read; its size in bytes."""
+    if file.exists():
+        raise ConfigError(f"{file} exists already; give the backup a name of its own")
+    part = file.with_name(f".{file.name}.part")
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        _keeper(config, role).back_up(part)
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(
+    config: NodeConfig, role: NodeRole, file: Path, *, force: bool = False, keep_factors: bool = False
+) -> None:
+    """Replace a stopped node's store by a backup's."""
+    if not file.is_file():
+        raise ConfigError(f"there is no backup {file}")
+    keeper = _keeper(config, role)
+    if keeper.holds_anything() and not force:
+        raise ConfigError(
+            "this node's store is not empty: everything in it would be lost; give --force if that is meant"
+        )
+    keeper.restore(file, role, keep_factors=keep_factors)
+
+
+def renewal(role: NodeRole, *, keep_factors: bool) -> list[str]:
+    """Statements that make a restored store safe to use, beside a new generation; part of the restoring transaction."""
+    if role != "collector" or keep_factors:
+        return []
+    # Numbers that may have been published since the backup are not given out again.
+    skip = f"""
+INSERT INTO releases (study_id, release_number, row_count, block_count, state)
+SELECT study_id, {_SKIPPED_NUMBERS} + coalesce(
+  (SELECT max(release_number) FROM releases WHERE releases.study_id = studies.study_id), 0), 0, 0, 'discarded'
+FROM studies"""  # noqa: S608 - a constant
+    return [
+        skip,
+        "UPDATE releases SET factor = NULL, state = 'spent' WHERE state = 'answerable'",
+        "UPDATE releases SET factor = NULL, state = 'discarded' WHERE state IN ('open', 'full')",
+        "DELETE FROM data_keys",
+    ]

@@ -1,0 +1,254 @@
+"""A right provider's rows over both stores: once, in one block, encrypted, and gone when erased."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from trimask_core.errors import ConfigError, Refused, VerificationError
+from trimask_core.randomness import DeterministicRandom
+from trimask_server.local_postgres import LocalPostgres
+from trimask_server.right.rows import RowStore, split_ids
+from trimask_server.store.keyring import KeyRing
+from trimask_server.store.schema import PROVIDER
+from trimask_server.store.vault import Vault
+
+STUDY, BLOCK = b"s" * 32, b"b" * 16
+IDS = [bytes([i]) * 16 for i in range(20)]
+MARKER = b"SEALED-PAYLOAD-MARKER"
+
+
+def payload(submission_id: bytes) -> bytes:
+    """Larger than PostgreSQL keeps in line, and not to be compressed away."""
+    return MARKER + submission_id + DeterministicRandom(submission_id.hex()).read(6000)
+
+
+async def open_rows(store: Any, ring: KeyRing | None = None, ids: list[bytes] = IDS) -> RowStore:
+    await store.write(
+        lambda tx: tx.run("INSERT INTO studies VALUES (?, '{}', 'open', 0) ON CONFLICT DO NOTHING", (STUDY,))
+    )
+    rows = RowStore(store, Vault(ring or KeyRing.generate()))
+    await asyncio.gather(*(rows.insert(STUDY, name, payload(name), 7) for name in ids))
+    return rows
+
+
+def refused(reason: str) -> Any:
+    return pytest.raises(Refused, match=reason)
+
+
+def test_rows_are_taken_in_once(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        again = await asyncio.gather(*(rows.insert(STUDY, name, payload(name), 9) for name in IDS))
+        assert again == [7] * 20, "a repeat is told when the first came"
+        with refused("other bytes"):
+            await rows.insert(STUDY, IDS[0], b"other", 8)
+        with refused("other bytes"):
+            await rows.refuse_conflict(STUDY, IDS[0], b"other")
+        assert [name for _, name in await rows.pending(STUDY, 0, 100)] == IDS
+        first = await rows.pending(STUDY, 0, 7)
+        assert [name for _, name in await rows.pending(STUDY, first[-1][0], 7)] == IDS[7:14]
+        await store.write(lambda tx: tx.run("UPDATE studies SET state = 'closing'"))
+        assert await rows.insert(STUDY, IDS[0], payload(IDS[0]), 9) == 7
+        with refused("no more"):
+            await rows.insert(STUDY, b"n" * 16, b"new", 9)
+        with refused("no more"):  # also for a process that has not seen the study before
+            await RowStore(store, Vault(KeyRing.generate())).insert(b"t" * 32, b"n" * 16, b"new", 9)
+
+    asyncio.run(course())
+
+
+def test_rows_are_bound_to_one_block_all_or_none(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        for block, ids, words in (
+            (BLOCK, IDS[:9], "other rows"),
+            (b"c" * 16, IDS[9:12], "another block"),
+            (b"c" * 16, [IDS[12], b"n" * 16], "does not hold"),
+        ):
+            with refused(words):
+                await rows.assign(STUDY, block, ids)
+        assert [name for _, name in await rows.pending(STUDY, 0, 100)] == IDS[10:]
+        # Another process of the same node reads them too.
+        other = RowStore(make_store(PROVIDER), rows.vault)
+        for reader in (rows, other):
+            assert await reader.start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:10]]
+        with refused("no plan"):
+            await rows.start(STUDY, b"c" * 16)
+        with refused("no plan"):
+            await rows.erase_block(STUDY, b"c" * 16)
+
+    asyncio.run(course())
+
+
+def test_front_ends_that_share_a_store_take_rows_in_side_by_side(make_store: Any) -> None:
+    async def course() -> None:
+        ring = KeyRing.generate()
+        fronts = [await open_rows(make_store(PROVIDER), ring, []) for _ in range(2)]
+        times = await asyncio.gather(
+            *(fronts[i % 2].insert(STUDY, IDS[i // 2], payload(IDS[i // 2]), i) for i in range(40))
+        )
+        assert [times[i] == times[i + 1] for i in range(0, 40, 2)] == [True] * 20
+        await fronts[0].assign(STUDY, BLOCK, IDS)
+        assert await fronts[1].start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS]
+
+    asyncio.run(course())
+
+
+def _everything(maker: Any, server: Callable[[], LocalPostgres]) -> Callable[[], bytes]:
+    """Every byte of the database's files, as they are on disk."""
+    if maker.kind == "sqlite":
+        return lambda: b"".join(path.read_bytes() for path in Path(maker.place).iterdir() if path.is_file())
+
+    def read() -> bytes:
+        with psycopg.connect(maker.place, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            paths = connection.execute(
+                "SELECT pg_relation_filepath(c.oid) FROM pg_class c WHERE pg_relation_filepath(c.oid) IS NOT NULL"
+            ).fetchall()
+        return b"".join((server().data / path).read_bytes() for (path,) in paths)
+
+    return read
+
+
+def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureRequest) -> None:
+    files = _everything(make_store, lambda: request.getfixturevalue("postgres_server"))
+
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        # The search finds a payload that is stored as it came, in every store.
+        await store.write(
+            lambda tx: tx.run(
+                "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"
+                " VALUES (?, ?, ?, ?, 1)",
+                (STUDY, b"o" * 16, payload(b"o" * 16), hashlib.sha256(payload(b"o" * 16)).digest()),
+            )
+        )
+        assert payload(b"o" * 16)[:60] in files()
+        rows = await open_rows(store)
+        wrapped = dict(await store.read(lambda tx: tx.rows("SELECT scope, wrapped FROM data_keys")))
+        assert await rows.encrypt_old_rows() == 1
+        assert not any(payload(name)[:60] in files() for name in IDS), "they are stored encrypted"
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        wrapped |= dict(await store.read(lambda tx: tx.rows("SELECT scope, wrapped FROM data_keys")))
+        assert len(wrapped) == 2
+        assert all(key in files() for key in wrapped.values()), "the search finds a wrapped key"
+        assert await rows.erase_block(STUDY, BLOCK) == 10
+        assert await rows.erase_block(STUDY, BLOCK) == 10
+        with refused("erased"):
+            await rows.start(STUDY, BLOCK)
+        assert wrapped.pop(f"block:{BLOCK.hex()}") not in files()
+        assert wrapped["intake"] in files()
+        assert len(await rows.pending(STUDY, 0, 100)) == 11
+        assert await rows.erase_pending(STUDY) == 11
+        assert wrapped["intake"] not in files()
+        assert (
+            await store.read(lambda tx: tx.rows("SELECT 1 FROM submissions WHERE payload IS NOT NULL")) == []
+        )
+        assert await store.read(lambda tx: tx.rows("SELECT 1 FROM data_keys")) == []
+        if make_store.kind == "sqlite":
+            assert MARKER not in files()
+        # The ids remain, so that none of them can come a second time with other bytes.
+        with refused("other bytes"):
+            await rows.insert(STUDY, IDS[0], b"other", 2)
+
+    asyncio.run(course())
+
+
+def test_rows_of_a_version_without_data_keys(make_store: Any) -> None:
+    """Rows from before encryption, waiting and in a block, are read, moved and encrypted like the others."""
+
+    async def course() -> None:
+        old = make_store(PROVIDER[:1])
+        insert = (
+            "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, block_id)"
+            " VALUES (?, ?, ?, ?, 1, ?)"
+        )
+        for name in IDS:
+            block = BLOCK if name in IDS[:5] else None
+            digest = hashlib.sha256(payload(name)).digest()
+            values = (STUDY, name, payload(name), digest, block)
+            await old.write(lambda tx, values=values: tx.run(insert, values))
+        await old.write(
+            lambda tx: tx.run("INSERT INTO blocks VALUES (?, ?, ?, 0)", (BLOCK, STUDY, b"".join(IDS[:5])))
+        )
+        old.close()
+        store = make_store(PROVIDER)
+        rows = await open_rows(store, ids=[])
+        assert await rows.insert(STUDY, IDS[0], payload(IDS[0]), 9) == 1
+        expected = [(name, payload(name)) for name in IDS[:5]]
+        assert await rows.start(STUDY, BLOCK) == expected
+        await rows.assign(STUDY, b"c" * 16, IDS[5:10])
+        assert await rows.encrypt_old_rows() == 15
+        assert await rows.encrypt_old_rows() == 0
+        assert await rows.start(STUDY, BLOCK) == expected
+        assert await rows.start(STUDY, b"c" * 16) == [(name, payload(name)) for name in IDS[5:10]]
+        await rows.assign(STUDY, b"d" * 16, IDS[10:])
+        assert await rows.start(STUDY, b"d" * 16) == [(name, payload(name)) for name in IDS[10:]]
+
+    asyncio.run(course())
+
+
+def test_a_stored_row_cannot_be_moved_or_altered(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        await rows.assign(STUDY, BLOCK, IDS[:2])
+        swap = (
+            "UPDATE submissions SET payload = (SELECT payload FROM submissions WHERE submission_id = ?)"
+            " WHERE submission_id = ?"
+        )
+        await store.write(lambda tx: tx.run(swap, (IDS[1], IDS[0])))
+        with pytest.raises(VerificationError, match="altered, or moved"):
+            await rows.start(STUDY, BLOCK)
+        await store.write(lambda tx: tx.run("UPDATE data_keys SET scope = 'moved' WHERE scope = 'intake'"))
+        await store.write(
+            lambda tx: tx.run(
+                "UPDATE data_keys SET scope = 'intake' WHERE scope = ?", (f"block:{BLOCK.hex()}",)
+            )
+        )
+        with pytest.raises(VerificationError, match="data key was altered"):
+            await rows.assign(STUDY, b"c" * 16, IDS[2:4])
+
+    asyncio.run(course())
+
+
+def test_a_rotated_ring_reads_and_writes(make_store: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        ring = KeyRing.open(folder)
+        rows = await open_rows(store, ring)
+        await rows.assign(STUDY, BLOCK, IDS[:5])
+        # Another program rotates the file and the store while this one runs.
+        other = KeyRing.open(folder)
+        fresh = other.add()
+        assert await store.write(Vault(other).rewrap) == 2
+        assert await store.write(Vault(other).rewrap) == 0
+        assert other.destroy_retired() == 1
+        assert await rows.start(STUDY, BLOCK) == [(name, payload(name)) for name in IDS[:5]]
+        await rows.assign(STUDY, b"c" * 16, IDS[5:])
+        masters = await store.read(lambda tx: tx.rows("SELECT DISTINCT master_id FROM data_keys"))
+        assert masters == [(fresh.key_id,)]
+        stranger = RowStore(store, Vault(KeyRing.generate()))
+        with pytest.raises(ConfigError, match=fresh.key_id):
+            await stranger.start(STUDY, BLOCK)
+
+    asyncio.run(course())
+
+
+def test_ids_of_odd_length_are_refused() -> None:
+    with pytest.raises(Refused, match="16 bytes"):
+        split_ids(bytes(17))

@@ -1,0 +1,258 @@
+"""An invitation takes one submission, ever: with races, replays, forgeries, expiry, and at the device."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask.status import plain_errors
+from trimask_cli import invitations
+from trimask_client import Client, Queue
+from trimask_core.clock import SystemClock
+from trimask_core.errors import InvitationError, Refused, VerificationError
+from trimask_core.identity import SigningKey
+from trimask_core.invitation import Invitation
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.study import SignedStudy
+from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
+from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+
+FAR = 4_000_000_000_000
+ANSWERS = {"x": 1.0, "y": 1.0}
+Invite = Callable[[int], list[Invitation]]
+
+
+@pytest.fixture(scope="module")
+def signed(lab: Any) -> SignedStudy:
+    study: SignedStudy = lab.open_study(admission="invited")
+    return study
+
+
+@pytest.fixture(scope="module")
+def invite(lab: Any, signed: SignedStudy) -> Invite:
+    def make(count: int, expires_ms: int = FAR) -> list[Invitation]:
+        links = invitations.make_invitations(signed.study, lab.owner, count, expires_ms, lambda _: None)
+        return [link.invitation for link in links if link.invitation is not None]
+
+    return make
+
+
+def pending(lab: Any, study_id: bytes) -> list[set[bytes]]:
+    """The ids each right provider holds."""
+    found = []
+    for k in range(1, lab.right + 1):
+        node = lab.cluster.nodes[f"R{k}"]
+        rows = asyncio.run_coroutine_threadsafe(
+            node.database.read(
+                lambda tx: tx.rows("SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
+            ),
+            lab.cluster._loop,
+        ).result(30)
+        found.append({row[0] for row in rows})
+    return found
+
+
+def test_invited_people_are_counted_once_each(lab: Any, tools: Any) -> None:
+    """The whole way: 48 invitations, 48 rows, and the Gram matrix of exactly those people."""
+    signed = lab.open_study(admission="invited")
+    people = tools.people(48, seed=21)
+    links = invitations.make_invitations(signed.study, lab.owner, 48, FAR, lambda _: None)
+    with Client(signed) as client:  # one connection for all of them
+        for link, answers in zip(links, people, strict=True):
+            assert link.invitation is not None
+            submission = client.prepare(answers)
+            for k in range(1, lab.right + 1):
+                client.upload(submission, k, link.invitation.to_bytes())
+    with Client(signed, invitation=links[0].invitation, attempts=1) as client:
+        with pytest.raises(Refused, match="used before") as caught:
+            client.submit(people[0])
+    assert caught.value.reason == "invitation_used"
+    lab.close(signed.study)
+    (dataset,) = lab.datasets(signed.study)
+    assert dataset.rows == 48
+    exact = tools.exact_gram(signed.study, people)
+    assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
+    with pytest.raises(Refused) as caught:
+        invitations.make_invitations(signed.study, lab.owner, 1, FAR, lambda _: None)
+    assert caught.value.reason == "study_closed"
+
+
+def test_the_same_submission_again_is_answered_and_another_is_not(
+    lab: Any, signed: SignedStudy, invite: Invite
+) -> None:
+    (invitation,) = invite(1)
+    with Client(signed, invitation=invitation, attempts=1) as client:
+        first = client.prepare(ANSWERS)
+        receipt = client.send(first)
+        assert client.send(first) == receipt
+        before = pending(lab, signed.study.id)
+        for _ in range(2):
+            with pytest.raises(Refused) as caught:
+                client.submit(ANSWERS)
+            assert caught.value.reason == "invitation_used"
+        assert pending(lab, signed.study.id) == before  # nothing of the second is kept anywhere
+
+
+def test_without_one_or_with_one_that_is_not_the_collectors(
+    lab: Any, signed: SignedStudy, invite: Invite
+) -> None:
+    (good,) = invite(1)
+    study = signed.study
+    forged = Invitation.issue(SigningKey.generate(DeterministicRandom("forger")), study.id, bytes(16), FAR)
+    longer = dataclasses.replace(good, expires_ms=good.expires_ms + 1)
+    other = dataclasses.replace(good, invitation_id=bytes(16))
+    before = pending(lab, study.id)
+    with Client(signed, attempts=1) as client:
+        submission = client.prepare(ANSWERS)
+        with pytest.raises(Refused) as caught:
+            client.send(submission)
+        assert caught.value.reason == "no_invitation"
+        for bad in (forged.to_bytes(), longer.to_bytes(), other.to_bytes(), b"short", good.to_bytes() + b"x"):
+            with pytest.raises(Refused) as caught:
+                client.upload(submission, 1, bad)
+            assert caught.value.reason == "bad_invitation"
+        assert pending(lab, study.id) == before
+        client.upload(submission, 1, good.to_bytes())  # nothing of the bad ones stood in the way
+    with pytest.raises(VerificationError):
+        Client(signed, invitation=forged)
+    with pytest.raises(InvitationError, match="another study"):
+        Client(signed, invitation=dataclasses.replace(good, study_id=bytes(32)))
+
+
+def test_one_that_is_over_still_gets_the_receipt_of_what_came_in_time(
+    lab: Any, signed: SignedStudy, invite: Invite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (invitation,) = invite(1)
+    with Client(signed, invitation=invitation, attempts=1) as client:
+        early, late = client.prepare(ANSWERS), client.prepare(ANSWERS)
+        receipt = client.send(early)
+        (unused,) = invite(1)
+        for k in range(1, lab.right + 1):
+            monkeypatch.setattr(lab.cluster.nodes[f"R{k}"], "clock", _At())
+        assert client.send(early) == receipt
+    with Client(signed, invitation=unused, attempts=1) as client:
+        with pytest.raises(Refused) as caught:
+            client.send(late)
+        assert caught.value.reason == "invitation_expired"
+
+
+class _At(SystemClock):
+    """The far future; sleeping takes as long as ever."""
+
+    def now_ms(self) -> int:
+        return FAR
+
+
+def test_two_submissions_race_with_one_invitation(lab: Any, signed: SignedStudy, invite: Invite) -> None:
+    """At all providers at once, in every order: at most one of the two is ever complete."""
+    complete, split = 0, 0
+    with Client(signed, attempts=1) as client, ThreadPoolExecutor(2 * lab.right) as pool:
+        for number, invitation in enumerate(invite(12)):
+            two = [client.prepare(ANSWERS), client.prepare(ANSWERS)]
+            jobs = list(itertools.product(two, range(1, lab.right + 1)))
+            if number % 2:
+                jobs.reverse()
+
+            def upload(job: Any, token: bytes = invitation.to_bytes()) -> str:
+                try:
+                    client.upload(*job, token)
+                except Refused as error:
+                    return error.reason
+                return "ok"
+
+            answers = dict(
+                zip([(item.submission_id, k) for item, k in jobs], pool.map(upload, jobs), strict=True)
+            )
+            assert set(answers.values()) <= {"ok", "invitation_used"}
+            for k in range(1, lab.right + 1):  # every provider took exactly one of the two
+                assert [answers[item.submission_id, k] for item in two].count("ok") == 1
+            whole = [
+                all(answers[item.submission_id, k] == "ok" for k in range(1, lab.right + 1)) for item in two
+            ]
+            assert sum(whole) <= 1
+            complete, split = complete + sum(whole), split + (not any(whole))
+    assert complete + split == 12
+
+
+def test_an_invitation_split_between_two_submissions_serves_neither(
+    lab: Any, signed: SignedStudy, invite: Invite
+) -> None:
+    """Only a client that does not keep the order can do this, and only to its own invitation."""
+    (invitation,) = invite(1)
+    token = invitation.to_bytes()
+    with Client(signed, attempts=1) as client:
+        one, two = client.prepare(ANSWERS), client.prepare(ANSWERS)
+        client.upload(one, 1, token)
+        client.upload(two, 2, token)
+        for submission, provider in ((one, 2), (two, 1)):
+            with pytest.raises(Refused) as caught:
+                client.upload(submission, provider, token)
+            assert caught.value.reason == "invitation_used"
+    held = pending(lab, signed.study.id)
+    assert one.submission_id not in set.intersection(*held)
+    assert two.submission_id not in set.intersection(*held)
+
+
+def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Any, signed: SignedStudy) -> None:
+    open_study = lab.open_study()
+    with pytest.raises(Refused) as caught:
+        invitations.make_invitations(open_study.study, lab.owner, 1, FAR, lambda _: None)
+    assert caught.value.reason == "study_open"
+    for count, expires_ms in ((0, FAR), (1001, FAR), (1, int(time.time() * 1000) - 1), (1, -5)):
+        request = CreateInvitationsRequest(study_id=signed.study.id, count=count, expire_time_ms=expires_ms)
+        with (
+            lab.channel_as("owner", "collector") as channel,
+            pytest.raises(Refused) as caught,
+            plain_errors("c"),
+        ):
+            AdmissionOwnerServiceStub(channel).CreateInvitations(request, timeout=10)
+        assert caught.value.reason == "malformed"
+    seen: list[int] = []
+    links = invitations.make_invitations(signed.study, lab.owner, invitations.BATCH + 1, FAR, seen.append)
+    assert seen == [invitations.BATCH, invitations.BATCH + 1]
+    assert len({str(link) for link in links}) == invitations.BATCH + 1
+
+
+def test_a_queue_keeps_the_invitation_with_the_payload(
+    lab: Any, signed: SignedStudy, invite: Invite, tmp_path: Path
+) -> None:
+    first, second = invite(2)
+    queue = Queue(tmp_path / "device", bytes(32))
+    study_id = queue.join(signed, invitation=first)
+    queue.seal(study_id, ANSWERS)
+    queue.join(signed, invitation=second)  # another invitation is opened before the first payload is sent
+    queue.close()
+    queue = Queue(tmp_path / "device", bytes(32))
+    (sent,) = queue.send(now=True)
+    assert sent.state == "sent"
+    with Client(signed, invitation=first, attempts=1) as client, pytest.raises(Refused) as caught:
+        client.submit(ANSWERS)
+    assert caught.value.reason == "invitation_used"
+    with Client(signed, invitation=second, attempts=1) as client:  # the second is still free
+        client.submit(ANSWERS)
+    queue.close()
+
+
+def test_a_queue_stops_for_good_when_the_invitation_is_used(
+    signed: SignedStudy, invite: Invite, tmp_path: Path
+) -> None:
+    (invitation,) = invite(1)
+    with Client(signed, invitation=invitation) as client:
+        client.submit(ANSWERS)
+    queue = Queue(tmp_path / "device", bytes(32))
+    with pytest.raises(Refused, match="invited people"):
+        queue.seal(queue.join(signed), ANSWERS)  # not even sealed without one
+    queue.seal(queue.join(signed, invitation=invitation), ANSWERS)
+    (entry,) = queue.send(now=True)
+    assert (entry.state, entry.received_by) == ("refused", ())
+    assert "used before" in entry.why
+    queue.close()
