@@ -49,7 +49,7 @@ def the_way(lab: MobileLab, folder: Path) -> None:
         app.tap("Open")
         app.on("study")
         shot(app, "study")
-        app.do("show_text", "Who would have to break")
+        app.do("show_text", "Every institution named here")
         shot(app, "study-guarantee")
         app.consent_open()
         app.tap("I have read this and agree")

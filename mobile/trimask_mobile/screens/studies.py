@@ -23,7 +23,7 @@ _SIGNS = {
     "sent": ("check", "success"),
     "withdrawing": ("clock", "warning"),
     "too_late": ("check", "success"),
-    "withdrawn": ("back", "muted"),
+    "withdrawn": ("check", "muted"),
 }
 _ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt"}
 
