@@ -70,12 +70,8 @@ def test_a_crash_on_any_screen_loses_nothing(mobile_lab: Any, phone: Callable[..
     crash_on(SCREENS, mobile_lab, phone)
 
 
-def test_nothing_of_it_can_be_read_from_the_disk(mobile_lab: Any, phone: Callable[..., Any]) -> None:
-    app = phone()
-    app.open(mobile_lab.link(mobile_lab.study()))
-    app.consent()
-    app.eligible()
-    app.write("date", "1984-05-17")
+def test_nothing_of_it_can_be_read_from_the_disk(mobile_lab: Any, at_review: Callable[..., Any]) -> None:
+    app = at_review(mobile_lab.study())
     app.do("settle")
     app.kill()
     kept = [path for path in (app.home / "app").rglob("*") if path.is_file()]

@@ -5,6 +5,7 @@ What a phone does not have (grpc, numpy, scipy, pandas, this project's servers) 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from trimask_core.receipt import Receipt
 
 
 def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., Any], staged: Path) -> None:
-    signed = mobile_lab.study()
-    app = phone("--scanner", mobile_lab.link(signed), sources=[staged])
+    signed = mobile_lab.study(admission="invited")
+    invitation = mobile_lab.link(signed, expires_ms=int(time.time() * 1000) + 3_600_000)
+    app = phone("--scanner", invitation, sources=[staged])
     app.on("studies")
     app.tap("Open an invitation")
     app.tap("Scan a QR code")
