@@ -47,6 +47,9 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
     report = collusion.report(study.topology)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     groups = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
+    named = [words.say("and").join(party_name(study, role) for role in group.parties) for group in groups]
+    larger = len(report.coalitions) - len(groups)
+    more = [words.count("study.larger", larger)] if larger else []
     return Story(
         title=study.title if form.title is None else form.title[language],
         asked_by=party_name(study, "collector"),
@@ -60,10 +63,7 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
         way=words.say("study.way.noise" if noise else "study.way.plain", parts=len(right)),
         promise=_promise(study, words),
         collusion=words.say("study.collusion", number=smallest),
-        coalitions=tuple(
-            words.say("and").join(party_name(study, role) for role in coalition.parties)
-            for coalition in groups
-        ),
+        coalitions=(*named, *more),
         study_id=study.id.hex(),
     )
 
