@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-accuracy bench-ndis protos clean
+.PHONY: app app-images android demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +52,16 @@ bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes
 
 bench-accuracy: $(STAMP)  ## errors of every method on the same data; writes out/accuracy.json
 	$(BIN)/python -m bench.accuracy --plot out/accuracy.png
+
+app: $(STAMP)  ## the survey app in a window of this machine; LINK=trimask://... opens an invitation
+	$(BIN)/python -m trimask_mobile $(LINK)
+
+app-images: system $(STAMP)  ## every screen of the app as a picture, docs/images/app-*.png; to be looked at
+	$(BIN)/python tests/mobile/gallery.py
+
+android:  ## the Android package; needs buildozer, a JDK and the network (see docs/app.md)
+	scripts/stage-android build/android
+	cd build/android && buildozer android debug
 
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
 	$(BIN)/python -m bench.ndis_tables

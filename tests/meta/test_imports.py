@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "client/trimask_proto": set(),
     "client/trimask_core": set(),
     "client/trimask_client": {"trimask_proto", "trimask_core"},
+    "mobile/trimask_mobile": {"trimask_proto", "trimask_core", "trimask_client"},
     "sdk/trimask_theory": {"trimask_core"},
     "server/trimask_server": {"trimask_proto", "trimask_core", "trimask_theory"},
     "sdk/trimask": {"trimask_proto", "trimask_core", "trimask_theory"},
@@ -28,6 +29,7 @@ OUTSIDE: dict[str, set[str]] = {
     "client/trimask_proto": {"google", "grpc"},
     "client/trimask_core": {"numpy", "cryptography"},
     "client/trimask_client": {"google", "grpc", "h2"},
+    "mobile/trimask_mobile": {"kivy", "android", "jnius"},
     "sdk/trimask_theory": {"numpy", "scipy"},
 }
 ONLY_IN = {"grpc": {"grpcio_transport.py"}, "h2": {"h2_connection.py", "h2_transport.py", "grpc_wire.py"}}
@@ -79,6 +81,12 @@ def test_what_comes_from_outside(package: str) -> None:
             if name not in sys.stdlib_module_names and not name.startswith("trimask")
         }  # fmt: skip
         assert outside <= OUTSIDE[package], f"{path.relative_to(ROOT)} imports {outside - OUTSIDE[package]}"
+
+
+def test_the_model_of_the_app_has_no_window() -> None:
+    for path in (*files("mobile/trimask_mobile/model"), ROOT / "mobile/trimask_mobile/theme.py"):
+        assert not {name for name in top_levels(path) if name in OUTSIDE["mobile/trimask_mobile"]}, path.name
+        assert not {name for name in imported(path) if name.startswith("trimask_mobile.widgets")}, path.name
 
 
 def test_transports_keep_their_library_to_themselves() -> None:

@@ -1,0 +1,5 @@
+"""Where Android starts the app."""
+
+from trimask_mobile.__main__ import main
+
+main()

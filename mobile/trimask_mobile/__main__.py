@@ -1,0 +1,18 @@
+"""`python -m trimask_mobile [trimask://...]`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Start the app; an argument is an invitation."""
+    os.environ.setdefault("KIVY_NO_ARGS", "1")  # arguments are ours
+    from trimask_mobile.app import SurveyApp
+
+    SurveyApp(sys.argv[1] if len(sys.argv) > 1 else "").run()
+
+
+if __name__ == "__main__":
+    main()

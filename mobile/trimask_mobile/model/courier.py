@@ -1,0 +1,195 @@
+"""Sending, what waits, receipts and withdrawal: the part of the guide that talks to institutions."""
+
+from __future__ import annotations
+
+from trimask_core.errors import TrimaskError
+from trimask_mobile.model.catalogue import catalogue
+from trimask_mobile.model.device import CallState, Opened
+from trimask_mobile.model.participation import Consent
+from trimask_mobile.model.sending import Sending
+from trimask_mobile.model.shelf import Item, item, items
+from trimask_mobile.model.state import SETTLED, AppState
+
+__all__ = ["Courier"]
+
+
+class Courier(AppState):
+    """Seals, sends, sends again, shows receipts, withdraws."""
+
+    def send(self) -> None:
+        """Mask, split, upload. From the moment it is sealed, nothing here can change it."""
+        part = self._part
+        wrong = part.problems
+        if wrong:
+            part.edit(next(iter(wrong)))
+            self._moved()
+            self.problems = {part.at: wrong[part.at]}
+            self._changed()
+            return
+        answers = part.answers()
+        self._sealed, self._dirty = True, False
+        self.sending = Sending(mask="busy", active=True)
+        self._go("sending")
+
+        def seal() -> Item:
+            return item(self.device, self.device.seal(part.study_id, answers))
+
+        def sealed(line: Item) -> None:
+            self.participation = None
+            self.item, self.sending = line, Sending.of(line)
+            self._changed()
+            self.try_now()
+
+        def failed(error: TrimaskError) -> None:
+            self._sealed, self.sending = False, None
+            self._failed(error)
+
+        self._runner.records(seal, sealed, failed)
+
+    def try_now(self) -> None:
+        """Upload what waits, without waiting for its time."""
+        self._upload(now=True)
+
+    def tick(self) -> None:
+        """Now and then, and when the app comes to the front: what is due is sent."""
+
+        def due(next_ms: int | None) -> None:
+            if next_ms is not None and next_ms <= self.device.clock.now_ms():
+                self._upload(now=False)
+            elif self.screen in ("studies", "sending", "receipt"):
+                self._changed()  # "in about 3 minutes" becomes 2
+
+        if self.screen != "starting" and not self._uploading:
+            self._runner.records(self.device.queue.next_ms, due, self._failed)
+
+    def _upload(self, *, now: bool) -> None:
+        if self._uploading:
+            return
+        self._uploading = True
+        if self.sending is not None:
+            self.sending.begin()
+            self._changed()
+
+        def watch(address: str, state: CallState) -> None:
+            def tell() -> None:
+                if self.sending is not None:
+                    self.sending.called(address, state)
+                    self._changed()
+
+            self._runner.post(tell)
+
+        def run() -> tuple[Item, ...]:
+            self.device.send(now=now, watch=watch)
+            return items(self.device)
+
+        def done(found: tuple[Item, ...]) -> None:
+            self._uploading, self.items = False, found
+            own = self._own(found)
+            if own is not None:
+                self.item = own
+                if self.sending is not None:
+                    self.sending.settle(own)
+                if own.state in SETTLED and self.screen == "sending":
+                    self._go("receipt")
+                    return
+            self._changed()
+
+        def failed(error: TrimaskError) -> None:
+            self._uploading = False
+            if self.sending is not None:
+                self.sending.active = False
+            self._failed(error)
+
+        self._runner.network(run, done, failed)
+
+    def _own(self, found: tuple[Item, ...]) -> Item | None:
+        """The submission that is shown, as it stands now."""
+        if self.item is None or self.item.entry is None:
+            return None
+        mine = self.item.entry.submission_id
+        return next((one for one in found if one.entry is not None and one.entry.submission_id == mine), None)
+
+    # My studies
+
+    def show_studies(self) -> None:
+        """The list."""
+
+        def done(found: tuple[Item, ...]) -> None:
+            self.items = found
+            self.participation, self.sending, self.item, self.problem = None, None, None, None
+            self.opened, self.link_text, self.link_problem = None, "", ""
+            self.words = catalogue(self._language)
+            self._go("studies")
+
+        self.busy = False
+        self._runner.records(lambda: items(self.device), done, self._failed)
+
+    def _open_entry(self, line: Item) -> None:
+        def done(kept: tuple[Opened, Consent | None]) -> None:
+            self.opened, self.consent = kept
+            self._show_item(line, send=False)
+
+        self._runner.records(
+            lambda: (self.device.open(line.study_id), self.device.consent(line.study_id)), done, self._failed
+        )
+
+    def _show_item(self, line: Item, *, send: bool) -> None:
+        self.item, self.participation = line, None
+        if line.state in SETTLED:
+            self._go("receipt")
+            return
+        self.sending = Sending.of(line)
+        if self._uploading:  # begun before this page was opened
+            self.sending.begin()
+        self._go("sending")
+        if send and line.state == "waiting":
+            self.try_now()
+
+    def discard(self) -> None:
+        """Forget a submission that was refused or cannot be read."""
+        entry = self._entry
+        self._runner.records(
+            lambda: self.device.queue.discard(entry.submission_id),
+            lambda _: self.show_studies(),
+            self._failed,
+        )
+
+    def delete_draft(self, line: Item) -> None:
+        """Forget what was answered so far."""
+        self._runner.records(
+            lambda: self.device.delete_draft(line.study_id), lambda _: self.show_studies(), self._failed
+        )
+
+    # Receipts and withdrawing
+
+    @property
+    def receipt_json(self) -> str:
+        """The receipt as it is saved or shared."""
+        receipt = self._entry.receipt
+        return "" if receipt is None else receipt.to_json()
+
+    @property
+    def shared_json(self) -> str:
+        """The same without the key that withdraws: what goes to other apps may go to other people."""
+        receipt = self._entry.receipt
+        return "" if receipt is None else receipt.shown.to_json()
+
+    def ask_withdraw(self) -> None:
+        """The page that says what withdrawing can and cannot do."""
+        self._go("withdraw")
+
+    def withdraw(self) -> None:
+        """Ask every right provider to erase its part."""
+        if self.busy:
+            return
+        self.busy = True
+        self._changed()
+        submission_id = self._entry.submission_id
+
+        def done(line: Item) -> None:
+            self.busy, self.item = False, line
+            self._go("receipt")
+
+        self._runner.network(
+            lambda: item(self.device, self.device.withdraw(submission_id)), done, self._failed
+        )

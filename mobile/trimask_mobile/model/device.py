@@ -1,0 +1,176 @@
+"""Everything the app keeps and sends, on top of the client's queue. Called from worker threads, never from the screen's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trimask_client import Endpoint, Entry, Queue, Transport, device_key
+from trimask_client.disk import FileDisk
+from trimask_client.fetch import fetch_study
+from trimask_client.transport import LazyTransport
+from trimask_client.vault import Vault
+from trimask_core.clock import Clock, SystemClock
+from trimask_core.errors import TrimaskError, VerificationError
+from trimask_core.form import Form
+from trimask_core.invitation import Link
+from trimask_core.randomness import SystemRandom
+from trimask_core.study import Study
+from trimask_mobile.model.participation import Consent
+
+__all__ = ["CallState", "Device", "Opened", "Watch"]
+
+CallState = Literal["busy", "done", "failed"]
+Watch = Callable[[str, CallState], None]
+_CONSENTS, _APP = "consents", "app"
+_WHERE, _SETTINGS = "00", "01"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A study this device has joined, and what it has of it."""
+
+    study: Study
+    form: Form
+    draft: Mapping[str, Any] | None
+    entry: Entry | None
+
+
+class _Watched:
+    """A transport that says which address is being called; the screen shows it."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.watch: Watch | None = None
+
+    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        watch = self.watch or (lambda _address, _state: None)
+        watch(endpoint.address, "busy")
+        try:
+            answer = self._inner.call(endpoint, method, request, timeout_seconds)
+        except TrimaskError:
+            watch(endpoint.address, "failed")
+            raise
+        watch(endpoint.address, "done")
+        return answer
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Device:
+    """One person's studies on this device, all of it encrypted under the device's key."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        key: bytes | None = None,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        timeout_seconds: float = 15.0,
+    ) -> None:
+        key = key or device_key(home / "device.key")
+        self.clock = clock or SystemClock()
+        self._timeout = timeout_seconds
+        self._transport = _Watched(transport or LazyTransport())
+        self.queue = Queue(
+            home, key, transport=self._transport, clock=self.clock, timeout_seconds=timeout_seconds
+        )
+        self._vault = Vault(FileDisk(home / "survey"), key, SystemRandom())
+        for kind in (_CONSENTS, _APP):
+            self._vault.tidy(kind)
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self.queue.close()
+
+    # Studies
+
+    def open_link(self, link: Link) -> bytes:
+        """Fetch, check and keep the study of an invitation; its id."""
+        signed = fetch_study(link.address, link.study_id, timeout_seconds=self._timeout)
+        return self.queue.join(signed, link.study_id, link.invitation)
+
+    def open(self, study_id: bytes) -> Opened:
+        """A joined study; its approvals are verified again."""
+        study = self.queue.client(study_id).study
+        form = study.form or Form.for_schema(study.schema)
+        # Who has withdrawn may answer again.
+        entries = [
+            entry
+            for entry in self.queue.entries()
+            if entry.study_id == study_id and entry.state != "withdrawn"
+        ]
+        return Opened(study, form, self.queue.draft(study_id), entries[-1] if entries else None)
+
+    def words(self, study_id: bytes) -> str:
+        """The study in the client's own words, whole."""
+        return self.queue.client(study_id).explain()
+
+    # Drafts, consent, where the person is
+
+    def save_draft(self, study_id: bytes, record: Mapping[str, Any]) -> None:
+        """Keep the way through a form as far as it has come."""
+        self.queue.save_draft(study_id, record)
+
+    def delete_draft(self, study_id: bytes) -> None:
+        """Forget it."""
+        self.queue.delete_draft(study_id)
+
+    def keep_consent(self, study_id: bytes, consent: Consent) -> None:
+        """Keep what was signed, for ever: it says what the person agreed to."""
+        self._vault.put(_CONSENTS, study_id.hex(), consent.to_record())
+
+    def consent(self, study_id: bytes) -> Consent | None:
+        """What was signed for a study."""
+        record = self._get(_CONSENTS, study_id.hex())
+        return None if record is None else Consent(**record)
+
+    def keep_where(self, where: Mapping[str, Any]) -> None:
+        """Which page is shown, to show it again after a crash."""
+        self._vault.put(_APP, _WHERE, dict(where))
+
+    def where(self) -> dict[str, Any]:
+        """That page."""
+        return self._get(_APP, _WHERE) or {}
+
+    def keep_settings(self, settings: Mapping[str, Any]) -> None:
+        """Type size and language."""
+        self._vault.put(_APP, _SETTINGS, dict(settings))
+
+    def settings(self) -> dict[str, Any]:
+        """Type size and language."""
+        return self._get(_APP, _SETTINGS) or {}
+
+    def _get(self, kind: str, name: str) -> dict[str, Any] | None:
+        try:
+            return self._vault.get(kind, name)
+        except VerificationError:
+            return None  # a page to come back to, a type size: not worth refusing to start for
+
+    # Sending
+
+    def seal(self, study_id: bytes, answers: Mapping[str, object]) -> Entry:
+        """Mask, split and seal; from here on the answers are no longer on this device."""
+        return self.queue.seal(study_id, answers)
+
+    def withdraw(self, submission_id: bytes) -> Entry:
+        """Ask every right provider to erase it; those that cannot be reached are asked again with every `send`."""
+        return self.queue.withdraw(submission_id)
+
+    def send(self, *, now: bool, watch: Watch | None = None) -> tuple[Entry, ...]:
+        """Try what waits."""
+        self._transport.watch = watch
+        try:
+            return self.queue.send(now=now)
+        finally:
+            self._transport.watch = None
+
+
+def short_hash(text: str) -> str:
+    """The first digits of a text's hash, for people to compare."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,223 @@
+"""One person's way through one study's form: where they are, what they have said so far, what comes next.
+
+The whole of it is a record that is saved, encrypted, at every change; a phone that dies shows the same page again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from trimask_core.errors import AnswerError
+from trimask_core.form import ConsentText, Form
+from trimask_core.question import Asked
+from trimask_core.texts import show_number
+
+__all__ = ["Consent", "Participation", "Step"]
+
+Step = Literal["study", "consent", "eligibility", "question", "review"]
+
+
+@dataclass(frozen=True)
+class Consent:
+    """A signed name under a text, which is named by its hash. It stays on this device."""
+
+    version: str
+    language: str
+    text_hash: str
+    name: str
+    signed_ms: int
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return dict(vars(self))
+
+
+@dataclass
+class Participation:
+    """`responses` are as the person gave them; the form checks them and makes the row's answers of them."""
+
+    study_id: bytes
+    form: Form
+    plain_consent: str
+    language: str
+    step: Step = "study"
+    at: str = ""
+    responses: dict[str, Any] = field(default_factory=dict)
+    eligibility: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    agreed: bool = False
+    # Where an edit from the review page leads back to.
+    editing: bool = False
+
+    # What is kept
+
+    def to_record(self) -> dict[str, Any]:
+        """The draft."""
+        return {
+            "language": self.language,
+            "step": self.step,
+            "at": self.at,
+            "responses": self.responses,
+            "eligibility": self.eligibility,
+            "name": self.name,
+            "agreed": self.agreed,
+            "editing": self.editing,
+        }
+
+    def resume(self, record: Mapping[str, Any]) -> None:
+        """Go on from a draft. What cannot be so any more (another program's draft) is left at the beginning."""
+        if record.get("step") not in get_args(Step):
+            return
+        self.language = self.form.language(str(record["language"]))
+        self.step = record["step"]
+        self.at = str(record["at"])
+        self.responses = dict(record["responses"])
+        self.eligibility = dict(record["eligibility"])
+        self.name = str(record["name"])
+        self.agreed = bool(record["agreed"])
+        self.editing = bool(record["editing"])
+        if self.step == "question" and self.at not in [asked.name for asked in self.questions]:
+            self.step = "review"
+
+    # What is shown
+
+    @property
+    def consent(self) -> ConsentText:
+        """The form's own consent, or the app's plain one where the form has none."""
+        return self.form.consent(self.language) or ConsentText("app-1", self.language, self.plain_consent)
+
+    @property
+    def eligibility_questions(self) -> tuple[Asked, ...]:
+        """Asked before the questions; the answers are never sent."""
+        return self.form.eligibility_for(self.language)
+
+    @property
+    def questions(self) -> tuple[Asked, ...]:
+        """The questions to be asked, with what has been answered so far."""
+        return self.form.questions_for(self.responses, self.language)
+
+    @property
+    def question(self) -> Asked:
+        """The question shown now."""
+        return next(asked for asked in self.questions if asked.name == self.at)
+
+    @property
+    def number(self) -> int:
+        """Which question that is, from 1."""
+        return [asked.name for asked in self.questions].index(self.at) + 1
+
+    def problem(self, asked: Asked) -> str:
+        """What is wrong with the answer to a question; empty if nothing is."""
+        given = self.eligibility if asked in self.eligibility_questions else self.responses
+        try:
+            asked.check(given.get(asked.name))
+        except AnswerError as error:
+            return sentence(error.problem)
+        return ""
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Every question shown whose answer is missing or wrong."""
+        return {asked.name: words for asked in self.questions if (words := self.problem(asked))}
+
+    @property
+    def ready_to_sign(self) -> bool:
+        """Whether the consent can be given: agreed to, and with a name under it."""
+        return self.agreed and len(self.name.strip()) >= 2
+
+    def answers(self) -> dict[str, bool | float | str]:
+        """What is masked and sent."""
+        return self.form.answers(self.responses, self.language)
+
+    def shown(self, asked: Asked) -> str:
+        """An answer as the review shows it; empty if there is none."""
+        value = self.responses.get(asked.name)
+        if value in (None, "", []):
+            return ""
+        labels = dict(asked.choices)
+        if isinstance(value, list):
+            return ", ".join(labels.get(item, str(item)) for item in value)
+        written = show_number(value, self.language) if isinstance(value, float) else str(value)
+        text = labels.get(written, written)
+        return f"{text} {asked.unit}".strip()
+
+    # Moving
+
+    def answer(self, name: str, value: Any) -> None:
+        """Note an answer, good or not; an empty one is no answer."""
+        given = self.eligibility if self.step == "eligibility" else self.responses
+        if value in (None, "", []):
+            given.pop(name, None)
+        else:
+            given[name] = value
+
+    def begin_questions(self) -> None:
+        """From consent and eligibility to the first question."""
+        self.step, self.at = "question", self.questions[0].name
+
+    def next_question(self) -> None:
+        """The question after this one; after the last, or after an edit, the review."""
+        names = [asked.name for asked in self.questions]
+        at = names.index(self.at) + 1
+        # An edit can bring up a question that was not asked before: it is asked now.
+        open_ones = [name for name in names[at:] if self.editing and name in self.problems]
+        if self.editing:
+            self.step, self.at = ("question", open_ones[0]) if open_ones else ("review", "")
+            self.editing = bool(open_ones)
+        elif at < len(names):
+            self.at = names[at]
+        else:
+            self.step, self.at = "review", ""
+
+    def edit(self, name: str) -> None:
+        """From the review to one question and back."""
+        self.step, self.at, self.editing = "question", name, True
+
+    def back(self) -> bool:
+        """One step back; False if this is the first."""
+        if self.step == "study":
+            return False
+        if self.step == "question" and self.editing:
+            self.step, self.at, self.editing = "review", "", False
+        elif self.step == "question" and self.number > 1:
+            self.at = self.questions[self.number - 2].name
+        elif self.step == "question":
+            self.step, self.at = ("eligibility" if self.eligibility_questions else "consent"), ""
+        elif self.step == "review":
+            self.step, self.at = "question", self.questions[-1].name
+        else:
+            self.step = "consent" if self.step == "eligibility" else "study"
+        return True
+
+    @property
+    def progress(self) -> float:
+        """How much of the way is done, for the bar on top."""
+        if self.step == "study":
+            return 0.0
+        if self.step == "consent":
+            return 0.05
+        if self.step == "eligibility":
+            return 0.1
+        if self.step == "review":
+            return 0.95
+        return 0.1 + 0.85 * (self.number - 1) / len(self.questions)
+
+    def sign(self, now_ms: int) -> Consent:
+        """The consent as it is kept."""
+        text = self.consent
+        return Consent(
+            text.version,
+            text.language,
+            hashlib.sha256(text.text.encode()).hexdigest(),
+            self.name.strip(),
+            now_ms,
+        )
+
+
+def sentence(words: str) -> str:
+    """A form's message as a sentence below a field."""
+    words = words[:1].upper() + words[1:]
+    return words if words.endswith((".", "!", "?")) else words + "."

@@ -1,0 +1,65 @@
+"""What a person is told when the way ends: what happened, what it means for them, and what they can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_client import Unreachable
+from trimask_core.errors import (
+    ApprovalError,
+    InvitationError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
+from trimask_mobile.model.catalogue import Catalogue
+
+__all__ = ["Problem", "explain"]
+
+_REASONS = {
+    "already_answered": "answered",
+    "study_closed": "closed",
+    "unknown_study": "unknown_study",
+    "invitation_expired": "expired",
+    "invitation_used": "used",
+    "no_invitation": "uninvited",
+    "bad_invitation": "link",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`kind` names the texts; `detail` is the software's own words, for whoever is asked for help."""
+
+    kind: str
+    detail: str = ""
+    again: bool = False
+
+    def title(self, words: Catalogue) -> str:
+        """What happened."""
+        return words.say(f"problem.{self.kind}.title")
+
+    def text(self, words: Catalogue) -> str:
+        """What it means."""
+        return words.say(f"problem.{self.kind}.text")
+
+    def advice(self, words: Catalogue) -> str:
+        """What can be done."""
+        return words.say(f"problem.{self.kind}.advice")
+
+
+def explain(error: TrimaskError) -> Problem:
+    """The problem an error is to the person."""
+    detail = str(error)
+    if isinstance(error, ApprovalError):
+        return Problem("unapproved", detail)
+    if isinstance(error, InvitationError):
+        return Problem("link", detail)
+    if isinstance(error, Unreachable):
+        return Problem("offline", detail, again=True)
+    if isinstance(error, Refused):
+        return Problem(_REASONS.get(error.reason, "refused"), detail)
+    if isinstance(error, (StudyError, VerificationError)):
+        return Problem("untrusted", detail)
+    return Problem("other", detail, again=True)

@@ -1,0 +1,85 @@
+"""A study as its page tells it: who asks, what for, where the answers go, what is promised, who would have to collude."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trimask_core import collusion
+from trimask_core.form import Form
+from trimask_core.study import Study
+from trimask_mobile.model.catalogue import Catalogue
+
+__all__ = ["Story", "party_name", "tell"]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Every text of the study page, in one language."""
+
+    title: str
+    asked_by: str
+    contact: str
+    purpose: str
+    intro: str
+    receivers: tuple[str, ...]
+    mixers: tuple[str, ...]
+    people: int
+    noise: bool
+    way: str
+    promise: tuple[str, ...]
+    collusion: str
+    coalitions: tuple[str, ...]
+    study_id: str
+
+
+def party_name(study: Study, role: str) -> str:
+    """An institution's name; its role where it has none."""
+    party = study.party(role)
+    return party.organisation or party.name or role
+
+
+def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
+    """The story of a study: the form's texts in `language`, ours in the catalogue's."""
+    language = form.language(language)
+    right = tuple(party_name(study, f"R{k}") for k in range(1, len(study.right) + 1))
+    noise = bool(study.protection.sigma)
+    report = collusion.report(study.topology)
+    smallest = min(len(coalition.parties) for coalition in report.coalitions)
+    groups = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
+    named = [words.say("and").join(party_name(study, role) for role in group.parties) for group in groups]
+    larger = len(report.coalitions) - len(groups)
+    more = [words.count("study.larger", larger)] if larger else []
+    return Story(
+        title=study.title if form.title is None else form.title[language],
+        asked_by=party_name(study, "collector"),
+        contact=study.contact,
+        purpose=study.purpose,
+        intro="" if form.intro is None else form.intro[language],
+        receivers=right,
+        mixers=tuple(party_name(study, f"L{j}") for j in range(1, len(study.left) + 1)),
+        people=study.release_rows,
+        noise=noise,
+        way=words.say("study.way.noise" if noise else "study.way.plain", parts=len(right)),
+        promise=_promise(study, words),
+        collusion=words.say("study.collusion", number=smallest),
+        coalitions=(*named, *more),
+        study_id=study.id.hex(),
+    )
+
+
+def _promise(study: Study, words: Catalogue) -> tuple[str, ...]:
+    protection = study.protection
+    if protection.budget is not None:
+        return (words.say("promise.budget"),)
+    if not protection.sigma:
+        return (words.say("promise.exact", people=study.release_rows),)
+    lines = [words.say("promise.people", people=study.release_rows)]
+    public = protection.public
+    if public is not None and public.epsilon is not None and public.delta is not None:
+        factor = math.exp(public.epsilon) if public.epsilon < 20 else math.inf
+        chance = f"{1 / public.delta:,.0f}".replace(",", " ")
+        lines.append(words.say("promise.factor", factor=f"{factor:.3g}", chance=chance))
+        if public.epsilon > 5:
+            lines.append(words.say("promise.weak"))
+    return tuple(lines)

@@ -1,0 +1,76 @@
+"""The receipt to keep, and the way to withdraw."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from kivy.properties import ObjectProperty, StringProperty
+
+from trimask_mobile.widgets.basics import StepRow
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page
+
+__all__ = ["ReceiptScreen"]
+
+
+def _day(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+class ReceiptScreen(Page):
+    """Sent; being withdrawn; withdrawn; or too late for that."""
+
+    state = StringProperty("sent")
+    saved = StringProperty("")
+    # (name, text) -> where it is now; and (title, text) -> the system's share sheet, or None.
+    save = ObjectProperty(None, allownone=True)
+    share = ObjectProperty(None, allownone=True)
+
+    def on_pre_enter(self, *_: object) -> None:
+        """A note about an earlier receipt does not belong here."""
+        self.saved = ""
+
+    def refresh(self) -> None:
+        guide, words, ids = self.guide, self.guide.words, self.ids
+        item = guide.item
+        if item is None or item.entry is None:
+            return
+        entry, now_ms = item.entry, guide.device.clock.now_ms()
+        self.state = item.state
+        ids.head.text = words.say(f"receipt.{item.state}")
+        ids.words.text = words.say(
+            f"receipt.{item.state}.text",
+            gone=len(entry.withdrawn_by),
+            of=entry.providers,
+            when=words.span((entry.next_ms or now_ms) - now_ms),
+        )
+        ids.study.text = item.title
+        digits = item.entry.submission_id.hex()
+        ids.number.text = " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
+        ids.signers.clear_widgets()
+        receipts = () if item.entry.receipt is None else item.entry.receipt.providers
+        for provider, receipt in zip(item.providers, receipts, strict=False):
+            when = words.say("receipt.signed", when=_day(receipt.receive_time_ms))
+            state = "done" if item.state in ("sent", "too_late") else "later"
+            if receipt.role in entry.withdrawn_by:
+                when, state = words.say("receipt.erased"), "done"
+            ids.signers.add_widget(StepRow(text=provider.name, detail=when, state=state))
+        ids.consent.text = ""
+        if guide.consent is not None:
+            given = guide.consent
+            ids.consent.text = words.say(
+                "receipt.consent", version=given.version, name=given.name, when=_day(given.signed_ms)
+            )
+
+    def save_it(self) -> None:
+        """To a file."""
+        name = f"trimask-receipt-{self.guide.item.entry.submission_id.hex()[:12]}.json"
+        where = self.save(name, self.guide.receipt_json)
+        self.saved = self.guide.words.say("receipt.saved", where=where)
+
+    def share_it(self) -> None:
+        """To another app, without the key that withdraws."""
+        self.share(self.guide.item.title, self.guide.shared_json)
+
+
+load_kv(__file__)

@@ -1,0 +1,1 @@
+"""The app's own widgets: what every screen is made of."""

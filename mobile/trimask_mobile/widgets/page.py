@@ -1,0 +1,137 @@
+"""What every screen is: a header, a column that scrolls, a footer with what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kivy.clock import Clock
+from kivy.metrics import dp
+from kivy.properties import BooleanProperty, NumericProperty, ObjectProperty, StringProperty
+from kivy.uix.screenmanager import Screen
+from kivy.uix.widget import Widget
+
+from trimask_mobile.widgets.basics import Column, Focusable, Footer
+from trimask_mobile.widgets.look import load_kv
+
+__all__ = ["Page"]
+
+
+class Page(Screen):
+    """One screen. `guide` is the model; `refresh` brings the widgets to what it says."""
+
+    title = StringProperty("")
+    back = BooleanProperty(True)
+    progress = NumericProperty(-1.0)
+    guide = ObjectProperty(None)
+    column = ObjectProperty(None, allownone=True)
+    footer = ObjectProperty(None, allownone=True)
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.bind(size=self._arrange)
+        if self.footer is not None:
+            self.footer.bind(height=self._arrange)
+        Clock.schedule_once(self._arrange)
+
+    def refresh(self) -> None:
+        """The model has changed."""
+
+    def forget(self) -> None:
+        """Nobody is answering any more: nothing that was answered stays in a widget."""
+
+    def enter(self) -> None:
+        """Enter, pressed in a field or nowhere: the page's main action."""
+        for widget in self._reachable(self.footer):
+            if getattr(widget, "kind", "") == "primary" and not widget.disabled:
+                widget.activate()
+                return
+
+    # Layout
+
+    def add_widget(self, widget: Widget, *args: Any, **more: Any) -> None:
+        """A screen's kv names a column and a footer; they go where the page has room for them."""
+        if isinstance(widget, Column):
+            self.column = widget
+            self.ids.scroll.add_widget(widget)
+        elif isinstance(widget, Footer):
+            self.footer = widget
+            self.ids.foot.add_widget(widget)
+        else:
+            super().add_widget(widget, *args, **more)
+
+    def _arrange(self, *_: object) -> None:
+        """A footer that would leave too little to scroll (landscape, large type) scrolls with the rest."""
+        footer, column = self.footer, self.column
+        if footer is None or column is None:
+            return
+        wanted = column if footer.height > 0.24 * self.height else self.ids.foot
+        if footer.parent is not wanted:
+            footer.parent.remove_widget(footer)
+            wanted.add_widget(footer)
+
+    def to_top(self) -> None:
+        """Where a page is read from."""
+        self.ids.scroll.scroll_y = 1
+
+    def scroll_by(self, step: int) -> None:
+        """Arrow keys where nothing has the focus."""
+        scroll = self.ids.scroll
+        hidden = self.column.height - scroll.height
+        if hidden > 0:
+            scroll.scroll_y = min(1.0, max(0.0, scroll.scroll_y - step * dp(64) / hidden))
+
+    # Focus
+
+    def _reachable(self, widget: Widget | None) -> Iterator[Any]:
+        if widget is None or widget.disabled or widget.opacity == 0:
+            return
+        yield widget
+        for child in reversed(widget.children):
+            yield from self._reachable(child)
+
+    @property
+    def focusables(self) -> list[Any]:
+        """Everything the keyboard can reach, in the order it stands."""
+        return [widget for widget in self._reachable(self) if isinstance(widget, Focusable)]
+
+    @property
+    def focused(self) -> Any:
+        """What has the keyboard."""
+        return next((widget for widget in self.focusables if widget.focused), None)
+
+    def focus_next(self, step: int) -> None:
+        """The next or previous in order, from the end to the beginning again."""
+        order = self.focusables
+        if not order:
+            return
+        now = self.focused
+        at = (0 if step > 0 else -1) if now is None else (order.index(now) + step) % len(order)
+        self.blur()
+        order[at].focused = True
+        self.show_focused()
+
+    def blur(self) -> None:
+        """Nothing has the focus: after a touch, the ring goes."""
+        for widget in self._reachable(self):
+            if isinstance(widget, Focusable) and widget.focused:
+                widget.focused = False
+
+    def show_focused(self) -> None:
+        """Scroll to what has the focus."""
+        now = self.focused
+        if now is not None and self.column is not None and self.column.height > self.ids.scroll.height:
+            parent = now.parent
+            while parent is not None and parent is not self and parent is not self.column:
+                parent = parent.parent
+            if parent is self.column:
+                self.ids.scroll.scroll_to(now, padding=dp(24), animate=False)
+
+    def on_touch_down(self, touch: Any) -> bool:
+        for widget in self.focusables:
+            if widget.focused and not widget.takes_text:
+                widget.focused = False
+        return bool(super().on_touch_down(touch))
+
+
+load_kv(__file__)

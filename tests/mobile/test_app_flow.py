@@ -1,0 +1,62 @@
+"""The whole way by touch, against real institutions, by the very files that go into the Android package.
+
+What a phone does not have (grpc, numpy, scipy, pandas, this project's servers) cannot be found by it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trimask_core.receipt import Receipt
+
+
+def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., Any], staged: Path) -> None:
+    signed = mobile_lab.study(admission="invited")
+    invitation = mobile_lab.link(signed, expires_ms=int(time.time() * 1000) + 3_600_000)
+    app = phone("--scanner", invitation, sources=[staged])
+    app.on("studies")
+    app.tap("Open an invitation")
+    app.tap("Scan a QR code")
+    seen = "\n".join(app.on("study")["texts"])
+    for words in ("How do you sleep?", "Institute for Sleep Research", "City Hospital", "Data Trust North",
+                  "University Library", "2048 people", "54.6 times", "one chance in 1 000 000"):  # fmt: skip
+        assert words in seen
+    app.consent()
+    app.eligible()
+    app.answer()
+    review = app.on("review")["texts"]
+    for words in (
+        "1984-05-17",
+        "7",
+        "7.5 hours",
+        "Yes",
+        "4",
+        "Once or twice a week",
+        "Herbal tea",
+        "No answer",
+    ):
+        assert words in review
+    app.tap("Send")
+    shown = app.see("Sent. Thank you!", screen="receipt")
+    assert {"City Hospital", "Data Trust North", "University Library"} <= set(shown["texts"])
+    assert any("signed by Ada Lovelace" in text for text in shown["texts"])
+    (submission,) = mobile_lab.rows("R1", signed.study.id)
+    assert mobile_lab.rows("R2", signed.study.id) == mobile_lab.rows("R3", signed.study.id) == [submission]
+    assert submission.hex() in [text.replace(" ", "") for text in shown["texts"]]
+    assert shown["app_file"].startswith(str(staged))
+    assert {name.partition(".")[0] for name in shown["modules"]} == {"h2"}
+    assert app.do("importable", "numpy", "grpc", "scipy", "pandas", "h2") == {"found": ["h2"]}
+
+    everywhere = app.do("everywhere")["texts"]
+    assert "Sent. Thank you!" in everywhere
+    assert not {"1984-05-17", "7.5 hours", "Once or twice a week"} & set(everywhere)  # not even out of sight
+
+    app.tap("Save")
+    app.see("Saved as")
+    (saved,) = (app.home / "saved").glob("trimask-receipt-*.json")
+    receipt = Receipt.from_json(saved.read_text())
+    receipt.verify(signed.study)
+    assert receipt.submission_id == submission

@@ -1,0 +1,305 @@
+"""The way through the app without a window: the guide over a real queue, a transport that answers or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from trimask_client import Endpoint, Unreachable
+from trimask_core.clock import ManualClock
+from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
+from trimask_core.form import Form
+from trimask_core.study import SignedStudy
+from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+from trimask_mobile.model.device import Device
+from trimask_mobile.model.guide import Guide
+from trimask_mobile.model.participation import Participation
+from trimask_mobile.model.problem import Problem, explain
+
+T = TypeVar("T")
+
+
+class AtOnce:
+    """Runs every job where it is; what a test looks at next has happened."""
+
+    def records(
+        self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[TrimaskError], None]
+    ) -> None:
+        try:
+            result = job()
+        except TrimaskError as error:
+            failed(error)
+        else:
+            done(result)
+
+    network = records
+
+    def post(self, call: Callable[[], None]) -> None:
+        call()
+
+
+class Offline:
+    """No provider can be reached."""
+
+    def call(self, endpoint: Endpoint, *_: object) -> bytes:
+        raise Unreachable(f"{endpoint.address}: no network")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def start(tmp_path: Path, signed_study: SignedStudy) -> Callable[[], Guide]:
+    """The app on a phone without network that has joined a study without a form of its own."""
+
+    def make() -> Guide:
+        device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
+        device.queue.join(signed_study)
+        guide = Guide(device, AtOnce(), lambda: None)
+        guide.start()
+        return guide
+
+    return make
+
+
+def to_questions(guide: Guide) -> Participation:
+    guide.show(guide.items[0])
+    guide.next()
+    guide.agree(True)
+    guide.sign_name("Ada Lovelace")
+    guide.next()
+    assert guide.participation is not None
+    return guide.participation
+
+
+def test_a_study_without_a_form_gets_a_plain_one(start: Callable[[], Guide]) -> None:
+    guide = start()
+    assert guide.screen == "studies"
+    part = to_questions(guide)
+    assert guide.screen == "question"
+    assert part.question.label == "Age"
+    assert part.consent.version == "app-1"
+    kept = guide.device.consent(part.study_id)
+    assert kept is not None
+    assert kept.text_hash == part.consent.hash.hex()
+    assert kept.name == "Ada Lovelace"
+
+
+def test_consent_needs_both_the_tick_and_a_name(start: Callable[[], Guide]) -> None:
+    guide = start()
+    guide.show(guide.items[0])
+    guide.next()
+    for agreed, name in ((True, ""), (True, " A "), (False, "Ada")):
+        guide.agree(agreed)
+        guide.sign_name(name)
+        guide.next()
+        assert guide.screen == "consent"
+        assert guide.device.consent(guide.items[0].study_id) is None
+
+
+def test_a_consent_in_another_language_must_be_read_again(start: Callable[[], Guide]) -> None:
+    guide = start()
+    guide.show(guide.items[0])
+    guide.next()
+    assert guide.participation is not None
+    guide.participation.form = Form(("en", "de"), guide.participation.form.questions)
+    guide.agree(True)
+    guide.choose_language("de")
+    assert not guide.participation.agreed
+
+
+def test_back_leads_the_same_way_and_forgets_nothing(start: Callable[[], Guide]) -> None:
+    guide = start()
+    part = to_questions(guide)
+    guide.answer("age", "44")
+    guide.next()
+    assert part.question.name == "bmi"
+    trail = []
+    while guide.screen != "studies":
+        trail.append((guide.screen, part.at))
+        assert guide.back()
+    assert trail == [("question", "bmi"), ("question", "age"), ("consent", ""), ("study", "")]
+    assert not guide.back()  # from the list, the app may close
+    guide.show(guide.items[0])
+    assert guide.participation is not None
+    assert guide.participation.responses == {"age": "44"}
+
+
+def test_sending_without_network_waits_and_says_why(start: Callable[[], Guide]) -> None:
+    guide = start()
+    part = to_questions(guide)
+    for name, value in (("age", "44"), ("bmi", "25"), ("smoker", "no"), ("region", "south")):
+        assert part.question.name == name
+        guide.answer(name, value)
+        guide.next()
+    assert guide.screen == "review"
+    guide.send()
+    assert guide.screen == "sending"
+    assert guide.sending is not None
+    assert (guide.sending.mask, guide.sending.split, guide.sending.upload) == ("done", "done", "later")
+    assert guide.sending.entry is not None
+    assert guide.sending.entry.state == "waiting"
+    assert "no network" in guide.sending.entry.why
+    assert guide.device.queue.draft(part.study_id) is None  # the answers themselves are gone
+    guide.show_studies()
+    (line,) = guide.items
+    assert line.state == "waiting"
+    assert "0 of 3 institutions" in line.words(guide.words, guide.device.clock.now_ms())
+    assert start().items[0].state == "waiting"
+    again = start()
+    again.open_study(part.study_id)
+    assert again.screen == "sending"  # never answered a second time
+
+
+def test_a_wrong_answer_found_at_the_end_is_shown_where_it_is(start: Callable[[], Guide]) -> None:
+    guide = start()
+    part = to_questions(guide)
+    part.responses.update(age="44", bmi="999", smoker="no", region="south")
+    part.step, part.at = "review", ""
+    guide.send()
+    assert (guide.screen, part.at) == ("question", "bmi")
+    assert "between" in guide.problems["bmi"]
+    guide.answer("bmi", "30")
+    assert guide.problems["bmi"] == ""
+    guide.next()
+    assert guide.screen == "review"
+
+
+def test_settings_are_kept(start: Callable[[], Guide]) -> None:
+    guide = start()
+    guide.choose_scale(1.75)
+    guide.choose_language("de")
+    again = start()
+    assert again.scale == 1.75
+    assert again.words.say("next") == "Weiter"
+
+
+def test_a_draft_of_another_program_begins_at_the_beginning(start: Callable[[], Guide]) -> None:
+    guide = start()
+    study_id = guide.items[0].study_id
+    guide.device.queue.save_draft(study_id, {"age": 44})
+    guide.show_studies()
+    guide.show(guide.items[0])
+    assert guide.screen == "study"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ApprovalError("x"), "unapproved"),
+        (StudyError("x"), "untrusted"),
+        (Unreachable("x"), "offline"),
+        (Refused("study_closed", "x"), "closed"),
+        (Refused("invitation_expired", "x"), "expired"),
+        (Refused("quite_new", "x"), "refused"),
+        (TrimaskError("x"), "other"),
+    ],
+)
+def test_every_error_has_words(error: TrimaskError, kind: str) -> None:
+    problem = explain(error)
+    assert problem.kind == kind
+    for language in LANGUAGES:
+        words = catalogue(language)
+        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+
+
+def test_catalogues_have_the_same_texts_with_the_same_values() -> None:
+    import string
+
+    def fields(text: str) -> set[str]:
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+    first = catalogue("en").words
+    for language in LANGUAGES:
+        words = catalogue(language).words
+        assert words.keys() == first.keys()
+        for key, text in words.items():
+            assert fields(text) == fields(first[key]), key
+    assert catalogue("pt-BR").language == "en"
+    assert catalogue("de_AT").language == "de"
+
+
+def test_no_text_is_left_over() -> None:
+    """Every text is used by a screen or the model, by its name or by the beginning a name is made of."""
+    root = Path(__file__).parents[2] / "mobile" / "trimask_mobile"
+    sources = "".join(path.read_text() for path in root.rglob("*") if path.suffix in (".py", ".kv"))
+    made = ("shelf.", "problem.", "receipt.", "sending.", "when.", "study.larger.")
+    for key in catalogue("en").words:
+        assert f"'{key}'" in sources or f'"{key}"' in sources or key.startswith(made), key
+
+
+def test_problem_words_exist_for_every_kind() -> None:
+    words = catalogue("en")
+    kinds = {key.split(".")[1] for key in words.words if key.startswith("problem.") and key.count(".") == 2}
+    for kind in kinds:
+        problem = Problem(kind)
+        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+
+
+def test_studies_the_device_answered(start: Callable[[], Guide], answers: Any) -> None:
+    guide = start()
+    study_id = guide.items[0].study_id
+    guide.device.queue.seal(study_id, answers)
+    guide.show_studies()
+    assert [line.state for line in guide.items] == ["waiting"]
+    guide.show(guide.items[0])
+    guide.withdraw()
+    assert guide.screen == "receipt"
+    assert guide.item is not None
+    assert guide.item.state == "withdrawn"  # nothing had left the device
+
+
+def test_a_link_that_comes_before_the_app_has_read_its_records_is_opened(
+    tmp_path: Path, signed_study: SignedStudy
+) -> None:
+    device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
+    guide = Guide(device, AtOnce(), lambda: None)
+    guide.open_link("trimask://nowhere")
+    assert guide.screen == "starting"
+    guide.start()
+    assert guide.screen == "invitation"
+    assert "not whole" in guide.link_problem
+
+
+def test_a_slow_provider_is_not_asked_twice_at_once(start: Callable[[], Guide], answers: Any) -> None:
+    guide = start()
+    guide.device.queue.seal(guide.items[0].study_id, answers)
+    waiting: list[Callable[[], None]] = []
+    runner = AtOnce()
+    runner.network = lambda job, done, failed: waiting.append(  # type: ignore[method-assign]
+        lambda: AtOnce().records(job, done, failed)
+    )
+    guide._runner = runner
+    for _ in range(5):
+        guide.tick()
+    guide.try_now()
+    assert len(waiting) == 1
+    waiting.pop()()
+    assert guide.items[0].state == "waiting"
+    guide.tick()
+    assert waiting == []  # its time has not come
+    guide.device.clock.advance(60)  # type: ignore[attr-defined]
+    guide.tick()
+    assert len(waiting) == 1
+
+
+def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> None:
+    """The form's own words in its language, the app's in English."""
+    from dataclasses import replace
+
+    from trimask_core.texts import Texts
+    from trimask_mobile.model.story import tell
+
+    guide = start()
+    guide.show(guide.items[0])
+    assert guide.opened is not None
+    question = replace(
+        guide.opened.form.questions[0], label=Texts((("en", "Age"), ("fr", "\u00c2ge"))), unit=None
+    )
+    form = Form(("en", "fr"), (question,), title=Texts((("en", "Health"), ("fr", "Sant\u00e9"))))
+    story = tell(guide.opened.study, form, catalogue("fr"), "fr")
+    assert story.title == "Sant\u00e9"
+    assert "parts" in story.way
