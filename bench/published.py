@@ -77,6 +77,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
     )  # fmt: skip
     signed = sign(SignedStudy(study), folder)
     node = Node("collector", load_config(folder / "collector" / "node.toml", "collector"))
+    await node.load()
     try:
         ledger = Ledger(node.database, node.vault)
         for start in range(0, rows, _BLOCK):

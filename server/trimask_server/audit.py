@@ -113,6 +113,9 @@ class AuditLog:
         head = await self.head()
         if self._file is None or head.sequence == self._saved:
             return
+        self._file.parent.mkdir(
+            parents=True, exist_ok=True
+        )  # with a server's database nothing else is there yet
         draft = self._file.with_name(f".{HEAD_FILE}.{os.getpid()}")
         draft.write_text(head.to_json() + "\n", encoding="ascii")
         draft.replace(self._file)

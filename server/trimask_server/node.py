@@ -199,10 +199,10 @@ class Node:
         await self.health.add(state, ("", *names))
         reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         guarded.refuse_the_rest()
-        credentials = self.certificates.server_credentials(mutual=mutual)
-        port = _listen(server, address, credentials)
+        # One for each port: it is told of a certificate once.
+        port = _listen(server, address, self.certificates.server_credentials(mutual=mutual))
         if also:
-            _listen(server, also, credentials)
+            _listen(server, also, self.certificates.server_credentials(mutual=mutual))
         await server.start()
         self._servers.append(server)
         return port

@@ -37,7 +37,8 @@ def _study(case: dict[str, Any]) -> Any:
     sigma = math.ldexp(case["sigma_steps"], case["grid_exponent"])
     norm = float.fromhex(case["schema_row_norm"])
     return SimpleNamespace(
-        schema=SimpleNamespace(encode=lambda _: list(row), row_norm=norm),
+        schema=SimpleNamespace(row_norm=norm),
+        encode=lambda _: list(row),
         protection=SimpleNamespace(row_norm=float.fromhex(case["row_norm"]), sigma=sigma),
         grid=Grid(case["grid_exponent"]),
         tau=float.fromhex(case["tau"]),

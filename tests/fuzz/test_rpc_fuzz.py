@@ -123,6 +123,7 @@ def test_every_service_has_its_door() -> None:
     assert len(METHODS) > 25
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.parametrize("method", METHODS)
 def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
     service, _, name = method.partition("/")
