@@ -115,7 +115,15 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "RevokeToken": _OWNER,
     },
     "trimask_proto.v1.NodeService": {
-        "DescribeNode": _rule(Role.OWNER, Role.OPERATOR, Role.COLLECTOR, Role.RIGHT, Role.LEFT),
+        "DescribeNode": _rule(
+            Role.OWNER,
+            Role.OPERATOR,
+            Role.COLLECTOR,
+            Role.RIGHT,
+            Role.LEFT,
+            by_study=True,
+            note="and a peer this node does not know: one restored from a backup has forgotten its studies",
+        ),
         "RegisterStudy": _PROPOSING,
     },
     "trimask_proto.v1.ProposalService": {

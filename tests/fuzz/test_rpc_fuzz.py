@@ -57,6 +57,7 @@ SERVICES: dict[str, ServiceDescriptor] = {
 METHODS = [f"{name}/{method.name}" for name, service in SERVICES.items() for method in service.methods]
 # Right masks come from R1; the collector may not push them.
 CALLERS = {"UnmaskingService/PushRightMask": "R1", "UnmaskingService/PushMasked": "L2"}
+_BY_ITSELF = {"refusals", "audit", "audit_head", "jobs", "progress", "witnessed_heads"}
 _OUGHT_NOT = {
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
@@ -85,11 +86,11 @@ class Lab:
         )  # fmt: skip
 
     def state(self, name: str) -> dict[str, list[Any]]:
-        """Everything in a node's store but the counts of refusals."""
+        """Everything in a node's store but the counts and log of refusals, and what nodes note by themselves."""
         (path,) = (self.lab.folder / name).rglob(f"{role_of(name)}.sqlite3")
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        kept = [table for table in tables if table != "refusals" and not table.startswith("sqlite_")]
+        kept = [table for table in tables if table not in _BY_ITSELF and not table.startswith("sqlite_")]
         found = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in kept}  # noqa: S608
         connection.close()
         return found

@@ -71,7 +71,7 @@ def test_the_examples_run_as_pasted(
     assert pasted["clipped"].noise["dose"] < pasted["total"].noise["dose"] / 3
     shown = capsys.readouterr().out
     assert "Budget, answering from 48 rows" in shown
-    assert "Private sum over 5000 rows" in shown
+    assert "Private sum over 20000 rows" in shown
     assert pasted["model"].guarantee_.epsilon == 1.0
 
 
