@@ -16,6 +16,11 @@ from trimask_client import Client
 NODES = ["collector", "R1", "R2", "R3", "L1", "L2"]
 
 
+def share(*always: str) -> list[Any]:
+    """Every node; those named run every time, the others in `make test-all`."""
+    return [name if name in always else pytest.param(name, marks=pytest.mark.slow) for name in NODES]
+
+
 def _submit(signed: Any, people: list[dict[str, Any]]) -> None:
     with Client(signed, attempts=12) as client:
         for answers in people:
@@ -32,7 +37,7 @@ def _check(lab: Any, tools: Any, signed: Any, people: list[dict[str, Any]]) -> A
     return status
 
 
-@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("name", share("R2", "L1"))
 def test_killed_while_devices_submit(process_lab: Any, tools: Any, name: str) -> None:
     lab = process_lab
     signed = lab.open_study()
@@ -46,7 +51,7 @@ def test_killed_while_devices_submit(process_lab: Any, tools: Any, name: str) ->
     _check(lab, tools, signed, people)
 
 
-@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("name", share("R1", "collector"))
 def test_killed_while_blocks_are_masked(process_lab: Any, tools: Any, name: str) -> None:
     """Blocks of 24 from 144 rows are under way from the 48th row on; the node dies in the middle of them."""
     lab = process_lab
@@ -59,7 +64,7 @@ def test_killed_while_blocks_are_masked(process_lab: Any, tools: Any, name: str)
     _check(lab, tools, signed, people)
 
 
-@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("name", share("L2", "collector"))
 def test_killed_while_the_study_closes(process_lab: Any, tools: Any, name: str) -> None:
     from trimask_cli import owner
 

@@ -7,13 +7,14 @@ import contextlib
 import os
 import sqlite3
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from trimask_client import Client
+from trimask_client import Client, SealedSubmission
 from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 
@@ -46,12 +47,17 @@ def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(
     assert study.attributes == 8
     rng = np.random.default_rng(1)
     people = [{a.name: float(rng.uniform(*a.bounds)) for a in study.schema.attributes} for _ in range(2048)]
-    sealed = []
-    with Client(signed) as client:
-        for answers in people:
-            submission = client.prepare(answers)
-            client.send(submission)
-            sealed.append(submission)
+    sealed: list[SealedSubmission] = []
+
+    def submit(some: list[dict[str, float]]) -> None:
+        with Client(signed) as client:
+            for answers in some:
+                submission = client.prepare(answers)
+                client.send(submission)
+                sealed.append(submission)
+
+    with ThreadPoolExecutor(8) as phones:
+        list(phones.map(submit, (people[start::8] for start in range(8))))
     status = lab.close(study)
     assert status.published_rows == 2048
     assert status.failed_attempts == 0

@@ -30,12 +30,12 @@ def _run(cluster: Cluster, seed: int) -> None:
     assert outcome.counts["blocks"] >= 2
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_random_kills(cluster: Cluster, seed: int) -> None:
     _run(cluster, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 20))
+@pytest.mark.parametrize("seed", range(1, 20))
 def test_more_random_kills(cluster: Cluster, seed: int) -> None:
     _run(cluster, seed)

@@ -61,6 +61,7 @@ def crash_on(screens: tuple[str, ...], lab: Any, phone: Callable[..., Any]) -> N
     assert len(lab.rows("R2", signed.study.id)) == 1
 
 
+@pytest.mark.slow
 def test_a_crash_while_a_name_or_an_answer_is_typed(mobile_lab: Any, phone: Callable[..., Any]) -> None:
     crash_on(("consent", "question"), mobile_lab, phone)
 

@@ -238,4 +238,4 @@ def test_limits_of_connections() -> None:
     assert public["grpc.max_connection_idle_ms"] == 300_000
     assert public["grpc.max_connection_age_ms"] == 900_000
     assert "grpc.max_connection_age_ms" not in peer  # a try's messages should not meet a closing connection
-    assert public["grpc.max_concurrent_streams"] == 100
+    assert public["grpc.max_concurrent_streams"] == 256

@@ -36,17 +36,16 @@ def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseEx
     async def work() -> list[Opened | BaseException]:
         opener = Opener(KEYS)
         opener.start()
+        opener._thick, opener._window_end = True, asyncio.get_running_loop().time() + 1e6
         try:
-            await asyncio.gather(*(opener.open(item, MANY) for item in parcels), return_exceptions=True)
+            await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
             helper = opener._helper
             assert helper is not None, "many at once go to the helper"
             if between == "kill":
-                os.kill(helper.pid, signal.SIGKILL)
+                os.kill(helper.process.pid, signal.SIGKILL)
             elif between == "other keys":
                 await opener.use(OpeningKeys(IDENTITY, (OLD,)))
-            return await asyncio.gather(
-                *(opener.open(item, MANY) for item in parcels), return_exceptions=True
-            )
+            return await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
         finally:
             await opener.stop()
 
@@ -87,12 +86,23 @@ def test_a_lone_submission_needs_no_helper() -> None:
     async def work() -> bool:
         opener = Opener(KEYS)
         opener.start()
-        await opener.open(parcel(1), 1)
+        await opener.open(parcel(1))
         alone = opener._helper is None
         await opener.stop()
         return alone
 
     assert asyncio.run(work())
+
+
+def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
+    opener = Opener.__new__(Opener)
+    opener._window_end = opener._in_window = 0
+    opener._thick = False
+    rush = [opener._come_thick(10 + number / 1000) for number in range(250)]
+    assert not any(rush[:100])  # the first window is only counted
+    assert all(rush[110:])
+    trickle = [opener._come_thick(20 + number / 50) for number in range(100)]
+    assert not any(trickle)
 
 
 def test_the_helper_ends_with_its_node() -> None:

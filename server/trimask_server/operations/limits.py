@@ -50,7 +50,7 @@ def server_options(*, public: bool) -> tuple[tuple[str, int], ...]:
         ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
         # A TLS handshake takes a second on a bad line; who takes longer is not calling.
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-        ("grpc.max_concurrent_streams", 100),
+        ("grpc.max_concurrent_streams", 256),
         ("grpc.max_metadata_size", 16 << 10),
         # Who pings oftener than this is cut off ("too many pings").
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
@@ -118,9 +118,10 @@ class Limits:
     def wrap(self, method: str, handler: Any) -> Any:
         """A handler within these limits."""
         inner, name = handler.unary_unary, method.rpartition("/")[2]
+        limits_rate = self._public and self._node.config.rate_limit_per_second > 0
 
         async def limited(request: Any, context: Any) -> Any:
-            if self._public:
+            if limits_rate:
                 self._check_rate(context)
             if isinstance(request, _Unparsed):
                 raise request.refusal

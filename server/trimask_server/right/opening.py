@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import struct
+import subprocess
 import sys
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -25,7 +26,8 @@ from trimask_core.submission import ComponentForm, check_form
 __all__ = ["Opened", "Opener", "OpeningKeys", "Parcel", "open_parcel"]
 
 _BATCH = 64
-_ALONE = 4  # up to so many under way, each is done where it stands
+_WINDOW_SECONDS = 0.1
+_ALONE = 20  # up to so many in a window, each is done where it stands
 _HEADER = struct.Struct(">32s16sHHIQI")
 _LENGTH = struct.Struct(">I")
 _DIGEST, _SIGNATURE = 32, 64
@@ -86,7 +88,10 @@ class Opener:
     def __init__(self, keys: OpeningKeys) -> None:
         self._keys = keys
         self._waiting: list[tuple[Parcel, asyncio.Future[Opened]]] = []
-        self._helper: asyncio.subprocess.Process | None = None
+        self._helper: _Helper | None = None
+        self._window_end = 0.0
+        self._in_window = 0
+        self._thick = False
         self._task: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
 
@@ -112,14 +117,24 @@ class Opener:
         if [key.public for key in keys.sealing] != [key.public for key in self._keys.sealing]:
             await self.use(keys)
 
-    async def open(self, parcel: Parcel, under_way: int) -> Opened:
-        """Open one parcel, one of so many submissions under way."""
-        if under_way <= _ALONE or self._task is None:
+    async def open(self, parcel: Parcel) -> Opened:
+        """Open one parcel."""
+        loop = asyncio.get_running_loop()
+        if not self._come_thick(loop.time()) or self._task is None:
             return open_parcel(self._keys, parcel)
-        future: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Opened] = loop.create_future()
         self._waiting.append((parcel, future))
         self._more.set()
         return await future
+
+    def _come_thick(self, now: float) -> bool:
+        """Whether parcels came thick in the last window. (How many are under way says little: a busy loop meets them
+        one by one.)"""
+        if now >= self._window_end:
+            self._thick = self._in_window > _ALONE and now < self._window_end + _WINDOW_SECONDS
+            self._window_end, self._in_window = now + _WINDOW_SECONDS, 0
+        self._in_window += 1
+        return self._thick
 
     async def _run(self) -> None:
         while True:
@@ -145,30 +160,54 @@ class Opener:
                 future.set_exception(VerificationError(answer))
 
     async def _ask(self, parcels: list[Parcel]) -> list[Opened | str]:
-        helper = self._helper or await self._start_helper()
-        assert helper.stdin is not None and helper.stdout is not None  # noqa: S101, PT018 - both are pipes
-        helper.stdin.write(_pack(parcels))
-        await helper.stdin.drain()
-        size = _LENGTH.unpack(await helper.stdout.readexactly(_LENGTH.size))[0]
-        return _read_answers(await helper.stdout.readexactly(size), len(parcels))
-
-    async def _start_helper(self) -> asyncio.subprocess.Process:
-        self._helper = helper = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "trimask_server.right.opening",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 22,
-        )  # fmt: skip
-        assert helper.stdin is not None  # noqa: S101 - a pipe
-        # Through the pipe, not as arguments or environment, which other programs can see.
-        secrets = [self._keys.identity.secret_bytes(), *(key.secret_bytes() for key in self._keys.sealing)]
-        helper.stdin.write(_LENGTH.pack(len(secrets)) + b"".join(secrets))
-        return helper
+        if self._helper is None:
+            self._helper = await _Helper.start(self._keys)
+        return await self._helper.ask(parcels)
 
     async def _end_helper(self) -> None:
         helper, self._helper = self._helper, None
         if helper is not None:
-            with contextlib.suppress(ProcessLookupError):
-                helper.kill()  # it keeps nothing
-            await helper.wait()
+            await helper.end()
+
+
+@dataclass(frozen=True)
+class _Helper:
+    """The second process and the pipes to it."""
+
+    process: subprocess.Popen[bytes]
+    outgoing: asyncio.StreamWriter
+    incoming: asyncio.StreamReader
+
+    @classmethod
+    async def start(cls, keys: OpeningKeys) -> _Helper:
+        # By subprocess, which uses vfork: a fork of a process in which gRPC is at work can spoil its connections.
+        process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would fork
+            [sys.executable, "-m", "trimask_server.right.opening"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        loop = asyncio.get_running_loop()
+        incoming = asyncio.StreamReader(limit=1 << 22, loop=loop)
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(incoming, loop=loop), process.stdout
+        )
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
+        helper = cls(process, asyncio.StreamWriter(transport, protocol, None, loop), incoming)
+        # Through the pipe, not as arguments or environment, which other programs can see.
+        secrets = [keys.identity.secret_bytes(), *(key.secret_bytes() for key in keys.sealing)]
+        helper.outgoing.write(_LENGTH.pack(len(secrets)) + b"".join(secrets))
+        return helper
+
+    async def ask(self, parcels: list[Parcel]) -> list[Opened | str]:
+        self.outgoing.write(_pack(parcels))
+        await self.outgoing.drain()
+        size = _LENGTH.unpack(await self.incoming.readexactly(_LENGTH.size))[0]
+        return _read_answers(await self.incoming.readexactly(size), len(parcels))
+
+    async def end(self) -> None:
+        self.outgoing.close()
+        self.process.kill()  # it keeps nothing
+        await asyncio.get_running_loop().run_in_executor(None, self.process.wait)
 
 
 def _try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:

@@ -29,7 +29,6 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self._node = node
         self._rows = rows
         self._opener = opener
-        self._under_way = 0
         self._withdrawals = WithdrawalStore(node.database, node.audit)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -40,13 +39,6 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     async def Submit(
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
-        self._under_way += 1
-        try:
-            return await self._take_in(request)
-        finally:
-            self._under_way -= 1
-
-    async def _take_in(self, request: submission_pb2.SubmitRequest) -> submission_pb2.SubmitResponse:
         node = self._node
         study = node.studies.get(request.study_id)
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
@@ -65,7 +57,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             ring.refuse_expired_id(request.sealing_key_id, now_ms)
             await self._opener.use_live(OpeningKeys(node.keys.identity, ring.accepting(now_ms)))
             parcel = Parcel(study.id, request.submission_id, form, now_ms, sealed)
-            opened = await self._opener.open(parcel, self._under_way)
+            opened = await self._opener.open(parcel)
         except (VerificationError, Refused) as error:
             received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             if isinstance(error, VerificationError):
