@@ -27,7 +27,7 @@ from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.vault import Vault
 
-__all__ = ["bare_sqlite", "store", "submit"]
+__all__ = ["bare_sqlite", "components", "store", "submit"]
 
 _ROWS = 256
 _GROUP = 128  # as many rows a commit as the store gathers
@@ -35,7 +35,7 @@ _UNDER_WAY = _GROUP  # enough callers for a commit to be full
 _LAST = 3  # R3 of K1 = 3 gets the vector, the others seeds
 
 
-def _components(signed: SignedStudy, count: int) -> list[bytes]:
+def components(signed: SignedStudy, count: int) -> list[bytes]:
     """Messages for R3 that it will accept: one person's vector sealed again under fresh ids, quicker than new people."""
     study = signed.study
     with Client(signed) as client:
@@ -78,7 +78,7 @@ def submit(settings: Settings) -> Iterator[Result]:
     rounds, calls, single = (2, 384, 50) if settings.quick else (6, 1280, 200)
     with live_cluster() as live:
         signed = live.open(_ROWS, _ROWS)
-        messages = _components(signed, rounds * (calls + single))
+        messages = components(signed, rounds * (calls + single))
         answer = SubmitResponse(receive_time_ms=1 << 40, signature=bytes(64)).ByteSize()
         with echo_server(live, answer):
             yield from _compare(live, signed, messages, rounds, single)

@@ -181,6 +181,8 @@ class Study:
     clipping: Clipping | None = None
     # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
     access: str = "public"
+    # The address of the licence its releases are under; empty if none is stated.
+    licence: str = ""
 
     def __post_init__(self) -> None:
         if self.mask_seed and not self.mask_commitment:
@@ -342,7 +344,13 @@ class Study:
 
 
 # Settings that came after the first studies: at their defaults they are not written, so old ids stay what they were.
-_LATER: dict[str, object] = {"admission": "open", "access": "public", "clipping": None, "form": None}
+_LATER: dict[str, object] = {
+    "admission": "open",
+    "access": "public",
+    "licence": "",
+    "clipping": None,
+    "form": None,
+}
 _NESTED = {
     "schema", "protection", "collector", "right", "left", "unmasking", "mask_commitment", "clipping", "form",
 }  # fmt: skip

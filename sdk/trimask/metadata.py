@@ -1,8 +1,8 @@
 """A dataset described in a standard vocabulary: DCAT 3 as JSON-LD, for catalogues that harvest such records.
 
 Everything is read from the verified manifest and the study that all parties signed. What no vocabulary has a
-word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. A study states
-no licence, so none is claimed: pass the one you know of, or the record says that none is stated.
+word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. The
+licence is the study's; where it states none, pass the one you know of, or the record says that none is stated.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str
         "trimask:collusion": dict(manifest.collusion),
         "trimask:manifestSha256": manifest.sha256,
     }
-    if licence is None:
+    licence = licence or manifest.study.licence
+    if not licence:
         record["dct:rights"] = "The study states no licence; ask its contact."
     else:
         record["dct:license"] = {"@id": licence}

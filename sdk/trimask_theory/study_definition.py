@@ -90,6 +90,7 @@ class StudyDefinition:
     privacy: PrivacyTarget
     collection: CollectionPlan
     form: Form | None = None
+    licence: str = ""
 
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""
@@ -104,7 +105,18 @@ class StudyDefinition:
         )
 
 
-_TOP = ("title", "purpose", "contact", "ones", "privacy", "collection", "attributes", "derived", "form")
+_TOP = (
+    "title",
+    "purpose",
+    "contact",
+    "ones",
+    "privacy",
+    "collection",
+    "attributes",
+    "derived",
+    "form",
+    "licence",
+)
 _BOUNDED = ("continuous", "integer")
 
 
@@ -128,6 +140,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
         privacy=_privacy(top.table("privacy")),
         collection=_collection(top.table("collection")),
         form=_form(data["form"], schema) if "form" in data else None,
+        licence=top.text("licence", ""),
     )
 
 

@@ -95,6 +95,7 @@ def create_study(
         mask_seed=source.seed(),
         admission=plan.admission,
         access=plan.access,
+        licence=definition.licence,
         form=None if definition.form is None else definition.form.created(now_ms),
         clipping=None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows),
     )

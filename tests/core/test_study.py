@@ -270,3 +270,13 @@ def test_approvals_are_gathered_one_by_one(made_study: Any) -> None:
 def test_what_is_not_a_signed_study(text: str) -> None:
     with pytest.raises(StudyError):
         SignedStudy.from_json(text)
+
+
+def test_a_licence_is_part_of_what_is_signed(make_study: Any) -> None:
+    plain, licensed = (
+        make_study().study,
+        make_study(licence="https://creativecommons.org/licenses/by/4.0/").study,
+    )
+    assert "licence" not in plain.to_dict()
+    assert plain.id != licensed.id
+    assert Study.from_dict(licensed.to_dict()).licence.endswith("/by/4.0/")

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from trimask import Dataset
 from trimask.errors import MissingExtra, ParameterError, StudyError, VerificationError
+from trimask.metadata import describe_dataset
 from trimask_core.errors import ApprovalError
 from trimask_core.identity import SigningKey
 from trimask_core.schema import Attribute, Schema
@@ -362,3 +364,5 @@ def test_metadata_is_dcat_with_what_was_signed(noisy_folder: Path, noisy: Any) -
     assert "no licence" in record["dct:rights"]
     chosen = "https://creativecommons.org/licenses/by/4.0/"
     assert dataset.metadata(chosen)["dct:license"] == {"@id": chosen}
+    licensed = replace(dataset.manifest, study=replace(dataset.manifest.study, licence=chosen))
+    assert describe_dataset(licensed)["dct:license"] == {"@id": chosen}
