@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,11 @@ class Observation:
     def __init__(self, node: Node, *, public: bool) -> None:
         self._node = node
         self._public = public
+        self._prefix = node.source.read(4).hex()
+        self._numbers = itertools.count(int.from_bytes(node.source.read(3), "big"))
+
+    def _fresh_id(self) -> str:
+        return f"{self._prefix}{next(self._numbers) & 0xFFFFFFFF:08x}"
 
     def wrap(self, method: str, handler: Any) -> Any:
         """A handler whose calls are named, traced and counted."""
@@ -46,7 +52,7 @@ class Observation:
         async def observed(request: Any, context: Any) -> Any:
             # What a stranger sends as context is not taken over: it could tie a device's calls together.
             given = {} if self._public else dict(context.invocation_metadata() or ())
-            current_request.set(known_request_id(given.get(REQUEST_KEY)) or node.source.read(8).hex())
+            current_request.set(known_request_id(given.get(REQUEST_KEY)) or self._fresh_id())
             study = study_prefix(request)
             current_study.set(study)
             attributes = constant | {"trimask.study": study} if study else constant
