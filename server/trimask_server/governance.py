@@ -14,7 +14,6 @@ from trimask_server.audit_chain import AuditHead
 from trimask_server.node import Node
 from trimask_server.peers import Context, require_role
 from trimask_server.proposals import DecisionWord, StoredProposal, refuse_collector
-from trimask_theory.study_plan import verify_guarantees
 
 __all__ = ["DECISIONS", "OperatorServicer", "ProposalServicer", "head_message"]
 
@@ -119,6 +118,10 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         found = await self._find(request.study_id, whole=True)
         study = found.signed.study
         # Whoever made the study chose the noise; the node does not sign what it has not recomputed.
+        from trimask_theory.study_plan import (
+            verify_guarantees,  # scipy comes with it: not before it is needed
+        )
+
         await node.workers.run(verify_guarantees, study)
         approval = approve(study, node.keys.identity, node.clock.now_ms())
         await node.proposals.approve(found.signed, approval, node.clock.now_ms())

@@ -11,14 +11,6 @@ import uvloop
 from aiohttp.web import RouteDef
 
 from trimask_core.errors import ConfigError
-from trimask_server.collector.admission import AdmissionOwnerServicer
-from trimask_server.collector.deliveries import CollectionServicer
-from trimask_server.collector.driving import Drivers
-from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
-from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
-from trimask_server.collector.status_page import StatusPages
-from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.config import NodeConfig, NodeRole, load_config
 from trimask_server.governance import OperatorServicer, ProposalServicer
 from trimask_server.left.masking import LeftMaskingServicer
@@ -29,7 +21,6 @@ from trimask_server.right.masking import RightMaskingServicer
 from trimask_server.right.opening import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
-from trimask_server.tokens import TokenStore
 from trimask_server.unmasking.service import UnmaskingServicer
 
 __all__ = ["Services", "run_node", "services_of", "start_node"]
@@ -49,49 +40,68 @@ def services_of(node: Node) -> Services:
     """The services of a node's role, apart from the sockets they are served on."""
     governing: list[AddServices] = [ProposalServicer(node).add_to, OperatorServicer(node).add_to]
     if node.role == "collector":
-        ledger = Ledger(node.database, node.vault, node.audit)
-        collection = CollectionServicer(node)
-        drivers = Drivers(node, ledger, collection)
-        studies = StudyServicer(node, ledger, drivers)
-        public: list[AddServices] = [
-            studies.add_to,
-            DatasetServicer(node, ledger).add_to,
-            ReleaseServicer(node).add_to,
-        ]
-        # The owner, known by certificate, finds everything on one connection.
-        owner: list[AddServices] = [
-            StudyOwnerServicer(node, drivers).add_to,
-            ReleaseOwnerServicer(node).add_to,
-            AdmissionOwnerServicer(node, TokenStore(node.database, node.audit)).add_to,
-        ]
-
-        def drive() -> None:
-            node.spawn(
-                _encrypt_old(node, StoredFactors(node.vault).encrypt_old(node.database)), "encrypting factors"
-            )
-            node.spawn(drivers.run(), "driving studies")
-
-        pages = StatusPages(node, ledger, studies).routes()
-        return Services(public, [collection.add_to, *owner, *public, *governing], drive, pages)
+        return _collector_services(node, governing)
     unmasking = UnmaskingServicer(node)
     if node.role == "right":
-        rows = RowStore(node.database, node.vault, node.audit)
-        if node.keys.sealing is None:
-            raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
-        opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
-        node.at_stop(opener.stop)
-
-        def begin() -> None:
-            opener.start()
-            node.spawn(_encrypt_old(node, rows.encrypt_old_rows()), "encrypting rows")
-
-        return Services(
-            [SubmissionServicer(node, rows, opener).add_to],
-            [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
-            begin,
-        )
+        return _right_services(node, unmasking, governing)
     left = [LeftMaskingServicer(node, unmasking).add_to, unmasking.add_to]
     return Services([], [*left, *governing], _nothing)
+
+
+def _collector_services(node: Node, governing: list[AddServices]) -> Services:
+    # Here and not above: the statistics behind private releases take a second to import, and providers have no use for them.
+    from trimask_server.collector.admission import AdmissionOwnerServicer
+    from trimask_server.collector.deliveries import CollectionServicer
+    from trimask_server.collector.driving import Drivers
+    from trimask_server.collector.ledger import Ledger
+    from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
+    from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
+    from trimask_server.collector.status_page import StatusPages
+    from trimask_server.collector.stored_factors import StoredFactors
+    from trimask_server.tokens import TokenStore
+
+    ledger = Ledger(node.database, node.vault, node.audit)
+    collection = CollectionServicer(node)
+    drivers = Drivers(node, ledger, collection)
+    studies = StudyServicer(node, ledger, drivers)
+    public: list[AddServices] = [
+        studies.add_to,
+        DatasetServicer(node, ledger).add_to,
+        ReleaseServicer(node).add_to,
+    ]
+    # The owner, known by certificate, finds everything on one connection.
+    owner: list[AddServices] = [
+        StudyOwnerServicer(node, drivers).add_to,
+        ReleaseOwnerServicer(node).add_to,
+        AdmissionOwnerServicer(node, TokenStore(node.database, node.audit)).add_to,
+    ]
+
+    def drive() -> None:
+        node.spawn(
+            _encrypt_old(node, StoredFactors(node.vault).encrypt_old(node.database)), "encrypting factors"
+        )
+        node.spawn(drivers.run(), "driving studies")
+
+    pages = StatusPages(node, ledger, studies).routes()
+    return Services(public, [collection.add_to, *owner, *public, *governing], drive, pages)
+
+
+def _right_services(node: Node, unmasking: UnmaskingServicer, governing: list[AddServices]) -> Services:
+    rows = RowStore(node.database, node.vault, node.audit)
+    if node.keys.sealing is None:
+        raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
+    opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
+    node.at_stop(opener.stop)
+
+    def begin() -> None:
+        opener.start()
+        node.spawn(_encrypt_old(node, rows.encrypt_old_rows()), "encrypting rows")
+
+    return Services(
+        [SubmissionServicer(node, rows, opener).add_to],
+        [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
+        begin,
+    )
 
 
 async def _encrypt_old(node: Node, work: Coroutine[Any, Any, int]) -> None:

@@ -37,7 +37,7 @@ def _check(lab: Any, tools: Any, signed: Any, people: list[dict[str, Any]]) -> A
     return status
 
 
-@pytest.mark.parametrize("name", share("R2", "L1"))
+@pytest.mark.parametrize("name", share("R2"))
 def test_killed_while_devices_submit(process_lab: Any, tools: Any, name: str) -> None:
     lab = process_lab
     signed = lab.open_study()
@@ -51,7 +51,7 @@ def test_killed_while_devices_submit(process_lab: Any, tools: Any, name: str) ->
     _check(lab, tools, signed, people)
 
 
-@pytest.mark.parametrize("name", share("R1", "collector"))
+@pytest.mark.parametrize("name", share("R1"))
 def test_killed_while_blocks_are_masked(process_lab: Any, tools: Any, name: str) -> None:
     """Blocks of 24 from 144 rows are under way from the 48th row on; the node dies in the middle of them."""
     lab = process_lab
@@ -64,7 +64,7 @@ def test_killed_while_blocks_are_masked(process_lab: Any, tools: Any, name: str)
     _check(lab, tools, signed, people)
 
 
-@pytest.mark.parametrize("name", share("L2", "collector"))
+@pytest.mark.parametrize("name", share("collector"))
 def test_killed_while_the_study_closes(process_lab: Any, tools: Any, name: str) -> None:
     from trimask_cli import owner
 

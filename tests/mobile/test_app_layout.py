@@ -113,6 +113,7 @@ def sweep(lab: Any, start: Callable[..., Any], pick: Callable[[], list[tuple[int
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_screen_at_the_edges(mobile_lab: Any, phone: Callable[..., Any]) -> None:
     draw = random.Random(5)
     sweep(mobile_lab, phone, lambda: [draw.choice(EDGES)])

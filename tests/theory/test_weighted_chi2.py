@@ -178,7 +178,7 @@ def line_tail(x, weights, dofs, noncentralities, normal_scale, crossing):
 
 
 @pytest.mark.parametrize("probability", [1e-14, 0.2, 1 - 1e-14])
-@pytest.mark.parametrize("terms", [30, 100, 1000])
+@pytest.mark.parametrize("terms", [30, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_many_noncentral_terms_of_mixed_sign_with_a_normal(terms, probability):
     rng = np.random.default_rng(terms)
     weights, dofs = rng.normal(size=terms), rng.integers(1, 4, size=terms).astype(float)
