@@ -7,7 +7,7 @@ import json
 
 import grpc
 
-from trimask_core.errors import Refused, StudyError
+from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
 from trimask_server.audit_chain import AuditHead
@@ -42,10 +42,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
     ) -> governance_pb2.ProposeStudyResponse:
         node = self._node
         signed = SignedStudy.from_json(request.signed_study).without_seed()
-        try:
-            role = signed.study.role_of(node.keys.identity.public)
-        except StudyError as error:
-            raise Refused("not_your_role", str(error)) from None
+        role = node.role_in(signed.study)
         require_role(context, signed.study, ["collector"])
         refuse_collector(signed.study, node.config.allow_collectors)
         await node.proposals.propose(signed, node.clock.now_ms())

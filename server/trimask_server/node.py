@@ -19,7 +19,7 @@ from opentelemetry.trace import Tracer
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
 from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.study import SignedStudy
+from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import common_pb2, governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
@@ -121,6 +121,19 @@ class Node:
     def worker_address(self) -> str:
         """Where peers reach this very process, if the node has several; else empty."""
         return self.config.worker_address or self.config.worker_listen
+
+    def role_in(self, study: Study) -> str:
+        """What this node is in a study; refused if it is nothing."""
+        try:
+            return study.role_of(self.keys.identity.public)
+        except StudyError as error:
+            raise Refused("not_your_role", str(error)) from None
+
+    def require_collector_of(self, study: Study) -> None:
+        """Refuse a study that another node collects."""
+        role = self.role_in(study)
+        if role != "collector":
+            raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
 
     async def load(self) -> None:
         """Read what an earlier run left in the store."""
@@ -339,10 +352,7 @@ class _NodeService(node_pb2_grpc.NodeServiceServicer):
         signed = SignedStudy.from_json(request.signed_study).without_seed()
         # All approvals verify, so this node's own operator has signed too.
         study = signed.verify()
-        try:
-            role = study.role_of(node.keys.identity.public)
-        except StudyError as error:
-            raise Refused("not_your_role", str(error)) from None
+        role = node.role_in(study)
         require_role(context, study, ["collector"])
         refuse_collector(study, node.config.allow_collectors)
         decided = await node.proposals.get(study.id)

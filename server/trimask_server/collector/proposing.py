@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from trimask_core.errors import Refused, StudyError
+from trimask_core.errors import Refused
 from trimask_core.study import Party, SignedStudy, Study
 from trimask_proto.v1 import governance_pb2, study_pb2
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
@@ -22,12 +22,7 @@ async def send_proposal(node: Node, signed: SignedStudy) -> list[study_pb2.Party
     """Keep a study for this node's operator and hand it to every other; who could not be given it, and why."""
     signed = signed.without_seed()
     study = signed.study
-    try:
-        role = study.role_of(node.keys.identity.public)
-    except StudyError as error:
-        raise Refused("not_your_role", str(error)) from None
-    if role != "collector":
-        raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+    node.require_collector_of(study)
     await node.proposals.propose(signed, node.clock.now_ms())
     request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
 

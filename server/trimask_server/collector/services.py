@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from trimask_core.errors import Refused, StudyError
+from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
@@ -140,12 +140,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         node = self._node
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
-        try:
-            role = study.role_of(node.keys.identity.public)
-        except StudyError as error:
-            raise Refused("not_your_role", str(error)) from None
-        if role != "collector":
-            raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+        node.require_collector_of(study)
         if not study.mask_seed:
             raise Refused("malformed", "the study came without the seed of B_0; open it where it was made")
         for_providers = signed.without_seed().to_json().encode()
