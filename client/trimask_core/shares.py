@@ -64,7 +64,7 @@ def split_row(
 def check_headroom(component: NDArray[np.int64]) -> None:
     """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
     # Not by np.abs: the least int64 is its own absolute value.
-    if not bool(((component > -EXACT_INTEGERS) & (component < EXACT_INTEGERS)).all()):
+    if component.size and not -EXACT_INTEGERS < component.min() <= component.max() < EXACT_INTEGERS:
         raise VerificationError(
             "a component does not fit 53 bits; the study's grid leaves too little headroom"
         )

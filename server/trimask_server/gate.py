@@ -27,6 +27,7 @@ class Caller:
     token: Token | None = None
 
 
+_STRANGER = Caller(frozenset({Role.ANYONE, Role.DEVICE}))
 _CALLER: ContextVar[Caller | None] = ContextVar("trimask_caller", default=None)
 
 
@@ -49,7 +50,9 @@ class Gate:
         rule = TABLE.get(method)
         if rule is None:
             raise Refused("not_your_role", "this call is in nobody's permissions")
-        caller = await self._caller(context)
+        # Most calls are a device's to a right provider.
+        stranger = not self._mutual and self._node.tokens is None
+        caller = _STRANGER if stranger else await self._caller(context)
         _decide(rule, caller, mutual=self._mutual)
         if rule.new_work and self._node.draining:
             raise Refused(
@@ -67,7 +70,7 @@ class Gate:
         token = await self._token(context)
         roles = set() if token is None else {Role.RESEARCHER}
         if not self._mutual:
-            return Caller(frozenset(roles | {Role.ANYONE, Role.DEVICE}), token)
+            return Caller(_STRANGER.roles | roles, token)
         pinned = self._node.certificates.material.operator
         if pinned and _pem(context) == pinned.strip():
             return Caller(frozenset({Role.OPERATOR}))

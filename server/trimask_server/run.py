@@ -18,7 +18,8 @@ from trimask_server.node import AddServices, Node
 from trimask_server.operations.signals import serve_until_told
 from trimask_server.operations.tracing import configure_tracing
 from trimask_server.right.masking import RightMaskingServicer
-from trimask_server.right.opening import Opener, OpeningKeys
+from trimask_server.right.opener import Opener
+from trimask_server.right.opening import OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.unmasking.service import UnmaskingServicer

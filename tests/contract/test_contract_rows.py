@@ -65,6 +65,46 @@ def test_rows_are_taken_in_once(make_store: Any) -> None:
     asyncio.run(course())
 
 
+def test_each_row_of_a_group_is_answered_for_itself(make_store: Any) -> None:
+    """What comes at once is written by a few statements; a copy, a conflict and a closed study are still told apart."""
+    closed, ids = b"c" * 32, [bytes([250, i]) * 8 for i in range(150)]
+
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        await store.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '{}', 'open', 0)", (closed,)))
+        await rows.insert(closed, IDS[0], b"while it was open", 7)
+        await store.write(
+            lambda tx: tx.run("UPDATE studies SET state = 'closing' WHERE study_id = ?", (closed,))
+        )
+        calls = {
+            "new": [rows.insert(STUDY, name, payload(name), 20) for name in ids],
+            "copies": [rows.insert(STUDY, name, payload(name), 21) for name in ids[:40]],
+            "repeats": [rows.insert(STUDY, name, payload(name), 22) for name in IDS],
+            "conflicts": [rows.insert(STUDY, name, b"other", 23) for name in (ids[3], IDS[3])],
+            "late": [rows.insert(closed, name, payload(name), 24) for name in ids[:3]],
+            "in time": [rows.insert(closed, IDS[0], b"while it was open", 25)],
+        }
+        flat = await asyncio.gather(
+            *(call for some in calls.values() for call in some), return_exceptions=True
+        )
+        answers = iter(flat)
+        found = {kind: [next(answers) for _ in some] for kind, some in calls.items()}
+        assert found["new"] == [20] * 150
+        assert found["copies"] == [20] * 40
+        assert found["repeats"] == [7] * 20
+        assert [getattr(item, "reason", item) for item in found["conflicts"]] == [
+            "conflicting_submission"
+        ] * 2
+        assert [getattr(item, "reason", item) for item in found["late"]] == ["study_closed"] * 3
+        assert found["in time"] == [7]
+        assert [name for _, name in await rows.pending(STUDY, 0, 500)] == IDS + ids
+        await rows.assign(STUDY, BLOCK, ids)
+        assert dict(await rows.start(STUDY, BLOCK)) == {name: payload(name) for name in ids}
+
+    asyncio.run(course())
+
+
 def test_rows_are_bound_to_one_block_all_or_none(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(PROVIDER)

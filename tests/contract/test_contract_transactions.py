@@ -52,13 +52,14 @@ def test_counts_of_changed_rows(make_store: Any) -> None:
 
     def write(tx: Transaction) -> list[Any]:
         return [
-            tx.run_each(insert, [(1,), (2,), (1,), (3,)]),
+            tx.run_many(insert, [(1,), (2,), (1,), (3,)]),
             tx.run_many("UPDATE t SET y = 'b' WHERE x < ?", [(2,), (4,)]),
-            tx.run_each(insert, []),
+            tx.run_many(insert, []),
+            tx.rows(insert.replace("(?)", "(?), (?), (?)") + " RETURNING x", (4, 1, 4)),
             tx.run("DELETE FROM t WHERE x > ?", (9,)),
         ]
 
-    assert asyncio.run(store.write(write)) == [[1, 1, 0, 1], 4, [], 0]
+    assert asyncio.run(store.write(write)) == [3, 4, 0, [(4,)], 0]
 
 
 def test_a_failure_in_a_group_undoes_only_itself(make_store: Any) -> None:
@@ -103,7 +104,7 @@ def test_items_of_one_function_share_its_run(make_store: Any) -> None:
 
     def each(tx: Transaction, items: Sequence[int]) -> list[int | Exception]:
         sizes.append(len(items))
-        counts = tx.run_each("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", [(x,) for x in items])
+        counts = [tx.run("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", (x,)) for x in items]
         return [x if count else Refused("known", "known") for x, count in zip(items, counts, strict=True)]
 
     async def course() -> None:
@@ -122,7 +123,7 @@ def test_an_item_that_breaks_the_run_breaks_only_itself(make_store: Any) -> None
     store = make_store([TABLE])
 
     def each(tx: Transaction, items: Sequence[int]) -> list[int | Exception]:
-        tx.run_each("INSERT INTO t (x) VALUES (?)", [(x,) for x in items])
+        tx.run_many("INSERT INTO t (x) VALUES (?)", [(x,) for x in items])
         return list(items)
 
     async def course() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +17,8 @@ from trimask_core.identity import SigningKey
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import SealingKey, component_info, seal
 from trimask_core.submission import ComponentForm
-from trimask_server.right.opening import Opened, Opener, OpeningKeys, Parcel, open_parcel
+from trimask_server.right.opener import Opener
+from trimask_server.right.opening import Opened, OpeningKeys, Parcel, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -36,7 +38,7 @@ def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseEx
     async def work() -> list[Opened | BaseException]:
         opener = Opener(KEYS)
         opener.start()
-        opener._thick, opener._window_end = True, asyncio.get_running_loop().time() + 1e6
+        opener._thick_until = math.inf
         try:
             await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
             helper = opener._helper
@@ -96,18 +98,23 @@ def test_a_lone_submission_needs_no_helper() -> None:
 
 def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
     opener = Opener.__new__(Opener)
-    opener._window_end = opener._in_window = 0
-    opener._thick = False
+    opener._window_end = opener._in_window = opener._thick_until = 0
     rush = [opener._come_thick(10 + number / 1000) for number in range(250)]
-    assert not any(rush[:100])  # the first window is only counted
-    assert all(rush[110:])
+    assert not any(rush[:20])  # so many may be alone
+    assert all(rush[20:])
+    bursts = [
+        opener._come_thick(10.25 + second + number / 1000) for second in range(3) for number in range(30)
+    ]
+    assert all(bursts)  # a pause between two of them does not end it
     trickle = [opener._come_thick(20 + number / 50) for number in range(100)]
     assert not any(trickle)
 
 
 def test_the_helper_ends_with_its_node() -> None:
     helper = subprocess.Popen(
-        [sys.executable, "-m", "trimask_server.right.opening"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "trimask_server.right.opening_helper"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert helper.stdin is not None
     assert helper.stdout is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
@@ -16,6 +17,7 @@ from trimask_server.store.vault import INTAKE, DataKey, Vault, block_scope, dest
 __all__ = ["RowStore", "split_ids"]
 
 _AT_ONCE = 500  # rows named in one statement
+_MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
 
 
 def split_ids(joined: bytes) -> list[bytes]:
@@ -299,19 +301,44 @@ class RowStore:
 
 def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Exception]:
     """Take rows in; when each was first taken in."""
-    # One statement a row where nothing is amiss; what is amiss is found out afterwards.
-    counts = tx.run_each(
-        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, encrypted)"
-        " SELECT ?, ?, ?, ?, ?, 1 FROM studies WHERE study_id = ? AND state = 'open'"
-        " ON CONFLICT (study_id, submission_id) DO NOTHING",
-        [
-            (row.study_id, row.submission_id, row.stored, row.digest, row.now_ms, row.study_id)
-            for row in arrivals
-        ],
+    # Many rows a statement where nothing is amiss; what is amiss is found out afterwards.
+    open_now = {
+        study_id
+        for study_id in {row.study_id for row in arrivals}
+        if tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'", (study_id,))
+    }
+    welcome = [row for row in arrivals if row.study_id in open_now]
+    fresh: set[tuple[bytes, bytes]] = set()
+    first = 0
+    while first < len(welcome):
+        size = 1 << min(_MOST_IN_ONE, (len(welcome) - first).bit_length() - 1)
+        values = [
+            value
+            for row in welcome[first : first + size]
+            for value in (row.study_id, row.submission_id, row.stored, row.digest, row.now_ms)
+        ]
+        fresh.update((found[0], found[1]) for found in tx.rows(_insertion(size), values))
+        first += size
+    answers: list[int | Exception] = []
+    for row in arrivals:
+        key = (row.study_id, row.submission_id)
+        answers.append(row.now_ms if key in fresh else _first_time(tx, row))
+        fresh.discard(key)  # the same row twice in a group: the second is a repeat
+    return answers
+
+
+@cache
+def _insertion(size: int) -> str:
+    """One statement for so many rows, which answers with those that are new.
+
+    One, because each statement gives the interpreter up and must win it back from a busy event loop. Sizes are powers of
+    two, so that the few statements there are stay prepared.
+    """
+    return (
+        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, encrypted)"  # noqa: S608
+        f" VALUES {', '.join(['(?, ?, ?, ?, ?, 1)'] * size)}"
+        " ON CONFLICT (study_id, submission_id) DO NOTHING RETURNING study_id, submission_id"
     )
-    return [
-        row.now_ms if count else _first_time(tx, row) for row, count in zip(arrivals, counts, strict=True)
-    ]
 
 
 def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:

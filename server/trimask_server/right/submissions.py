@@ -15,7 +15,8 @@ from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node import Node
 from trimask_server.peers import Context
 from trimask_server.right.key_ring import expired_key
-from trimask_server.right.opening import Opener, OpeningKeys, Parcel
+from trimask_server.right.opener import Opener
+from trimask_server.right.opening import OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
 from trimask_server.right.withdrawals import WithdrawalStore
 
@@ -29,6 +30,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self._node = node
         self._rows = rows
         self._opener = opener
+        self._forms: dict[bytes, ComponentForm] = {}
+        node.studies.on_forget.append(lambda study_id: self._forms.pop(study_id, None))
         self._withdrawals = WithdrawalStore(node.database, node.audit)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -47,11 +50,10 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
-        provider = int(study.role_of(node.keys.identity.public)[1:])
         ring = node.sealing
         if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
-        form = ComponentForm(provider, len(study.right), study.columns)
+        form = self._form(study)
         now_ms = node.clock.now_ms()
         try:
             ring.refuse_expired_id(request.sealing_key_id, now_ms)
@@ -61,7 +63,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         except (VerificationError, Refused) as error:
             received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             if isinstance(error, VerificationError):
-                info = component_info(study.id, provider, request.submission_id)
+                info = component_info(study.id, form.provider, request.submission_id)
                 if not ring.is_expired_for(sealed, info, now_ms):
                     raise Refused("tampered_component", str(error)) from None
                 error = expired_key()
@@ -80,6 +82,14 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
             signature = node.keys.identity.sign("receipt", message)
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
+
+    def _form(self, study: Study) -> ComponentForm:
+        """What this provider's components of a study are like; worked out once."""
+        form = self._forms.get(study.id)
+        if form is None:
+            provider = int(study.role_of(self._node.keys.identity.public)[1:])
+            form = self._forms[study.id] = ComponentForm(provider, len(study.right), study.columns)
+        return form
 
     async def GetSealingKeys(
         self, request: submission_pb2.GetSealingKeysRequest, context: Context

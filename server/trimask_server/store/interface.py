@@ -42,10 +42,6 @@ class Transaction(Protocol):
         """Run a statement for each set of parameters; the number of rows changed in all."""
         ...
 
-    def run_each(self, sql: str, parameters: Sequence[Sequence[Any]]) -> list[int]:
-        """Run a statement for each set of parameters; the number of rows each changed."""
-        ...
-
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         ...

@@ -47,9 +47,6 @@ class _SqliteTransaction:
         except sqlite3.Error as error:
             raise StoreError(str(error)) from error
 
-    def run_each(self, sql: str, parameters: Sequence[Sequence[Any]]) -> list[int]:
-        return [self.run(sql, values) for values in parameters]
-
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, parameters).fetchall()
@@ -126,6 +123,7 @@ class SqliteStore:
         connection.execute("PRAGMA busy_timeout=10000")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=8192")  # the usual 1000 pages are a few groups of rows
         connection.execute("PRAGMA secure_delete=ON")  # erased rows are overwritten with zeros
         return connection
 

@@ -27,7 +27,7 @@ from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
-from trimask_server.right import opening
+from trimask_server.right import opener
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
@@ -252,13 +252,13 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         world.oracle.sealed[made.submission_id] = made.sealed
         return made
 
-    before = submission_module.seal, client_module.build_submission, opening._ALONE
+    before = submission_module.seal, client_module.build_submission, opener._ALONE
     submission_module.seal, client_module.build_submission = seal, build
-    opening._ALONE = 1 << 30  # components are opened where they come in: there is no second process here
+    opener._ALONE = 1 << 30  # components are opened where they come in: there is no second process here
     try:
         yield
     finally:
-        submission_module.seal, client_module.build_submission, opening._ALONE = before
+        submission_module.seal, client_module.build_submission, opener._ALONE = before
 
 
 def run_seed(seed: int, folder: Path, *, keep: bool = False) -> Result:
