@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-accuracy bench-ndis protos clean
+.PHONY: app app-images android demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,9 @@ audit: $(STAMP)  ## dependencies against the advisory service (needs the network
 
 bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes out/bench.json
 	$(BIN)/python -m bench
+
+bench-sustained: $(STAMP)  ## minutes of submissions at full speed beside a bare echo: MINUTES=10
+	$(BIN)/python -m bench.sustained --minutes $(or $(MINUTES),10) --plot out/sustained.png
 
 bench-accuracy: $(STAMP)  ## errors of every method on the same data; writes out/accuracy.json
 	$(BIN)/python -m bench.accuracy --plot out/accuracy.png

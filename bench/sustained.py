@@ -12,10 +12,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.cluster import echo_server, live_cluster
 from bench.load import Timing, drive
 from bench.submitting import components
+from bench.sustained_plot import draw
 from trimask_proto.v1.submission_pb2 import SubmitResponse
 
 __all__ = ["main"]
@@ -51,6 +53,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.sustained", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of submissions (default: 10)")
     parser.add_argument("--out", type=Path, default=Path("out/sustained.json"))
+    parser.add_argument("--plot", type=Path, help="draw rates and memory over the rows pending")
     args = parser.parse_args(arguments)
     answer = SubmitResponse(receive_time_ms=1 << 40, signature=bytes(64)).ByteSize()
     turns: list[_Turn] = []
@@ -72,7 +75,9 @@ def main(arguments: list[str]) -> None:
     summary = _summary(turns, spent, baseline)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(summary))
+    print(json.dumps(summary | {"turns": len(turns)}))
+    if args.plot:
+        draw(summary, args.plot)
 
 
 def _line(turn: _Turn, spent: float, baseline: float) -> str:
@@ -84,8 +89,8 @@ def _line(turn: _Turn, spent: float, baseline: float) -> str:
     )
 
 
-def _summary(turns: list[_Turn], spent: float, baseline: float) -> dict[str, float]:
-    """Totals over all turns: rates by time, latencies by the middle turn."""
+def _summary(turns: list[_Turn], spent: float, baseline: float) -> dict[str, Any]:
+    """Totals over all turns (rates by time, latencies by the middle turn), and each turn."""
     ours = turns[-1].rows / sum(_TURN / turn.submissions.per_second for turn in turns)
     echo = len(turns) / sum(1 / turn.echo.per_second for turn in turns)
     middle = sorted(turn.submissions.p99_ms for turn in turns)[len(turns) // 2]
@@ -98,6 +103,17 @@ def _summary(turns: list[_Turn], spent: float, baseline: float) -> dict[str, flo
         "echo_p99_ms": sorted(turn.echo.p99_ms for turn in turns)[len(turns) // 2],
         "ratio": ours / echo,
         "memory_above_baseline_mb": max(turn.resident_mb for turn in turns) - baseline,
+        "turns": [
+            {
+                "rows": turn.rows,
+                "per_second": turn.submissions.per_second,
+                "p99_ms": turn.submissions.p99_ms,
+                "echo_per_second": turn.echo.per_second,
+                "echo_p99_ms": turn.echo.p99_ms,
+                "memory_mb": turn.resident_mb - baseline,
+            }
+            for turn in turns
+        ],
     }
 
 
