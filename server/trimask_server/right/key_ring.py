@@ -10,7 +10,6 @@ back. So the overlap must be longer than a device may stay offline.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from typing import Any, Literal
 from trimask_core.errors import ConfigError, ParameterError, Refused, VerificationError
 from trimask_core.randomness import RandomSource
 from trimask_core.sealing import SealingKey, sealing_key_id
+from trimask_server.secret_file import destroy_secret, replace_secret
 
 __all__ = [
     "KeyState",
@@ -152,24 +152,8 @@ def save_ring(folder: Path, ring: SealingRing) -> None:
             for item in ring.keys
         ],
     }
-    fresh = folder / f"{RING_FILE}.new"
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(body, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / RING_FILE)
-    _sync(folder)
-    (folder / SINGLE_FILE).unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    replace_secret(folder / RING_FILE, json.dumps(body, indent=1))
+    destroy_secret(folder / SINGLE_FILE)
 
 
 def rotate(

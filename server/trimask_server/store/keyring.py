@@ -7,7 +7,6 @@ wrapped before they were retired.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from trimask_core.errors import ConfigError
 from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_server.secret_file import create_secret, replace_secret
 
 __all__ = ["FILE_NAME", "KeyRing", "MasterKey", "MasterKeyState"]
 
@@ -61,14 +61,7 @@ class KeyRing:
         """The ring in a node's key folder; made if there is none."""
         path = folder / FILE_NAME
         if not path.exists():
-            # Made whole beside its place and linked there: of two programs that start at once the first one's stays.
-            fresh = _write_beside(path, cls.generate()._text())
-            try:
-                os.link(fresh, path)
-            except FileExistsError:
-                pass
-            finally:
-                fresh.unlink()
+            create_secret(path, cls.generate()._text())
         return cls(_read(path), path)
 
     @property
@@ -112,15 +105,7 @@ class KeyRing:
         self._keys = tuple(keys)
         if self._path is None:
             return
-        fresh = _write_beside(self._path, self._text())
-        length = self._path.stat().st_size
-        old = os.open(self._path, os.O_WRONLY)
-        try:
-            fresh.replace(self._path)
-            os.write(old, bytes(length))  # the old file's bytes, before it is gone
-            os.fsync(old)
-        finally:
-            os.close(old)
+        replace_secret(self._path, self._text())
         self._read_at = _stamp(self._path)
 
     def _text(self) -> str:
@@ -136,17 +121,6 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino
-
-
-def _write_beside(path: Path, text: str) -> Path:
-    """A new file of that text on disk, never readable by others for an instant."""
-    fresh = path.with_name(f".{path.name}.{SystemRandom().read(6).hex()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    return fresh
 
 
 def _read(path: Path) -> list[MasterKey]:
