@@ -43,6 +43,33 @@ def test_the_life_of_a_job(make_store: Any) -> None:
     asyncio.run(course())
 
 
+def test_repro_a_clock_that_was_set_back_hides_no_job(make_store: Any) -> None:
+    """A lease taken while the clock was ahead ends hours from now; its worker failed, and takes it back at once.
+
+    (Found by the simulation: a disk was full when a clock was set back, and nobody drove the study any more.)
+    """
+
+    async def course() -> None:
+        jobs = Jobs(make_store(COLLECTOR))
+        for key in (b"one", b"two"):
+            await jobs.enqueue("study", key, 0)
+        ahead = 2_000_000
+        assert await jobs.lease("study", "w", ahead, 10) is not None
+        second = await jobs.lease("study", "w", ahead, 10)
+        assert second is not None
+        assert await jobs.lease("study", "w", 0, 10) is None
+        assert await jobs.reclaim("study", "another", 0) == 0
+        assert await jobs.reclaim("study", "w", 0, [second.key]) == 1
+        again = await jobs.lease("study", "w", 0, 10, [second.key])
+        assert again is not None
+        assert (again.key, again.fence) == (b"one", 2)
+        # What a worker has is not given to it once more when its time is over: it would lock itself out.
+        assert await jobs.lease("study", "w", 2 * ahead, 10, [b"one", b"two"]) is None
+        await jobs.renew(second, 2 * ahead, 10)
+
+    asyncio.run(course())
+
+
 def test_an_expired_lease_is_taken_over_and_its_worker_fenced_off(make_store: Any) -> None:
     store = make_store(COLLECTOR)
     jobs = Jobs(store)

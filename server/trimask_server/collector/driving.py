@@ -17,6 +17,7 @@ from trimask_server.collector.driver import StudyDriver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.node import Node
 from trimask_server.store.fenced import FencedStore
+from trimask_server.store.interface import StoreError
 from trimask_server.store.jobs import Job, Jobs
 
 __all__ = ["Drivers"]
@@ -38,6 +39,9 @@ class Drivers:
         self._observers: dict[bytes, StudyDriver] = {}
         self._driving: dict[bytes, StudyDriver] = {}
         self._look = asyncio.Event()
+        self._dropped = (
+            True  # whether this worker, perhaps in an earlier life, left a study that may still be its own
+        )
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
     def of(self, study: Study) -> StudyDriver:
@@ -61,12 +65,13 @@ class Drivers:
         """Take studies on for as long as the node runs."""
         node = self._node
         node.spawn(self._look_after_closed(), "looking after closed studies")
-        await self._jobs.reclaim(_KIND, self._worker, node.clock.now_ms())
         while True:
             try:
                 await self._take_on()
-            except Exception:
+            except (Refused, StoreError) as error:
                 # The store may be full or away: studies must go on when that is over.
+                node.log.warning("cannot look for studies to drive yet: %s", error)
+            except Exception:
                 node.log.exception("failed while looking for studies to drive")
             self._look.clear()
             with contextlib.suppress(TimeoutError):
@@ -93,12 +98,24 @@ class Drivers:
         for study in node.studies.all():
             if node.studies.state(study.id) != "closed" and study.id not in self._driving:
                 await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
-        while job := await self._jobs.lease(_KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS):
+        if self._dropped:
+            await self._take_back()
+        while job := await self._jobs.lease(
+            _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
+        ):
             study = node.studies.get(job.key)
             self._driving[study.id] = self._new(
                 study, Ledger(FencedStore(node.database, job), node.vault, node.audit)
             )
             node.spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
+
+    async def _take_back(self) -> None:
+        self._dropped = False
+        try:
+            await self._jobs.reclaim(_KIND, self._worker, self._node.clock.now_ms(), list(self._driving))
+        except BaseException:
+            self._dropped = True
+            raise
 
     async def _drive(self, study: Study, job: Job) -> None:
         node = self._node
@@ -121,6 +138,7 @@ class Drivers:
                 task.cancel()
             await asyncio.gather(driving, keeping, return_exceptions=True)
             self._driving.pop(study.id, None)
+            self._dropped = True  # unless another worker has it, it is to be taken on again at once
 
     async def _hand_back(self, job: Job) -> None:
         with contextlib.suppress(Refused):
@@ -133,7 +151,7 @@ class Drivers:
             await node.clock.sleep(_LEASE_SECONDS / 3)
             try:
                 job = await self._jobs.renew(job, node.clock.now_ms(), _LEASE_SECONDS)
-            except Refused as error:
-                if error.reason == "lease_lost":
+            except (Refused, StoreError) as error:
+                if isinstance(error, Refused) and error.reason == "lease_lost":
                     raise
                 node.log.warning("the lease of study=%s could not be renewed: %s", job.key.hex()[:12], error)

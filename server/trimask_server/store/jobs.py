@@ -14,6 +14,7 @@ was given to another, and keeps the job from being given away until the transact
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from trimask_core.errors import Refused
@@ -63,6 +64,10 @@ def _set(tx: Transaction, job: Job, assignment: str, *values: object) -> int:
     )
 
 
+def _but(held: Collection[bytes]) -> str:
+    return f" AND job_key NOT IN ({', '.join('?' * len(held))})" if held else ""
+
+
 class Jobs:
     """The jobs of a node's store."""
 
@@ -74,15 +79,20 @@ class Jobs:
         """Add a job; False if one of that kind and key was ever added."""
         return await self._store.write(lambda tx: add_job(tx, kind, key, now_ms), exclusive=False)
 
-    async def lease(self, kind: str, worker: str, now_ms: int, seconds: float) -> Job | None:
-        """The job of that kind that has been due longest, for `seconds`; None if none is due."""
+    async def lease(
+        self, kind: str, worker: str, now_ms: int, seconds: float, held: Collection[bytes] = ()
+    ) -> Job | None:
+        """The job of that kind that has been due longest, for `seconds`; None if none is due.
+
+        Not those that this worker has already (`held`), though their time be over: they are renewed, not begun anew.
+        """
         end_ms = now_ms + round(seconds * 1000)
 
         def write(tx: Transaction) -> Job | None:
             found = tx.row(
                 "SELECT job_key, attempts, fence FROM jobs WHERE kind = ? AND state = 'waiting' AND due_ms <= ?"  # noqa: S608
-                f" ORDER BY due_ms, job_key LIMIT 1{tx.claim}",
-                (kind, now_ms),
+                f"{_but(held)} ORDER BY due_ms, job_key LIMIT 1{tx.claim}",
+                (kind, now_ms, *held),
             )
             if found is None:
                 return None
@@ -95,12 +105,16 @@ class Jobs:
 
         return await self._store.write(write, exclusive=False)
 
-    async def reclaim(self, kind: str, worker: str, now_ms: int) -> int:
-        """Make what this worker held in an earlier life due at once; how many jobs that were."""
+    async def reclaim(self, kind: str, worker: str, now_ms: int, held: Collection[bytes] = ()) -> int:
+        """Make due at once what this worker had, in an earlier life or till it failed, and has no more; how many jobs.
+
+        Their leases would run out by themselves, but after a clock was set back that can be hours away.
+        """
         return await self._store.write(
             lambda tx: tx.run(
-                "UPDATE jobs SET due_ms = ? WHERE kind = ? AND worker = ? AND state = 'waiting' AND due_ms > ?",
-                (now_ms, kind, worker, now_ms),
+                "UPDATE jobs SET due_ms = ? WHERE kind = ? AND worker = ? AND state = 'waiting' AND due_ms > ?"  # noqa: S608
+                f"{_but(held)}",
+                (now_ms, kind, worker, now_ms, *held),
             ),
             exclusive=False,
         )
