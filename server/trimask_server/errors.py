@@ -150,7 +150,7 @@ class GuardedServer:
         server: grpc.aio.Server,
         refusals: Refusals,
         log: logging.Logger,
-        look_again: Callable[[], Awaitable[bool]],
+        look_again: Callable[[], Awaitable[object]],
         gate: Admission,
         inside: Layer = as_it_is,
         outside: Layer = as_it_is,
@@ -190,8 +190,9 @@ class GuardedServer:
                 try:
                     return await inner(request, context)
                 except Refused as error:
-                    if error.reason != "unknown_study" or not await look_again():
+                    if error.reason != "unknown_study":
                         raise
+                await look_again()
                 return await inner(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)

@@ -78,8 +78,9 @@ class Gate:
         if self._node.config.owner_tls_name in names:
             roles.add(Role.OWNER)
         known = self._roles_by_name()
-        if not roles and not names & known.keys() and await self._node.studies.refresh():
-            known = self._roles_by_name()  # another worker of this node has taken in their study
+        if not roles and not names & known.keys():
+            await self._node.studies.refresh()  # another worker of this node may have taken in their study
+            known = self._roles_by_name()
         return Caller(frozenset(roles.union(*(known.get(name, ()) for name in names))), token)
 
     async def _token(self, context: Context) -> Token | None:

@@ -12,6 +12,7 @@ from trimask_core.study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
 from trimask_server.audit_chain import AuditHead
 from trimask_server.node import Node
+from trimask_server.operations.drain import drain_all
 from trimask_server.peers import Context, require_role
 from trimask_server.proposals import DecisionWord, StoredProposal, refuse_collector
 
@@ -145,7 +146,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
     async def DrainNode(
         self, request: governance_pb2.DrainNodeRequest, context: Context
     ) -> governance_pb2.DrainNodeResponse:
-        await self._node.drain(resume=request.resume)
+        await drain_all(self._node, resume=request.resume)
         return governance_pb2.DrainNodeResponse(running=self._node.running_attempts)
 
     async def ReadAudit(
@@ -170,6 +171,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
 
     async def _all(self) -> list[StoredProposal]:
         """Proposals, and registered studies that were never proposed because their approvals came by file."""
+        await self._node.studies.refresh()
         found = await self._node.proposals.all()
         known = {item.signed.study.id for item in found}
         by_file = [

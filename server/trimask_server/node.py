@@ -29,7 +29,7 @@ from trimask_server.audit import AuditLog
 from trimask_server.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.errors import GuardedServer
 from trimask_server.gate import Gate, require_owner
-from trimask_server.operations import garbage, upkeep
+from trimask_server.operations import drain, garbage, upkeep
 from trimask_server.operations.certificates import Certificates, TlsMaterial
 from trimask_server.operations.http_port import HttpPort
 from trimask_server.operations.limits import Limits, server_options
@@ -183,6 +183,8 @@ class Node:
         self.spawn(upkeep.follow_readiness(self), "following readiness")
         self.spawn(upkeep.watch_key_files(self), "watching key files")
         self.spawn(garbage.collect_forever(self), "collecting garbage")
+        if self.worker_address:
+            self.spawn(drain.follow_others(self), "following other workers")
         self.log.info(
             "ready role=%s public=%s peer=%s studies=%d",
             self.role, self.config.listen, self.config.peer_listen, len(self.studies.all()),
@@ -278,6 +280,8 @@ class Node:
             await self.clock.sleep(_SAVE_SECONDS)
             try:
                 await self.save_refusals()
+                if self.worker_address:  # others of this node count, too
+                    await self.refusals.refresh(self.database)
             except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
                 self.log.warning("cannot save refusal counts yet: %s", error)
 

@@ -42,7 +42,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
         study = node.studies.get(request.study_id)
         if study.admission != "invited":
             raise Refused("study_open", "this study is open: anybody may submit, and one link is for all")
-        if node.studies.state(study.id) != "open":
+        if await node.studies.state_now(study.id) != "open":
             raise Refused("study_closed", "this study takes no more submissions")
         if not 1 <= request.count <= MOST_INVITATIONS:
             raise Refused("malformed", f"count must be between 1 and {MOST_INVITATIONS}")

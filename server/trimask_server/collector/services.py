@@ -48,6 +48,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         self, request: study_pb2.ListStudiesRequest, context: Context
     ) -> study_pb2.ListStudiesResponse:
         studies = self._node.studies
+        await studies.refresh()
         return study_pb2.ListStudiesResponse(
             studies=[
                 study_pb2.StudySummary(
@@ -93,7 +94,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             last_seen_time_ms=self._node.clock.now_ms(),
         )
         return study_pb2.GetStudyStatusResponse(
-            state=_STATES[self._node.studies.state(study.id)],
+            state=_STATES[await self._node.studies.state_now(study.id)],
             pending_rows=await self._ledger.pending_rows(study.id),
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
@@ -165,7 +166,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node, context)
         study = self._node.studies.get(request.study_id)
-        if self._node.studies.state(study.id) == "open":
+        if await self._node.studies.state_now(study.id) == "open":
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()

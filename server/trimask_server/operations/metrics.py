@@ -77,8 +77,10 @@ class _Reading:
 
 
 def _of_memory(node: Node) -> list[Metric]:
-    refusals = CounterMetricFamily("trimask_refusals", "Refusals, by reason.", labels=["reason"])
-    for reason, count in node.refusals.as_dict().items():
+    refusals = CounterMetricFamily(
+        "trimask_refusals", "Refusals since the start, by reason.", labels=["reason"]
+    )
+    for reason, count in node.refusals.in_this_process().items():
         refusals.add_metric([reason], count)
     build = GaugeMetricFamily("trimask_build_info", "What runs here.", labels=["version", "python", "role"])
     build.add_metric([version("trimask"), platform.python_version(), node.role], 1)

@@ -17,8 +17,8 @@ __all__ = ["GroupWriter", "RunAgain", "Session"]
 T = TypeVar("T")
 Item = TypeVar("Item")
 _GROUP = 128
-# After a group of so many the next is given time to gather: a commit costs as much for one write as for ten.
-_RUSH, _PAUSE_SECONDS = 4, 0.01
+# After a group of some writes the next is given time to gather enough: a commit costs as much for one as for ten.
+_SOME, _ENOUGH, _PAUSE_SECONDS = 4, 32, 0.01
 
 
 class RunAgain(Exception):
@@ -159,7 +159,7 @@ class GroupWriter:
             closing = job is None
             if jobs:
                 self._run_group(jobs)
-            if len(jobs) >= _RUSH and not closing:
+            if len(jobs) >= _SOME and self._queue.qsize() < _ENOUGH and not closing:
                 time.sleep(_PAUSE_SECONDS)
         self._session.close()
 

@@ -36,18 +36,16 @@ class StudyRegistry:
             self._signed[study_id] = SignedStudy.from_json(text)
             self._states[study_id] = state
 
-    async def refresh(self) -> bool:
-        """See what other workers of this node registered and moved on; whether there was a new study."""
+    async def refresh(self) -> None:
+        """See what other workers of this node registered and moved on."""
         states = dict(await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies")))
         for study_id in [key for key, state in states.items() if state == "collected"]:
             del states[study_id]
             if study_id in self._signed:  # by another worker
                 self.forget(study_id)
-        unknown = states.keys() - self._signed.keys()
-        if unknown:
+        if states.keys() - self._signed.keys():
             await self.load()
         self._states.update(states)
-        return bool(unknown)
 
     async def register(
         self, signed: SignedStudy, now_ms: int, also: Callable[[Transaction], None] | None = None
@@ -87,6 +85,11 @@ class StudyRegistry:
         """Its state."""
         self.signed(study_id)
         return self._states[study_id]
+
+    async def state_now(self, study_id: bytes) -> str:
+        """Its state in the store: another worker of this node may have moved it on a moment ago."""
+        await self.refresh()
+        return self.state(study_id)
 
     def all(self) -> list[Study]:
         """Every study, oldest first."""

@@ -100,7 +100,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             return rows
         if state == "spent":
             raise Refused("budget_spent", "this study's answers have ended and its factor is erased")
-        if self._node.studies.state(study.id) == "closed":
+        if await self._node.studies.state_now(study.id) == "closed":
             raise Refused(
                 "too_few_rows",
                 f"fewer than {study.release_rows} rows came; they are erased, nothing is answered",
@@ -139,7 +139,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         study, budget = self._study(request.study_id)
         entries = await self._ledger.entries(study.id)
         state, rows = await self._factors.state(study.id)
-        collecting = state == "none" and self._node.studies.state(study.id) != "closed"
+        collecting = state == "none" and await self._node.studies.state_now(study.id) != "closed"
         shown = release_pb2.BUDGET_STATE_COLLECTING if collecting else release_pb2.BUDGET_STATE_CLOSED
         prices = [entry.price for entry in entries]
         return release_pb2.GetBudgetResponse(

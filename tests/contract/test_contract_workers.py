@@ -1,0 +1,96 @@
+"""What several workers of one node see of each other through their store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+from trimask_core.randomness import SystemRandom
+from trimask_server.operations.drain import drain_all, follow_others
+from trimask_server.refusals import Refusals
+from trimask_server.store.schema import PROVIDER
+
+
+class _Clock:
+    """A second is a moment."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 50)
+
+
+def worker(store: Any, address: str = "127.0.0.1:1") -> Any:
+    """As much of a node as draining is about."""
+    node = SimpleNamespace(
+        database=store, worker_address=address, draining=False, clock=_Clock(), source=SystemRandom(),
+        log=logging.getLogger("test"),
+    )  # fmt: skip
+
+    async def drain(*, resume: bool = False) -> None:
+        node.draining = not resume
+
+    node.drain = drain
+    return node
+
+
+async def until(ready: Any) -> None:
+    async with asyncio.timeout(10):
+        while not ready():  # noqa: ASYNC110 - what is waited for is not ours to signal
+            await asyncio.sleep(0.005)
+
+
+def test_all_workers_drain_and_take_work_again_together(make_store: Any) -> None:
+    async def course() -> None:
+        first, second = worker(make_store(PROVIDER)), worker(make_store(PROVIDER))
+        following = [asyncio.create_task(follow_others(node)) for node in (first, second)]
+        await asyncio.sleep(0.1)  # both have looked for the first time
+        await drain_all(first, resume=False)
+        await until(lambda: first.draining and second.draining)
+        # One that starts now takes work: a drain ends with the process, and this one was not asked.
+        third = worker(make_store(PROVIDER))
+        following.append(asyncio.create_task(follow_others(third)))
+        await asyncio.sleep(0.1)
+        assert not third.draining
+        await drain_all(second, resume=True)
+        await until(lambda: not (first.draining or second.draining or third.draining))
+        await drain_all(third, resume=False)
+        await until(lambda: first.draining and second.draining and third.draining)
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+
+    asyncio.run(course())
+
+
+def test_a_node_of_one_process_writes_nothing_about_it(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        alone = worker(store, address="")
+        await drain_all(alone, resume=False)
+        assert alone.draining
+        assert (
+            await store.read(lambda tx: tx.row("SELECT 1 FROM store_facts WHERE name = 'draining'")) is None
+        )
+
+    asyncio.run(course())
+
+
+def test_refusals_are_the_nodes_and_each_process_knows_its_own(make_store: Any) -> None:
+    async def course() -> None:
+        stores = [make_store(PROVIDER) for _ in range(2)]
+        first, second = [await Refusals.load(store) for store in stores]
+        for _ in range(3):
+            first.count("malformed")
+        second.count("malformed")
+        second.count("overloaded")
+        await asyncio.gather(first.save(stores[0]), second.save(stores[1]), first.save(stores[0]))
+        first.count("draining")  # not saved yet, and shown all the same
+        await first.refresh(stores[0])
+        await second.refresh(stores[1])
+        assert first.as_dict() == {"draining": 1, "malformed": 4, "overloaded": 1}
+        assert second.as_dict() == {"malformed": 4, "overloaded": 1}
+        assert first.in_this_process() == {"draining": 1, "malformed": 3}
+        assert second.in_this_process() == {"malformed": 1, "overloaded": 1}
+
+    asyncio.run(course())
