@@ -22,6 +22,7 @@ from trimask_core.errors import AnswerError, ApprovalError, ParameterError, Refu
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import Approval, SignedStudy, approve
+from trimask_lab import Lab, some_people
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,
@@ -43,11 +44,11 @@ from trimask_server.right.masking import plan_message
 
 
 @contextmanager
-def counted(lab: Any, name: str, reason: str) -> Iterator[None]:
+def counted(lab: Lab, name: str, reason: str) -> Iterator[None]:
     """The block raises one counted refusal at one node."""
-    before = lab.cluster.nodes[name].refusals.as_dict().get(reason, 0)
+    before = lab.refusals(name)[reason]
     yield
-    assert lab.cluster.nodes[name].refusals.as_dict().get(reason, 0) == before + 1
+    assert lab.refusals(name)[reason] == before + 1
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def refused(code: grpc.StatusCode, *words: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def signed(lab: Any) -> SignedStudy:
+def signed(lab: Lab) -> SignedStudy:
     study: SignedStudy = lab.open_study()
     return study
 
@@ -95,7 +96,7 @@ def test_answer_is_refused_on_the_device_by_name(
     assert caught.value.attribute == attribute
 
 
-def test_submit_to_unknown_study(lab: Any, client: Client) -> None:
+def test_submit_to_unknown_study(lab: Lab, client: Client) -> None:
     other = Client(lab.new_study(), attempts=1)  # approved, but never opened at the nodes
     with (
         counted(lab, "R1", "unknown_study"),
@@ -106,7 +107,7 @@ def test_submit_to_unknown_study(lab: Any, client: Client) -> None:
     assert other.refusals == {"unknown_study": 1}
 
 
-def test_tampered_component(lab: Any, client: Client) -> None:
+def test_tampered_component(lab: Lab, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     flipped = bytes([good.sealed[0][-1] ^ 1])
     bad = dataclasses.replace(good, sealed=(good.sealed[0][:-1] + flipped, *good.sealed[1:]))
@@ -115,7 +116,7 @@ def test_tampered_component(lab: Any, client: Client) -> None:
     client.send(good)  # nothing was kept of the bad one, so the good one still goes in
 
 
-def test_component_sealed_for_another_submission(lab: Any, client: Client) -> None:
+def test_component_sealed_for_another_submission(lab: Lab, client: Client) -> None:
     one, two = client.prepare({"x": 1.0, "y": 1.0}), client.prepare({"x": 2.0, "y": 1.0})
     swapped = dataclasses.replace(one, sealed=two.sealed)
     with counted(lab, "R1", "tampered_component"), pytest.raises(Refused):
@@ -125,7 +126,7 @@ def test_component_sealed_for_another_submission(lab: Any, client: Client) -> No
 @pytest.mark.parametrize(
     "payload", [b"", b"\x01" + bytes(31), b"\x02" + bytes(8), b"\x03" + bytes(32), b"\x01" + bytes(33)]
 )
-def test_component_of_wrong_shape(lab: Any, signed: SignedStudy, client: Client, payload: bytes) -> None:
+def test_component_of_wrong_shape(lab: Lab, signed: SignedStudy, client: Client, payload: bytes) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     study = signed.study
     sealed = seal(study.right[0].sealing, payload, component_info(study.id, 1, good.submission_id))
@@ -134,7 +135,7 @@ def test_component_of_wrong_shape(lab: Any, signed: SignedStudy, client: Client,
         client.send(bad)
 
 
-def test_vector_beyond_the_grid(lab: Any, signed: SignedStudy, client: Client) -> None:
+def test_vector_beyond_the_grid(lab: Lab, signed: SignedStudy, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     study = signed.study
     huge = b"\x02" + np.full(study.columns, 1 << 60, dtype="<i8").tobytes()
@@ -148,7 +149,7 @@ def test_same_bytes_again_give_the_same_receipt(client: Client) -> None:
     assert client.send(submission) == client.send(submission)
 
 
-def test_same_id_with_other_bytes_is_a_conflict(lab: Any, client: Client) -> None:
+def test_same_id_with_other_bytes_is_a_conflict(lab: Lab, client: Client) -> None:
     one, two = client.prepare({"x": 1.0, "y": 1.0}), client.prepare({"x": 2.0, "y": 1.0})
     client.send(one)
     conflicting = SealedSubmission(one.study_id, one.submission_id, two.sealed)
@@ -157,9 +158,9 @@ def test_same_id_with_other_bytes_is_a_conflict(lab: Any, client: Client) -> Non
     assert caught.value.reason == "conflicting_submission"
 
 
-def test_submission_replayed_after_publication_is_not_counted_again(lab: Any, tools: Any) -> None:
+def test_submission_replayed_after_publication_is_not_counted_again(lab: Lab) -> None:
     signed = lab.open_study()
-    people = tools.people(48, seed=7)
+    people = some_people(48, seed=7)
     with Client(signed) as client:
         submissions = [client.prepare(answers) for answers in people]
         receipts = [client.send(submission) for submission in submissions]
@@ -171,7 +172,7 @@ def test_submission_replayed_after_publication_is_not_counted_again(lab: Any, to
     assert dataset.rows == 48
 
 
-def test_oversized_component(lab: Any, client: Client) -> None:
+def test_oversized_component(lab: Lab, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     bad = dataclasses.replace(good, sealed=(bytes(100_000), *good.sealed[1:]))
     with (
@@ -181,14 +182,14 @@ def test_oversized_component(lab: Any, client: Client) -> None:
         client.send(bad)
 
 
-def test_oversized_message(lab: Any, client: Client) -> None:
+def test_oversized_message(lab: Lab, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     bad = dataclasses.replace(good, sealed=(bytes(5 << 20), *good.sealed[1:]))
     with counted(lab, "R1", "oversized_message"), pytest.raises(Refused, match="send it in slices"):
         client.send(bad)
 
 
-def test_malformed_submission_id(lab: Any, client: Client) -> None:
+def test_malformed_submission_id(lab: Lab, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     with counted(lab, "R1", "malformed"), pytest.raises(Refused, match="16 bytes"):
         client.send(dataclasses.replace(good, submission_id=b"short"))
@@ -197,7 +198,7 @@ def test_malformed_submission_id(lab: Any, client: Client) -> None:
 # Studies and approvals
 
 
-def test_study_without_an_approval_is_refused_by_device_and_nodes(lab: Any) -> None:
+def test_study_without_an_approval_is_refused_by_device_and_nodes(lab: Lab) -> None:
     signed = lab.new_study()
     partial = SignedStudy(signed.study, signed.approvals[:-1])
     with pytest.raises(ApprovalError, match="not approved yet by L2"):
@@ -209,7 +210,7 @@ def test_study_without_an_approval_is_refused_by_device_and_nodes(lab: Any) -> N
         owner.open_study(partial, lab.owner)
 
 
-def test_forged_approval(lab: Any) -> None:
+def test_forged_approval(lab: Lab) -> None:
     signed = lab.new_study()
     forged = signed.with_approval(
         Approval("R2", SigningKey.generate().sign("study-approval", signed.study.id), 1)
@@ -220,14 +221,14 @@ def test_forged_approval(lab: Any) -> None:
         owner.open_study(forged, lab.owner)
 
 
-def test_changed_study_loses_its_approvals(lab: Any) -> None:
+def test_changed_study_loses_its_approvals(lab: Lab) -> None:
     signed = lab.new_study()
     changed = dataclasses.replace(signed.study, purpose="something else")
     with pytest.raises(ApprovalError, match="does not verify"):
         Client(SignedStudy(changed, signed.approvals))
 
 
-def test_study_registered_by_somebody_else(lab: Any) -> None:
+def test_study_registered_by_somebody_else(lab: Lab) -> None:
     text = lab.new_study().to_json().encode()
     with lab.channel_as("R2", to="R1") as channel, counted(lab, "R1", "not_your_role"):
         stub = node_pb2_grpc.NodeServiceStub(channel)
@@ -235,7 +236,7 @@ def test_study_registered_by_somebody_else(lab: Any) -> None:
             stub.RegisterStudy(node_pb2.RegisterStudyRequest(signed_study=text))
 
 
-def test_study_opened_by_somebody_else(lab: Any) -> None:
+def test_study_opened_by_somebody_else(lab: Lab) -> None:
     text = lab.new_study().to_json().encode()
     with lab.channel_as("R1", to="collector") as channel, counted(lab, "collector", "not_the_owner"):
         stub = study_pb2_grpc.StudyOwnerServiceStub(channel)
@@ -244,7 +245,7 @@ def test_study_opened_by_somebody_else(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"study": {}, "approvals": []}'])
-def test_study_that_is_not_one(lab: Any, text: bytes) -> None:
+def test_study_that_is_not_one(lab: Lab, text: bytes) -> None:
     with lab.channel_as("owner", to="collector") as channel, counted(lab, "collector", "malformed"):
         stub = study_pb2_grpc.StudyOwnerServiceStub(channel)
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "study"):
@@ -258,7 +259,7 @@ Plan = Callable[..., right_masking_pb2.AssignBlockRequest]
 
 
 @pytest.fixture
-def plan(lab: Any, signed: SignedStudy) -> Plan:
+def plan(lab: Lab, signed: SignedStudy) -> Plan:
     def make(ids: list[bytes], block_id: bytes = b"b" * 16, key: str = "collector") -> Any:
         joined = b"".join(ids)
         return right_masking_pb2.AssignBlockRequest(
@@ -272,36 +273,36 @@ def plan(lab: Any, signed: SignedStudy) -> Plan:
 
 
 @contextmanager
-def right(lab: Any, name: str = "collector") -> Iterator[Any]:
+def right(lab: Lab, name: str = "collector") -> Iterator[Any]:
     with lab.channel_as(name, to="R1") as channel:
         yield right_masking_pb2_grpc.RightMaskingServiceStub(channel)
 
 
-def test_short_block(lab: Any, plan: Plan) -> None:
+def test_short_block(lab: Lab, plan: Plan) -> None:
     with right(lab) as stub, counted(lab, "R1", "block_too_small"):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "24 to 47 rows, not 3"):
             stub.AssignBlock(plan([bytes([i]) * 16 for i in range(3)]))
 
 
-def test_plan_of_unknown_rows(lab: Any, plan: Plan) -> None:
+def test_plan_of_unknown_rows(lab: Lab, plan: Plan) -> None:
     with right(lab) as stub, counted(lab, "R1", "unknown_row"):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "does not hold"):
             stub.AssignBlock(plan([bytes([i]) * 16 for i in range(24)]))
 
 
-def test_plan_with_wrong_signature(lab: Any, plan: Plan) -> None:
+def test_plan_with_wrong_signature(lab: Lab, plan: Plan) -> None:
     with right(lab) as stub, counted(lab, "R1", "bad_signature"):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "block plan does not verify"):
             stub.AssignBlock(plan([bytes([i]) * 16 for i in range(24)], key="R2"))
 
 
-def test_plan_by_another_party(lab: Any, plan: Plan) -> None:
+def test_plan_by_another_party(lab: Lab, plan: Plan) -> None:
     with right(lab, "R2") as stub, counted(lab, "R1", "not_your_role"):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "only collector"):
             stub.AssignBlock(plan([bytes([i]) * 16 for i in range(24)]))
 
 
-def test_plan_that_is_not_sorted(lab: Any, plan: Plan) -> None:
+def test_plan_that_is_not_sorted(lab: Lab, plan: Plan) -> None:
     with (
         right(lab) as stub,
         counted(lab, "R1", "malformed"),
@@ -310,10 +311,8 @@ def test_plan_that_is_not_sorted(lab: Any, plan: Plan) -> None:
         stub.AssignBlock(plan([bytes([i]) * 16 for i in reversed(range(24))]))
 
 
-def test_row_used_in_two_blocks(
-    lab: Any, signed: SignedStudy, client: Client, plan: Plan, tools: Any
-) -> None:
-    ids = sorted(client.submit(answers).submission_id for answers in tools.people(24, seed=8))
+def test_row_used_in_two_blocks(lab: Lab, signed: SignedStudy, client: Client, plan: Plan) -> None:
+    ids = sorted(client.submit(answers).submission_id for answers in some_people(24, seed=8))
     with right(lab) as stub:
         stub.AssignBlock(plan(ids))
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
@@ -324,7 +323,7 @@ def test_row_used_in_two_blocks(
             stub.AssignBlock(plan(ids, block_id=b"c" * 16))
 
 
-def test_masking_of_a_block_without_a_plan(lab: Any, signed: SignedStudy) -> None:
+def test_masking_of_a_block_without_a_plan(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"x" * 16, number=1)
     with (
         right(lab) as stub,
@@ -356,7 +355,7 @@ def _push(study_id: bytes, values: bytes, rows: int, columns: int, first: int = 
     ],
 )
 def test_matrix_that_is_wrong(
-    lab: Any, signed: SignedStudy, reason: str, words: str, change: dict[str, Any]
+    lab: Lab, signed: SignedStudy, reason: str, words: str, change: dict[str, Any]
 ) -> None:
     study = signed.study
     columns = study.columns + change.get("columns", 0)
@@ -373,7 +372,7 @@ def test_matrix_that_is_wrong(
     assert words in caught.value.details()  # type: ignore[attr-defined]
 
 
-def test_component_pushed_by_the_wrong_right_provider(lab: Any, signed: SignedStudy) -> None:
+def test_component_pushed_by_the_wrong_right_provider(lab: Lab, signed: SignedStudy) -> None:
     values = np.ones((24, signed.study.columns)).tobytes()
     with lab.channel_as("R2", to="L1") as channel, counted(lab, "L1", "not_your_role"):
         stub = left_masking_pb2_grpc.LeftMaskingServiceStub(channel)
@@ -381,7 +380,7 @@ def test_component_pushed_by_the_wrong_right_provider(lab: Any, signed: SignedSt
             stub.PushComponent(_push(signed.study.id, values, 24, signed.study.columns))
 
 
-def test_delivery_of_a_try_that_is_over(lab: Any, signed: SignedStudy) -> None:
+def test_delivery_of_a_try_that_is_over(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"m" * 16, number=1)
     request = collection_pb2.PushDeliveryRequest(attempt=attempt, component=1)
     unmasker = signed.study.unmasking[0]
@@ -390,7 +389,7 @@ def test_delivery_of_a_try_that_is_over(lab: Any, signed: SignedStudy) -> None:
             collection_pb2_grpc.CollectionServiceStub(channel).PushDelivery(request)
 
 
-def test_blinding_key_of_an_impostor(lab: Any, signed: SignedStudy) -> None:
+def test_blinding_key_of_an_impostor(lab: Lab, signed: SignedStudy) -> None:
     """A collector that slips its own key in for a node's could unblind; the signature stops it."""
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"k" * 16, number=1)
     with lab.channel_as("collector", to="R1") as channel:
@@ -407,7 +406,7 @@ def test_blinding_key_of_an_impostor(lab: Any, signed: SignedStudy) -> None:
 # TLS
 
 
-def test_expired_certificate(lab: Any) -> None:
+def test_expired_certificate(lab: Lab) -> None:
     """A provider whose certificate has run out: the device says so, counts it, and what it sealed can be sent later."""
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     authority = load_authority(lab.folder / "authority")
@@ -427,7 +426,7 @@ def test_expired_certificate(lab: Any) -> None:
     server.stop(None)
 
 
-def test_peer_with_an_expired_certificate(lab: Any, tmp_path: Path) -> None:
+def test_peer_with_an_expired_certificate(lab: Lab, tmp_path: Path) -> None:
     """A node whose certificate has run out is let in nowhere."""
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     authority = load_authority(lab.folder / "authority")
@@ -441,7 +440,7 @@ def test_peer_with_an_expired_certificate(lab: Any, tmp_path: Path) -> None:
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
 
 
-def test_peer_without_a_certificate(lab: Any, signed: SignedStudy) -> None:
+def test_peer_without_a_certificate(lab: Lab, signed: SignedStudy) -> None:
     party = lab.parties["R1"]
     with open_channel(party.peer_address, lab.owner / "ca.pem", tls_name=party.tls_name) as channel:
         stub = submission_pb2_grpc.SubmissionServiceStub(channel)
@@ -455,7 +454,7 @@ def test_client_wants_a_signed_study(signed: SignedStudy) -> None:
         Client(signed.study)  # type: ignore[arg-type]
 
 
-def test_grid_and_sizes_are_checked_when_a_study_is_made(lab: Any) -> None:
+def test_grid_and_sizes_are_checked_when_a_study_is_made(lab: Lab) -> None:
     with pytest.raises(TrimaskError, match="columns"):
         lab.new_study(noise_columns=10)
     with pytest.raises((TrimaskError, ParameterError), match="block"):

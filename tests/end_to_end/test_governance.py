@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import dataclasses
 import json
@@ -26,11 +25,11 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
+from trimask_lab import Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.audit_chain import AuditHead, verify_chain
 from trimask_server.collector.witness import witness
-from trimask_server.local_cluster import ThreadCluster
 from trimask_theory.study_plan import create_study, load_definition
 
 ANSWERS = {"x": 1.0, "y": 1.0}
@@ -38,15 +37,14 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, tools: Any) -> Iterator[Any]:
+def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A small cluster of its own, whose R2 takes studies of one collector only."""
-    lab = tools.Lab(tmp_path_factory.mktemp("governance"), 2, 1)
+    lab = Lab(tmp_path_factory.mktemp("governance"), 2, 1)
     settings = lab.folder / "R2" / "node.toml"
     settings.write_text(
         settings.read_text() + f'allow_collectors = ["{lab.parties["collector"].identity.hex()}"]\n'
     )
-    with ThreadCluster(lab.folder) as cluster:
-        lab.cluster = cluster
+    with lab.in_thread(request):
         yield lab
 
 
@@ -63,7 +61,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return call
 
 
-def unsigned(lab: Any, path: Path, **changes: Any) -> SignedStudy:
+def unsigned(lab: Lab, path: Path, **changes: Any) -> SignedStudy:
     """A study nobody has signed, in a file as `trimask study new` writes it."""
     signed: SignedStudy = lab.new_study(**changes)
     bare = SignedStudy(signed.study)
@@ -72,17 +70,16 @@ def unsigned(lab: Any, path: Path, **changes: Any) -> SignedStudy:
     return bare
 
 
-def entries(lab: Any, name: str, kind: str) -> list[dict[str, Any]]:
-    node = lab.cluster.nodes[name]
-    found = asyncio.run_coroutine_threadsafe(node.audit.read(0, 10**6), lab.cluster._loop).result(30)
+def entries(lab: Lab, name: str, kind: str) -> list[dict[str, Any]]:
+    found = lab.on_loop(lab.nodes(name)[0].audit.read(0, 10**6))
     return [json.loads(entry.details) for entry in found if entry.kind == kind]
 
 
-def config(lab: Any, name: str) -> Path:
+def config(lab: Lab, name: str) -> Path:
     return Path(lab.folder / name / "node.toml")
 
 
-def test_the_whole_way_to_an_open_study(place: Any, run: Run, tmp_path: Path) -> None:
+def test_the_whole_way_to_an_open_study(place: Lab, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "study.json"
     study = unsigned(place, file).study
     short = study.id.hex()[:12]
@@ -137,7 +134,7 @@ def test_the_whole_way_to_an_open_study(place: Any, run: Run, tmp_path: Path) ->
 
 
 def test_a_person_is_asked_before_a_node_signs(
-    place: Any, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Lab, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = unsigned(place, tmp_path / "study.json").study
     run("study", "propose", tmp_path / "study.json", "--owner", place.owner)
@@ -152,7 +149,7 @@ def test_a_person_is_asked_before_a_node_signs(
     )[2]  # fmt: skip
 
 
-def test_a_node_does_not_sign_a_promise_that_does_not_hold(place: Any, run: Run, tmp_path: Path) -> None:
+def test_a_node_does_not_sign_a_promise_that_does_not_hold(place: Lab, run: Run, tmp_path: Path) -> None:
     """The command line checks and so does the node, which is asked here directly."""
 
     bare = unsigned(place, tmp_path / "study.json")
@@ -173,7 +170,7 @@ def test_a_node_does_not_sign_a_promise_that_does_not_hold(place: Any, run: Run,
     assert not [item for item in entries(place, "R1", "study_approved") if item["study"] == lie.id.hex()]
 
 
-def test_refusing_an_open_study_stops_intake_there(place: Any, run: Run) -> None:
+def test_refusing_an_open_study_stops_intake_there(place: Lab, run: Run) -> None:
     signed = place.open_study()  # approved by files: it was never proposed
     study_id = signed.study.id.hex()
     with Client(signed, attempts=1) as client:
@@ -193,8 +190,8 @@ def test_refusing_an_open_study_stops_intake_there(place: Any, run: Run) -> None
         with pytest.raises(Refused) as caught:
             client.submit(ANSWERS)
         assert caught.value.reason == "study_refused"
-        place.cluster.stop("R2")
-        place.cluster.start("R2")  # it holds across a restart
+        place.stop("R2")
+        place.start("R2")  # it holds across a restart
         with pytest.raises(Refused) as caught:
             client.submit(ANSWERS)
         assert caught.value.reason == "study_refused"
@@ -206,7 +203,7 @@ def test_refusing_an_open_study_stops_intake_there(place: Any, run: Run) -> None
     assert (status, "study close" in err) == (2, True)
 
 
-def test_collectors_that_are_not_allowed(place: Any, tmp_path: Path, tools: Any) -> None:
+def test_collectors_that_are_not_allowed(place: Lab, tmp_path: Path) -> None:
     """A second collector's study, signed by everybody, with that collector's certificate: R2 does not list it."""
 
     key = SigningKey.generate()
@@ -243,7 +240,7 @@ def test_collectors_that_are_not_allowed(place: Any, tmp_path: Path, tools: Any)
                 call(request, timeout=10)  # type: ignore[operator]
             error: Any = caught.value
             assert dict(error.trailing_metadata())["trimask-reason"] == "collector_not_allowed"
-    assert study.id not in [item.id for item in place.cluster.nodes["R2"].studies.all()]
+    assert not place.query("R2", "SELECT 1 FROM studies WHERE study_id = ?", (study.id,))
     with place.channel_as("other", "R1") as channel:  # R1 takes any
         ProposalServiceStub(channel).ProposeStudy(
             governance_pb2.ProposeStudyRequest(signed_study=body), timeout=10
@@ -267,9 +264,9 @@ maximum = 10
 """
 
 
-def test_draining(place: Any, run: Run, tools: Any) -> None:
+def test_draining(place: Lab, run: Run) -> None:
     signed = place.open_study()
-    people = tools.people(48, seed=3)
+    people = some_people(48, seed=3)
     pauses: list[float] = []
     with Client(signed, attempts=2, sleep=pauses.append) as client:
         for answers in people[:47]:
@@ -293,7 +290,7 @@ def test_draining(place: Any, run: Run, tools: Any) -> None:
     assert len(entries(place, "R1", "drain_begun")) == len(entries(place, "R1", "drain_ended")) == 1
 
 
-def test_the_log_is_proved_whole_and_exported_for_others(place: Any, run: Run, tmp_path: Path) -> None:
+def test_the_log_is_proved_whole_and_exported_for_others(place: Lab, run: Run, tmp_path: Path) -> None:
     signed = place.open_study()
     status, out, _ = run("node", "audit", "--config", config(place, "R1"), "--verify")
     assert (status, out.startswith("Whole: ")) == (0, True)
@@ -325,7 +322,7 @@ def test_the_log_is_proved_whole_and_exported_for_others(place: Any, run: Run, t
     assert (status, "cut short" in out) == (1, True)  # with the collector's, everybody can
 
 
-def test_invitations_from_the_command_line(place: Any, run: Run, tmp_path: Path) -> None:
+def test_invitations_from_the_command_line(place: Lab, run: Run, tmp_path: Path) -> None:
     signed = place.open_study(admission="invited")
     file = tmp_path / "study.json"
     write_signed(file, signed.without_seed(), replace=True)
@@ -367,7 +364,7 @@ def test_invitations_from_the_command_line(place: Any, run: Run, tmp_path: Path)
     assert made_in_all == [3, 2]
 
 
-def test_tokens_from_the_command_line(place: Any, run: Run, tmp_path: Path) -> None:
+def test_tokens_from_the_command_line(place: Lab, run: Run, tmp_path: Path) -> None:
     signed = place.open_study(access="token")
     file, kept = tmp_path / "study.json", tmp_path / "ada.token"
     write_signed(file, signed.without_seed(), replace=True)
@@ -392,52 +389,49 @@ def test_tokens_from_the_command_line(place: Any, run: Run, tmp_path: Path) -> N
     assert "revoked" in run("pull", file, "--list", "--token-file", kept)[2]
 
 
-def test_nothing_of_a_person_is_in_a_log(place: Any) -> None:
+def test_nothing_of_a_person_is_in_a_log(place: Lab) -> None:
     signed = place.open_study(admission="open")
     with Client(signed) as client:
         receipt = client.submit(ANSWERS)
     for name in ("R1", "R2", "L1", "collector"):
-        node = place.cluster.nodes[name]
-        found = asyncio.run_coroutine_threadsafe(node.audit.read(0, 10**6), place.cluster._loop).result(30)
+        node = place.nodes(name)[0]
+        found = place.on_loop(node.audit.read(0, 10**6))
         assert verify_chain(found, node.keys.identity.public).whole
         text = "".join(entry.details for entry in found)
         assert receipt.submission_id.hex() not in text
         assert "127.0.0.1" not in text
 
 
-def test_the_collector_notices_a_log_that_goes_back(place: Any) -> None:
+def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
 
-    collector, provider = place.cluster.nodes["collector"], place.cluster.nodes["R1"]
+    collector, provider = place.nodes("collector")[0], place.nodes("R1")[0]
     party = place.parties["R1"]
 
     async def see(head: AuditHead) -> None:
         message = governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)
         await witness(collector, party, message)
 
-    def on_loop(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, place.cluster._loop).result(30)
-
-    first = on_loop(provider.audit.read(0, 1))[0]
-    head = on_loop(provider.audit.head())
+    first = place.on_loop(provider.audit.read(0, 1))[0]
+    head = place.on_loop(provider.audit.head())
     before = collector.refusals.as_dict().get("peer_log_rewritten", 0)
-    on_loop(see(head))
-    on_loop(see(head))
+    place.on_loop(see(head))
+    place.on_loop(see(head))
     assert collector.refusals.as_dict().get("peer_log_rewritten", 0) == before
-    on_loop(
+    place.on_loop(
         see(dataclasses.replace(head, signature=bytes(64)))
     )  # a forged one is counted and changes nothing
     assert collector.refusals.as_dict()["bad_audit_head"] == 1
-    on_loop(see(AuditHead(1, first.hash, first.signature)))
+    place.on_loop(see(AuditHead(1, first.hash, first.signature)))
     assert collector.refusals.as_dict()["peer_log_rewritten"] == before + 1
     assert entries(place, "collector", "peer_log_rewritten")[-1]["had"] == head.sequence
 
 
-def test_changed_keys_are_in_the_log(place: Any) -> None:
+def test_changed_keys_are_in_the_log(place: Lab) -> None:
 
     assert not entries(place, "L1", "keys_changed")
-    place.cluster.stop("L1")
+    place.stop("L1")
     renewed = issue_certificate(load_authority(place.folder / "authority"), "l1.trimask.local")
     (place.folder / "L1" / "tls.pem").write_bytes(renewed.certificate)
     (place.folder / "L1" / "tls.key").write_bytes(renewed.private_key)
-    place.cluster.start("L1")
+    place.start("L1")
     assert entries(place, "L1", "keys_changed") == [{"changed": ["certificate_sha256"]}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import itertools
 import time
@@ -23,6 +22,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.study import SignedStudy
+from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
 
@@ -32,13 +32,13 @@ Invite = Callable[[int], list[Invitation]]
 
 
 @pytest.fixture(scope="module")
-def signed(lab: Any) -> SignedStudy:
+def signed(lab: Lab) -> SignedStudy:
     study: SignedStudy = lab.open_study(admission="invited")
     return study
 
 
 @pytest.fixture(scope="module")
-def invite(lab: Any, signed: SignedStudy) -> Invite:
+def invite(lab: Lab, signed: SignedStudy) -> Invite:
     def make(count: int, expires_ms: int = FAR) -> list[Invitation]:
         links = invitations.make_invitations(signed.study, lab.owner, count, expires_ms, lambda _: None)
         return [link.invitation for link in links if link.invitation is not None]
@@ -46,25 +46,19 @@ def invite(lab: Any, signed: SignedStudy) -> Invite:
     return make
 
 
-def pending(lab: Any, study_id: bytes) -> list[set[bytes]]:
+def pending(lab: Lab, study_id: bytes) -> list[set[bytes]]:
     """The ids each right provider holds."""
     found = []
     for k in range(1, lab.right + 1):
-        node = lab.cluster.nodes[f"R{k}"]
-        rows = asyncio.run_coroutine_threadsafe(
-            node.database.read(
-                lambda tx: tx.rows("SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
-            ),
-            lab.cluster._loop,
-        ).result(30)
+        rows = lab.query(f"R{k}", "SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
         found.append({row[0] for row in rows})
     return found
 
 
-def test_invited_people_are_counted_once_each(lab: Any, tools: Any) -> None:
+def test_invited_people_are_counted_once_each(lab: Lab) -> None:
     """The whole way: 48 invitations, 48 rows, and the Gram matrix of exactly those people."""
     signed = lab.open_study(admission="invited")
-    people = tools.people(48, seed=21)
+    people = some_people(48, seed=21)
     links = invitations.make_invitations(signed.study, lab.owner, 48, FAR, lambda _: None)
     with Client(signed) as client:  # one connection for all of them
         for link, answers in zip(links, people, strict=True):
@@ -79,7 +73,7 @@ def test_invited_people_are_counted_once_each(lab: Any, tools: Any) -> None:
     lab.close(signed.study)
     (dataset,) = lab.datasets(signed.study)
     assert dataset.rows == 48
-    exact = tools.exact_gram(signed.study, people)
+    exact = exact_gram(signed.study, people)
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
     with pytest.raises(Refused) as caught:
         invitations.make_invitations(signed.study, lab.owner, 1, FAR, lambda _: None)
@@ -87,7 +81,7 @@ def test_invited_people_are_counted_once_each(lab: Any, tools: Any) -> None:
 
 
 def test_the_same_submission_again_is_answered_and_another_is_not(
-    lab: Any, signed: SignedStudy, invite: Invite
+    lab: Lab, signed: SignedStudy, invite: Invite
 ) -> None:
     (invitation,) = invite(1)
     with Client(signed, invitation=invitation, attempts=1) as client:
@@ -103,7 +97,7 @@ def test_the_same_submission_again_is_answered_and_another_is_not(
 
 
 def test_without_one_or_with_one_that_is_not_the_collectors(
-    lab: Any, signed: SignedStudy, invite: Invite
+    lab: Lab, signed: SignedStudy, invite: Invite
 ) -> None:
     (good,) = invite(1)
     study = signed.study
@@ -129,7 +123,7 @@ def test_without_one_or_with_one_that_is_not_the_collectors(
 
 
 def test_one_that_is_over_still_gets_the_receipt_of_what_came_in_time(
-    lab: Any, signed: SignedStudy, invite: Invite, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, signed: SignedStudy, invite: Invite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (invitation,) = invite(1)
     with Client(signed, invitation=invitation, attempts=1) as client:
@@ -137,7 +131,8 @@ def test_one_that_is_over_still_gets_the_receipt_of_what_came_in_time(
         receipt = client.send(early)
         (unused,) = invite(1)
         for k in range(1, lab.right + 1):
-            monkeypatch.setattr(lab.cluster.nodes[f"R{k}"], "clock", _At())
+            for node in lab.nodes(f"R{k}"):
+                monkeypatch.setattr(node, "clock", _At())
         assert client.send(early) == receipt
     with Client(signed, invitation=unused, attempts=1) as client:
         with pytest.raises(Refused) as caught:
@@ -152,7 +147,7 @@ class _At(SystemClock):
         return FAR
 
 
-def test_two_submissions_race_with_one_invitation(lab: Any, signed: SignedStudy, invite: Invite) -> None:
+def test_two_submissions_race_with_one_invitation(lab: Lab, signed: SignedStudy, invite: Invite) -> None:
     """At all providers at once, in every order: at most one of the two is ever complete."""
     complete, split = 0, 0
     with Client(signed, attempts=1) as client, ThreadPoolExecutor(2 * lab.right) as pool:
@@ -184,7 +179,7 @@ def test_two_submissions_race_with_one_invitation(lab: Any, signed: SignedStudy,
 
 
 def test_an_invitation_split_between_two_submissions_serves_neither(
-    lab: Any, signed: SignedStudy, invite: Invite
+    lab: Lab, signed: SignedStudy, invite: Invite
 ) -> None:
     """Only a client that does not keep the order can do this, and only to its own invitation."""
     (invitation,) = invite(1)
@@ -202,7 +197,7 @@ def test_an_invitation_split_between_two_submissions_serves_neither(
     assert two.submission_id not in set.intersection(*held)
 
 
-def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Any, signed: SignedStudy) -> None:
+def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Lab, signed: SignedStudy) -> None:
     open_study = lab.open_study()
     with pytest.raises(Refused) as caught:
         invitations.make_invitations(open_study.study, lab.owner, 1, FAR, lambda _: None)
@@ -223,7 +218,7 @@ def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Any, 
 
 
 def test_a_queue_keeps_the_invitation_with_the_payload(
-    lab: Any, signed: SignedStudy, invite: Invite, tmp_path: Path
+    lab: Lab, signed: SignedStudy, invite: Invite, tmp_path: Path
 ) -> None:
     first, second = invite(2)
     queue = Queue(tmp_path / "device", bytes(32))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -14,8 +13,8 @@ from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import Refused
+from trimask_lab import Lab
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
-from trimask_server.local_cluster import ThreadCluster
 
 PEER_SERVICES = {
     "collector": {
@@ -56,19 +55,19 @@ def _services(channel: grpc.Channel) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PEER_SERVICES)
-def test_peer_port(lab: Any, name: str) -> None:
+def test_peer_port(lab: Lab, name: str) -> None:
     with lab.channel_as("owner", to=name) as channel:
         assert _services(channel) == PEER_SERVICES[name]
 
 
 @pytest.mark.parametrize("name", PUBLIC_SERVICES)
-def test_public_port_serves_nothing_meant_for_peers(lab: Any, name: str) -> None:
+def test_public_port_serves_nothing_meant_for_peers(lab: Lab, name: str) -> None:
     party = lab.parties[name]
     with open_channel(party.address, lab.owner / "ca.pem", tls_name=party.tls_name) as channel:
         assert _services(channel) == PUBLIC_SERVICES[name]
 
 
-def test_node_describes_itself(lab: Any) -> None:
+def test_node_describes_itself(lab: Lab) -> None:
     with lab.channel_as("owner", to="R1") as channel:
         answer = node_pb2_grpc.NodeServiceStub(channel).DescribeNode(node_pb2.DescribeNodeRequest())
     assert (answer.role, answer.name) == ("right", "R1")
@@ -76,18 +75,20 @@ def test_node_describes_itself(lab: Any) -> None:
     assert len(answer.boot_id) == 16
 
 
-def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(tmp_path: Path, tools: Any) -> None:
-    lab = tools.Lab(tmp_path)
-    with ThreadCluster(lab.folder) as cluster:
+def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    lab = Lab(tmp_path)
+    with lab.in_thread(request) as cluster:
         signed = lab.open_study()
         with Client(lab.new_study(), attempts=1) as stranger, pytest.raises(Refused):
             stranger.submit({"x": 1.0, "y": 1.0})
         before = cluster.nodes["R1"].boot_id
-        cluster.stop("R1")
-        cluster.start("R1")
+        lab.stop("R1")
+        lab.start("R1")
         assert cluster.nodes["R1"].boot_id != before
         status = owner.study_status(signed.study)
         assert status.refusals["R1"] == {"unknown_study": 1}
-        cluster.stop("R2")
+        lab.stop("R2")
         assert owner.study_status(signed.study).refusals["R2"] is None
-        cluster.start("R2")
+        lab.start("R2")

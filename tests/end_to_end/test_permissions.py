@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from trimask.channel import open_channel
 from trimask_cli import invitations, proposing, tokens
 from trimask_cli.keys import issue_certificate, load_authority
 from trimask_core.errors import ConfigError
+from trimask_lab import Lab
 from trimask_proto.v1 import governance_pb2
 from trimask_server import permissions
 from trimask_server.local_cluster import ThreadCluster
@@ -72,17 +71,16 @@ CELLS = page_cells()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, tools: Any) -> Iterator[Any]:
+def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A cluster with an open study, an invited one whose datasets need a token, and everybody's credentials."""
-    lab = tools.Lab(tmp_path_factory.mktemp("permissions"), 2, 1)
+    lab: Any = Lab(tmp_path_factory.mktemp("permissions"), 2, 1)
     stranger = lab.folder / "stranger"
     stranger.mkdir()
     issued = issue_certificate(load_authority(lab.folder / "authority"), "nobody.trimask.local")
     (stranger / "tls.pem").write_bytes(issued.certificate)
     (stranger / "tls.key").write_bytes(issued.private_key)
     (stranger / "ca.pem").write_bytes((lab.owner / "ca.pem").read_bytes())
-    with ThreadCluster(lab.folder) as cluster:
-        lab.cluster = cluster
+    with lab.in_thread(request):
         lab.signed = lab.open_study()
         lab.invited = lab.open_study(admission="invited", access="token")
         proposing.propose(lab.signed, lab.owner)
@@ -167,33 +165,32 @@ def cells_of(node: str) -> Iterator[tuple[str, str, str, bool]]:
                 yield service, method.name, role, allowed
 
 
+# Refusals and the log of them; what a node writes of its own accord.
+MOVING = {
+    "refusals", "audit", "audit_head", "witnessed_heads", "jobs", "progress", "sqlite_sequence", "store_writers",
+}  # fmt: skip
+
+
 def state_of(lab: Any, node: str) -> dict[str, list[Any]]:
     """Everything a node keeps, but for refusals and the log of them."""
-    (path,) = (lab.folder / node / "data").glob("*.sqlite3")
-    with sqlite3.connect(path) as raw:
-        names = [row[0] for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        kept = sorted(
-            set(names)
-            - {"refusals", "audit", "audit_head", "sqlite_sequence", "witnessed_heads", "jobs", "progress"}
-        )
-        found = {name: raw.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in kept}  # noqa: S608
-    raw.close()
-    return found
+    tables = (
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        if lab.database
+        else "SELECT name FROM sqlite_master WHERE type = 'table'"
+    )
+    kept = {name for (name,) in lab.query(node, tables)} - MOVING
+    return {name: lab.query(node, f"SELECT * FROM {name} ORDER BY 1") for name in sorted(kept)}  # noqa: S608
 
 
 def flush(lab: Any, node: str) -> Counter[str]:
     """The refusals in the audit log so far."""
-    running = lab.cluster.nodes[node]
-
-    async def work() -> Counter[str]:
-        await running.save_refusals()
-        total: Counter[str] = Counter()
-        for entry in await running.audit.read(0, 10**6):
-            if entry.kind == "requests_refused":
-                total.update(json.loads(entry.details)["counts"])
-        return total
-
-    return asyncio.run_coroutine_threadsafe(work(), lab.cluster._loop).result(30)
+    total: Counter[str] = Counter()
+    for running in lab.nodes(node):
+        lab.on_loop(running.save_refusals())
+    for entry in lab.on_loop(lab.nodes(node)[0].audit.read(0, 10**6)):
+        if entry.kind == "requests_refused":
+            total.update(json.loads(entry.details)["counts"])
+    return total
 
 
 def test_the_page_is_what_the_table_writes() -> None:
@@ -206,7 +203,7 @@ def test_the_page_is_what_the_table_writes() -> None:
 @pytest.mark.parametrize("node", SERVED)
 def test_every_cell(place: Any, node: str) -> None:
     before, audited = state_of(place, node), flush(place, node)
-    counted = Counter(place.cluster.nodes[node].refusals.as_dict())
+    counted = place.refusals(node)
     wrong: list[str] = []
     expected: Counter[str] = Counter()
     passed = 0
@@ -235,7 +232,7 @@ def test_every_cell(place: Any, node: str) -> None:
             if not allowed_now:
                 assert wrong == []
                 assert state_of(place, node) == before
-                assert Counter(place.cluster.nodes[node].refusals.as_dict()) - counted == expected
+                assert place.refusals(node) - counted == expected
                 assert flush(place, node) - audited == expected  # an audit entry for every one of them
     assert wrong == []
     assert passed > 10
@@ -262,10 +259,10 @@ def test_an_operator_is_that_nodes_and_no_authority_can_make_one(place: Any, tmp
 
 
 def test_a_call_that_is_not_in_the_table_stops_the_node(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tools: Any
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delitem(permissions.TABLE, "/trimask_proto.v1.NodeService/DescribeNode")
-    lab = tools.Lab(tmp_path, 2, 1)
+    lab = Lab(tmp_path, 2, 1)
     cluster = ThreadCluster(lab.folder)
     with pytest.raises(ConfigError, match=r"DescribeNode is not in the permission table"), cluster:
         pass

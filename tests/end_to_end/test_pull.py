@@ -12,14 +12,15 @@ import pytest
 import trimask
 from trimask_cli.main import main
 from trimask_client import Client
+from trimask_lab import Lab, some_people
 
 
 @pytest.fixture(scope="module")
-def closed(lab: Any, tools: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+def closed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A study with two releases, and its file."""
     signed = lab.open_study()
     with Client(signed) as client:
-        for answers in tools.people(96, seed=11):
+        for answers in some_people(96, seed=11):
             client.submit(answers)
     lab.close(signed.study)
     path = tmp_path_factory.mktemp("pull") / "study.json"

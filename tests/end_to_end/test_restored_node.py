@@ -11,6 +11,7 @@ import pytest
 from trimask_cli.main import main
 from trimask_client import Client
 from trimask_core.errors import TrimaskError
+from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local_cluster import ThreadCluster
 
 
@@ -19,14 +20,14 @@ def _use_postgres(folder: Path, url: str) -> None:
         file.write(f'[store]\nurl = "{url}"\n')
 
 
-def _backup(lab: Any, name: str, file: Path) -> None:
+def _backup(lab: Lab, name: str, file: Path) -> None:
     config = str(lab.folder / name / "node.toml")
     assert main(["node", "backup", "--config", config, "--out", str(file)]) == 0
     assert file.stat().st_mode & 0o077 == 0
     assert main(["node", "backup", "--config", config, "--out", str(file)]) == 2  # never overwritten
 
 
-def _restore(lab: Any, cluster: ThreadCluster, name: str, file: Path, capsys: Any) -> None:
+def _restore(lab: Lab, cluster: ThreadCluster, name: str, file: Path, capsys: Any) -> None:
     command = ["node", "restore", "--config", str(lab.folder / name / "node.toml"), "--from", str(file)]
     capsys.readouterr()
     assert main(command) == 2
@@ -55,14 +56,14 @@ def _send(client: Client, submissions: list[Any]) -> int:
 
 @pytest.mark.parametrize("when", ["amid rows", "before the study"])
 def test_a_provider_is_restored_and_no_row_is_lost_or_used_twice(
-    tmp_path: Path, tools: Any, capsys: Any, request: pytest.FixtureRequest, when: str
+    tmp_path: Path, capsys: Any, request: pytest.FixtureRequest, when: str
 ) -> None:
     """Block by block: 40 rows, a backup of R2, 20 more of which a block of 24 is pooled; R2 is restored.
 
     Made amid rows, the backup (of SQLite) has the block's rows, unerased, and lacks the last 20. Made before the study
     (on PostgreSQL), it lacks everything. Devices send what they have again, as they do without a receipt.
     """
-    lab = tools.Lab(tmp_path / "lab")
+    lab = Lab(tmp_path / "lab")
     early = when == "before the study"
     if early:
         _use_postgres(lab.folder / "R2", request.getfixturevalue("postgres_url"))
@@ -73,7 +74,7 @@ def test_a_provider_is_restored_and_no_row_is_lost_or_used_twice(
             _backup(lab, "R2", file)
         signed = lab.open_study()
         study = signed.study
-        people = tools.people(60, seed=5)
+        people = some_people(60, seed=5)
         with Client(signed) as client:
             submissions = [client.prepare(answers) for answers in people]
             assert _send(client, submissions[:40]) == 0
@@ -92,21 +93,19 @@ def test_a_provider_is_restored_and_no_row_is_lost_or_used_twice(
         datasets = lab.datasets(study)
         assert sum(dataset.rows for dataset in datasets) == 60
         total = sum(dataset.gram(units="scaled").to_numpy() for dataset in datasets)
-        exact = tools.exact_gram(study, people)
+        exact = exact_gram(study, people)
         assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
         assert _count(cluster, held) == 0
         assert _count(cluster, "SELECT count(*) FROM data_keys") == 0
 
 
-def test_a_closed_study_is_erased_at_a_provider_restored_later(
-    tmp_path: Path, tools: Any, capsys: Any
-) -> None:
-    lab = tools.Lab(tmp_path / "lab")
+def test_a_closed_study_is_erased_at_a_provider_restored_later(tmp_path: Path, capsys: Any) -> None:
+    lab = Lab(tmp_path / "lab")
     with ThreadCluster(lab.folder) as cluster:
         lab.cluster = cluster
         signed = lab.open_study()
         with Client(signed) as client:
-            for answers in tools.people(47, seed=6):
+            for answers in some_people(47, seed=6):
                 client.submit(answers)
         _backup(lab, "R2", tmp_path / "backup")
         lab.close(signed.study)
@@ -123,16 +122,16 @@ def test_a_closed_study_is_erased_at_a_provider_restored_later(
 
 
 @pytest.mark.slow
-def test_a_block_whose_rows_were_lost_is_given_up(tmp_path: Path, tools: Any, capsys: Any) -> None:
+def test_a_block_whose_rows_were_lost_is_given_up(tmp_path: Path, capsys: Any) -> None:
     """The block is under way (a left provider is down) when R2 is restored to before its rows came."""
-    lab = tools.Lab(tmp_path / "lab")
+    lab = Lab(tmp_path / "lab")
     with ThreadCluster(lab.folder) as cluster:
         lab.cluster = cluster
         signed = lab.open_study()
         study = signed.study
         _backup(lab, "R2", tmp_path / "backup")
         cluster.stop("L1")
-        people = tools.people(96, seed=7)
+        people = some_people(96, seed=7)
         with Client(signed) as client:
             for answers in people[:48]:
                 client.submit(answers)
@@ -148,7 +147,7 @@ def test_a_block_whose_rows_were_lost_is_given_up(tmp_path: Path, tools: Any, ca
         datasets = lab.datasets(study)
         assert sum(dataset.rows for dataset in datasets) == 48
         total = sum(dataset.gram(units="scaled").to_numpy() for dataset in datasets)
-        exact = tools.exact_gram(study, people[48:])
+        exact = exact_gram(study, people[48:])
         assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
 
 

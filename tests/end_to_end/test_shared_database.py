@@ -12,22 +12,21 @@ import pytest
 
 from trimask_cli.main import main
 from trimask_client import Client
+from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local_cluster import ThreadCluster
 
 
 @pytest.mark.slow
-def test_a_study_with_all_its_stores_on_one_server(
-    tmp_path: Path, tools: Any, postgres_url: str, capsys: Any
-) -> None:
+def test_a_study_with_all_its_stores_on_one_server(tmp_path: Path, postgres_url: str, capsys: Any) -> None:
     """Each node in its own schema; while rows come in every session is ended, and a master key is rotated."""
-    lab = tools.Lab(tmp_path / "lab")
+    lab = Lab(tmp_path / "lab")
     for config in lab.folder.glob("*/node.toml"):
         with config.open("a") as file:
             file.write(f'[store]\nurl = "{postgres_url}"\n')
     with ThreadCluster(lab.folder) as cluster, psycopg.connect(postgres_url, autocommit=True) as operator:
         lab.cluster = cluster
         signed = lab.open_study()
-        people = tools.people(60, seed=8)
+        people = some_people(60, seed=8)
         with Client(signed, attempts=12) as client:
             for number, answers in enumerate(people):
                 client.submit(answers)
@@ -44,7 +43,7 @@ def test_a_study_with_all_its_stores_on_one_server(
         datasets = lab.datasets(signed.study)
         assert sum(dataset.rows for dataset in datasets) == 60
         total = sum(dataset.gram(units="scaled").to_numpy() for dataset in datasets)
-        exact = tools.exact_gram(signed.study, people)
+        exact = exact_gram(signed.study, people)
         assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
         schemas = operator.execute(
             "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'trimask%' ORDER BY 1"

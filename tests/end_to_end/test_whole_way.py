@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
 import sqlite3
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import pytest
 
 from trimask_client import Client, SealedSubmission
 from trimask_core.study import Study
+from trimask_lab import Lab, exact_gram, some_people, sqlite_only
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 
 EIGHT = """
@@ -32,21 +32,15 @@ release_rows = 2048
     for i in range(7)
 )
 
-sqlite_files = pytest.mark.skipif(
-    os.environ.get("TRIMASK_TEST_STORE") == "postgresql",
-    reason="looks into SQLite files; tests/contract looks into PostgreSQL's",
-)
 
-
-def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(
-    process_lab: Any, tools: Any
-) -> None:
+@pytest.mark.parametrize("rows", [512, pytest.param(2048, marks=pytest.mark.slow)])
+def test_exact_release_is_the_gram_matrix_and_nothing_remains(process_lab: Lab, rows: int) -> None:
     lab = process_lab
-    signed = lab.open_study(EIGHT)
+    signed = lab.open_study(EIGHT, release_rows=rows)
     study = signed.study
     assert study.attributes == 8
     rng = np.random.default_rng(1)
-    people = [{a.name: float(rng.uniform(*a.bounds)) for a in study.schema.attributes} for _ in range(2048)]
+    people = [{a.name: float(rng.uniform(*a.bounds)) for a in study.schema.attributes} for _ in range(rows)]
     sealed: list[SealedSubmission] = []
 
     def submit(some: list[dict[str, float]]) -> None:
@@ -59,14 +53,15 @@ def test_exact_release_of_2048_rows_is_the_gram_matrix_and_nothing_remains(
     with ThreadPoolExecutor(8) as phones:
         list(phones.map(submit, (people[start::8] for start in range(8))))
     status = lab.close(study)
-    assert status.published_rows == 2048
+    assert status.published_rows == rows
     assert status.failed_attempts == 0
     (dataset,) = lab.datasets(study)
-    exact = tools.exact_gram(study, people)
+    exact = exact_gram(study, people)
     found = dataset.gram(units="scaled").to_numpy()
     assert np.abs(found - exact).max() <= 1e-7 * np.abs(exact).max()
 
-    traces = needles(study, people[:40] + people[-40:])
+    some = rows // 50  # every file is searched for everything about so many of them
+    traces = needles(study, people[:some] + people[-some:])
     traces += [
         body[i : i + 24] for item in sealed[::40] for body in item.sealed for i in (0, 40, len(body) - 24)
     ]
@@ -93,7 +88,7 @@ def contains(path: Path, traces: list[bytes]) -> bool:
     return any(trace in data for trace in traces)
 
 
-def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: Any) -> None:
+def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: Lab) -> None:
     study = process_lab.new_study(EIGHT).study
     answers = {a.name: 0.123456789 * (i + 1) % 1 for i, a in enumerate(study.schema.attributes)}
     for index, form in enumerate(needles(study, [answers])):
@@ -101,11 +96,11 @@ def test_the_search_for_traces_finds_what_is_there(tmp_path: Path, process_lab: 
         assert contains(tmp_path / "file", needles(study, [answers])), index
 
 
-@sqlite_files
-def test_rows_are_on_disk_encrypted_until_publication(lab: Any, tools: Any) -> None:
+@sqlite_only
+def test_rows_are_on_disk_encrypted_until_publication(lab: Lab) -> None:
     """The other half of the test above: what is stored of a row is there until its block is pooled."""
     signed = lab.open_study()
-    people = tools.people(48, seed=3)
+    people = some_people(48, seed=3)
     with Client(signed) as client:
         submissions = [client.prepare(answers) for answers in people]
         for submission in submissions:
@@ -121,11 +116,11 @@ def test_rows_are_on_disk_encrypted_until_publication(lab: Any, tools: Any) -> N
     assert not any(contains(path, [stored[-24:]]) for path in data.iterdir())
 
 
-def test_remainders_join_the_last_block_and_the_last_release(lab: Any, tools: Any) -> None:
+def test_remainders_join_the_last_block_and_the_last_release(lab: Lab) -> None:
     """133 rows, blocks of 24, releases of 48: blocks 24 x 4 + 37, releases 48 and 85, each row in one of them."""
     signed = lab.open_study()
     study = signed.study
-    people = tools.people(133, seed=2)
+    people = some_people(133, seed=2)
     with Client(signed) as client:
         for answers in people:
             client.submit(answers)
@@ -134,15 +129,15 @@ def test_remainders_join_the_last_block_and_the_last_release(lab: Any, tools: An
     assert [d.rows for d in datasets] == [48, 85]
     assert status.published_rows == 133
     total = sum(d.gram(units="scaled").to_numpy() for d in datasets)
-    exact = tools.exact_gram(study, people)
+    exact = exact_gram(study, people)
     assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
     assert datasets[1].manifest.previous is not None
 
 
-def test_too_few_rows_publish_nothing_and_say_what_would_have_worked(lab: Any, tools: Any) -> None:
+def test_too_few_rows_publish_nothing_and_say_what_would_have_worked(lab: Lab) -> None:
     signed = lab.open_study()
     with Client(signed) as client:
-        for answers in tools.people(30, seed=3):
+        for answers in some_people(30, seed=3):
             client.submit(answers)
     status = lab.close(signed.study)
     assert lab.datasets(signed.study) == []
@@ -150,18 +145,18 @@ def test_too_few_rows_publish_nothing_and_say_what_would_have_worked(lab: Any, t
     assert status.pending_rows == 0
 
 
-def test_fewer_rows_than_any_study_could_publish(lab: Any) -> None:
+def test_fewer_rows_than_any_study_could_publish(lab: Lab) -> None:
     signed = lab.open_study()
     with Client(signed) as client:
         client.submit({"x": 1.0, "y": 2.0})
     assert "can publish fewer than 4 rows" in lab.close(signed.study).note
 
 
-def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, tools: Any) -> None:
+def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Lab) -> None:
     """The corrected Gram matrix is within 6 standard deviations of X^T X: 9 entries, failure below 2e-8."""
     signed = lab.open_study(exact=False, epsilon=8.0, delta=1e-5, release_rows=96)
     study = signed.study
-    people = tools.people(96, seed=4)
+    people = some_people(96, seed=4)
     with Client(signed) as client:
         for answers in people:
             client.submit(answers)
@@ -170,7 +165,7 @@ def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, too
     sigma, n = study.protection.sigma, 96
     assert dataset.sigma == sigma > 0.05
     assert dataset.guarantee.epsilon == 8.0
-    exact = tools.exact_gram(study, people)
+    exact = exact_gram(study, people)
     difference = dataset.gram(units="scaled").to_numpy() - exact
     assert np.abs(difference).max() > 1e-3  # there is noise
     diagonal = np.diag(exact)
@@ -181,24 +176,24 @@ def test_noise_is_in_the_release_and_the_guarantee_in_the_manifest(lab: Any, too
 
 
 @pytest.mark.parametrize(("right", "left"), [(2, 1), (5, 3)])
-def test_other_numbers_of_providers(tmp_path: Path, tools: Any, right: int, left: int) -> None:
-    from trimask_server.local_cluster import ThreadCluster
-
-    lab = tools.Lab(tmp_path, right, left)
-    with ThreadCluster(lab.folder):
+def test_other_numbers_of_providers(
+    tmp_path: Path, request: pytest.FixtureRequest, right: int, left: int
+) -> None:
+    lab = Lab(tmp_path, right, left)
+    with lab.in_thread(request):
         signed = lab.open_study(release_rows=24)
-        people = tools.people(24, seed=5)
+        people = some_people(24, seed=5)
         with Client(signed) as client:
             for answers in people:
                 client.submit(answers)
         lab.close(signed.study)
         (dataset,) = lab.datasets(signed.study)
-    exact = tools.exact_gram(signed.study, people)
+    exact = exact_gram(signed.study, people)
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
 
 
-@sqlite_files
-def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
+@sqlite_only
+def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Lab) -> None:
     """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
     signed = lab.open_study()
     seed = signed.study.mask_seed
@@ -213,10 +208,11 @@ def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Any) -> None:
     assert any(base64.b64encode(seed) in data for data in held)  # the search would have found it
 
 
-def test_a_provider_that_is_sent_the_seed_all_the_same_forgets_it(lab: Any) -> None:
+def test_a_provider_that_is_sent_the_seed_all_the_same_forgets_it(lab: Lab) -> None:
     signed = lab.new_study()
     request = node_pb2.RegisterStudyRequest(signed_study=signed.to_json().encode())
     with lab.channel_as("collector", to="L1") as channel:
         node_pb2_grpc.NodeServiceStub(channel).RegisterStudy(request)
     assert signed.study.mask_seed != b""
-    assert lab.cluster.nodes["L1"].studies.get(signed.study.id).mask_seed == b""
+    lab.on_loop(lab.nodes("L1")[0].studies.refresh())  # another worker may have been asked
+    assert lab.nodes("L1")[0].studies.get(signed.study.id).mask_seed == b""

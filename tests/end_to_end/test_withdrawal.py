@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -16,26 +13,19 @@ from trimask_client import Client, Queue, device_key
 from trimask_client.cli import main
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.receipt import Receipt
+from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_masking_pb2, right_masking_pb2_grpc
 
 
-def _tables(lab: Any, name: str, file: str, sql: str) -> list[Any]:
-    path = lab.folder / name / "data" / file
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        return database.execute(sql).fetchall()
+def _erased(lab: Lab, role: str, submission_id: bytes) -> bool:
+    sql = "SELECT payload FROM submissions WHERE submission_id = ?"
+    return lab.query(role, sql, (submission_id,)) == [(None,)]
 
 
-def _erased(lab: Any, role: str, submission_id: bytes) -> bool:
-    sql = f"SELECT payload FROM submissions WHERE submission_id = x'{submission_id.hex()}'"  # noqa: S608
-    return _tables(lab, role, "right.sqlite3", sql) == [(None,)]
-
-
-def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is_lost(
-    lab: Any, tools: Any
-) -> None:
+def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is_lost(lab: Lab) -> None:
     signed = lab.open_study()
     study = signed.study
-    everybody = tools.people(52, 1)
+    everybody = some_people(52, 1)
     with Client(signed) as client:
         first = [client.submit(answers) for answers in everybody[:40]]
         # The collector has counted all forty as complete, and goes on from there.
@@ -57,26 +47,28 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
             client.withdraw(first[0].withdrawal_key, 2)  # it is in the block that was pooled
     assert caught.value.reason == "already_in_block"
     assert "cannot be found or removed" in str(caught.value)
-    mine = f"WHERE study_id = x'{study.id.hex()}' ORDER BY rowid"
-    plans = _tables(lab, "collector", "collector.sqlite3", f"SELECT state, submission_ids FROM blocks {mine}")  # noqa: S608
-    assert plans[0][0] == "released"
-    assert half.submission_id in plans[0][1]
-    sql = f"SELECT cancelled, length(submission_ids) FROM blocks {mine}"  # noqa: S608
-    assert _tables(lab, "R1", "right.sqlite3", sql)[0] == (1, 0)  # declined: never bound here
-    assert _tables(lab, "R2", "right.sqlite3", sql)[0] == (1, 24 * 16)
+    plans = lab.query(
+        "collector", "SELECT state, submission_ids, block_id FROM blocks WHERE study_id = ?", (study.id,)
+    )
+    (first_plan,) = (
+        block for state, ids, block in plans if half.submission_id in ids and state == "released"
+    )
+    sql = "SELECT cancelled, length(submission_ids) FROM blocks WHERE block_id = ?"
+    assert lab.query("R1", sql, (first_plan,)) == [(1, 0)]  # declined: never bound here
+    assert lab.query("R2", sql, (first_plan,)) == [(1, 24 * 16)]
     status = lab.close(study)
     assert status.published_rows == 50
     remaining = [answers for number, answers in enumerate(everybody) if number not in (30, 5)]
     (dataset,) = lab.datasets(study)
     assert dataset.rows == 50
     found = dataset.gram(units="scaled").to_numpy()
-    np.testing.assert_allclose(found, tools.exact_gram(study, remaining), atol=1e-5)
+    np.testing.assert_allclose(found, exact_gram(study, remaining), atol=1e-5)
 
 
-def test_only_the_key_withdraws(lab: Any, tools: Any) -> None:
+def test_only_the_key_withdraws(lab: Lab) -> None:
     signed = lab.open_study()
     with Client(signed) as client:
-        receipt = client.submit(tools.people(1, 2)[0])
+        receipt = client.submit(some_people(1, 2)[0])
         for wrong in (bytes(32), receipt.submission_id * 2):
             client.withdraw(wrong, 1)  # withdraws what those would be the keys of: nothing
         assert not _erased(lab, "R1", receipt.submission_id)
@@ -95,7 +87,7 @@ def test_only_the_key_withdraws(lab: Any, tools: Any) -> None:
         )
 
 
-def test_only_the_collector_cancels(lab: Any) -> None:
+def test_only_the_collector_cancels(lab: Lab) -> None:
     study = lab.open_study().study
     request = right_masking_pb2.CancelBlockRequest(study_id=study.id, block_id=bytes(16), signature=bytes(64))
     for name, code in (("R2", "PERMISSION_DENIED"), ("collector", "PERMISSION_DENIED")):
@@ -104,11 +96,9 @@ def test_only_the_collector_cancels(lab: Any) -> None:
         assert caught.value.code().name == code
 
 
-def test_withdrawing_from_a_shell(
-    lab: Any, tools: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_withdrawing_from_a_shell(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     signed = lab.open_study()
-    person = tools.people(1, 3)[0]
+    person = some_people(1, 3)[0]
     home, other = str(tmp_path / "device"), str(tmp_path / "other")
     queue = Queue(tmp_path / "device", device_key(tmp_path / "device" / "device.key"))
     study_id = queue.join(signed)

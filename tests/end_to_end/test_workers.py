@@ -13,6 +13,7 @@ import pytest
 from trimask_client import Client
 from trimask_core.clock import SystemClock
 from trimask_core.errors import Refused
+from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local_cluster import ProcessCluster
 from trimask_server.local_postgres import LocalPostgres
 from trimask_server.store.fenced import FencedStore
@@ -33,11 +34,11 @@ def driving_worker(url: str, workers: dict[str, str]) -> str:
 
 
 def test_a_study_goes_on_when_one_worker_of_every_node_is_killed(
-    tmp_path: Path, tools: Any, postgres_server: LocalPostgres
+    tmp_path: Path, postgres_server: LocalPostgres
 ) -> None:
-    lab = tools.Lab(tmp_path, right=2, left=1)
+    lab = Lab(tmp_path, right=2, left=1)
     url = lab.use_postgres(postgres_server)
-    people = tools.people(96, seed=3)
+    people = some_people(96, seed=3)
     with ProcessCluster(tmp_path, workers=2) as cluster:
         signed = lab.open_study()
         study = signed.study
@@ -56,7 +57,7 @@ def test_a_study_goes_on_when_one_worker_of_every_node_is_killed(
         status = lab.close(study)
         datasets = lab.datasets(study)
     assert status.published_rows == len(people)
-    exact = tools.exact_gram(study, people)
+    exact = exact_gram(study, people)
     total = sum(dataset.gram(units="scaled").to_numpy() for dataset in datasets)
     assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
 

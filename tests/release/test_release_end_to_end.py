@@ -17,14 +17,15 @@ from trimask.status import plain_errors
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.study import Budget, SignedStudy
+from trimask_lab import Lab, exact_gram, some_people, sqlite_only
 from trimask_proto.v1 import release_pb2
 from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub
 from trimask_server.collector.pool import factor_to_bytes
 
 
-def collect(lab: Any, module: Any, budget: Budget, rows: int = 96, seed: int = 5) -> tuple[SignedStudy, Any]:
+def collect(lab: Lab, budget: Budget, rows: int = 96, seed: int = 5) -> tuple[SignedStudy, Any]:
     signed = lab.open_study(budget=budget)
-    people = module.people(rows, seed)
+    people = some_people(rows, seed)
     with Client(signed) as client:
         for answers in people:
             client.submit(answers)
@@ -33,7 +34,7 @@ def collect(lab: Any, module: Any, budget: Budget, rows: int = 96, seed: int = 5
     return signed, people
 
 
-def connect(lab: Any, signed: SignedStudy) -> trimask.Connection:
+def connect(lab: Lab, signed: SignedStudy) -> trimask.Connection:
     collector = signed.study.collector
     return trimask.connect(
         collector.peer_address,
@@ -61,16 +62,14 @@ def test_strangers_may_see_the_budget_and_not_spend_it(
 
 
 @pytest.fixture(scope="module")
-def answering(
-    release_lab: Any, lab_module: Any
-) -> Iterator[tuple[Any, SignedStudy, Any, trimask.Connection]]:
-    signed, people = collect(release_lab, lab_module, Budget(40.0, 1e-3, 40.0))
+def answering(release_lab: Lab) -> Iterator[tuple[Any, SignedStudy, Any, trimask.Connection]]:
+    signed, people = collect(release_lab, Budget(40.0, 1e-3, 40.0))
     with connect(release_lab, signed) as connection:
         yield release_lab, signed, people, connection
 
 
-def test_ask_ask_again_spend_and_be_refused(release_lab: Any, lab_module: Any) -> None:
-    signed, people = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+def test_ask_ask_again_spend_and_be_refused(release_lab: Lab) -> None:
+    signed, people = collect(release_lab, Budget(1.0, 1e-6))
     study = signed.study
     with connect(release_lab, signed) as connection:
         before = release.budget(connection, study.id)
@@ -115,14 +114,15 @@ def test_ask_ask_again_spend_and_be_refused(release_lab: Any, lab_module: Any) -
         assert kept.total["y"] == first.total["y"]
 
 
-def test_no_rows_are_ever_served_or_left_on_disk(release_lab: Any, lab_module: Any) -> None:
-    signed, people = collect(release_lab, lab_module, Budget(mu=0.5), seed=6)
+@sqlite_only
+def test_no_rows_are_ever_served_or_left_on_disk(release_lab: Lab) -> None:
+    signed, people = collect(release_lab, Budget(mu=0.5), seed=6)
     study = signed.study
     with connect(release_lab, signed) as connection:
         assert connection.datasets(study.id) == []
         with pytest.raises(Refused):
             connection.dataset(f"{study.id.hex()[:12]}-1")
-        factor = np.linalg.cholesky(lab_module.exact_gram(study, people)).T
+        factor = np.linalg.cholesky(exact_gram(study, people)).T
         data = release_lab.folder / "collector" / "data"
         with contextlib.closing(sqlite3.connect(data / "collector.sqlite3")) as store:
             (stored,) = store.execute(
@@ -153,18 +153,18 @@ def _holds(content: bytes, factor: np.ndarray) -> bool:
     return False
 
 
-def test_the_search_for_the_factor_finds_it(lab_module: Any) -> None:
+def test_the_search_for_the_factor_finds_it() -> None:
     factor = np.linalg.qr(np.random.default_rng(0).uniform(-1, 1, (9, 3)), mode="r")
     assert _holds(b"abc" + factor_to_bytes(factor) + b"defg", factor)
     assert not _holds(b"abc" + factor_to_bytes(2 * factor) + b"defg", factor)
 
 
-def test_nothing_is_published_while_rows_come_in(release_lab: Any, lab_module: Any) -> None:
+def test_nothing_is_published_while_rows_come_in(release_lab: Lab) -> None:
     """Two full releases' worth is pooled and the driver has gone idle once before the last rows come."""
     signed = release_lab.open_study(budget=Budget(1.0, 1e-6))
     with Client(signed) as client:
         for rows, pooled in ((144, 120), (24, 144)):
-            for answers in lab_module.people(rows, seed=7):
+            for answers in some_people(rows, seed=7):
                 client.submit(answers)
             status = release_lab.wait(
                 signed.study, lambda found, want=pooled: found.pooled_rows + found.published_rows == want
@@ -265,8 +265,8 @@ def test_bad_questions_cost_nothing(answering: Any) -> None:
     assert release.budget(connection, study_id) == before
 
 
-def test_too_few_rows_are_erased_and_nothing_is_answered(release_lab: Any, lab_module: Any) -> None:
-    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6), rows=30)
+def test_too_few_rows_are_erased_and_nothing_is_answered(release_lab: Lab) -> None:
+    signed, _ = collect(release_lab, Budget(1.0, 1e-6), rows=30)
     with connect(release_lab, signed) as connection:
         assert release.budget(connection, signed.study.id).state == "closed"
         with pytest.raises(Refused) as caught:
@@ -275,12 +275,12 @@ def test_too_few_rows_are_erased_and_nothing_is_answered(release_lab: Any, lab_m
         assert release.budget(connection, signed.study.id).entries == ()
 
 
-def test_a_restarted_collector_remembers(release_lab: Any, lab_module: Any) -> None:
-    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+def test_a_restarted_collector_remembers(release_lab: Lab) -> None:
+    signed, _ = collect(release_lab, Budget(1.0, 1e-6))
     with connect(release_lab, signed) as connection:
         first = release.sum(connection, signed.study.id, epsilon=0.5, delta=1e-7)
-        release_lab.cluster.stop("collector")
-        release_lab.cluster.start("collector")
+        release_lab.stop("collector")
+        release_lab.start("collector")
     with connect(release_lab, signed) as connection:
         shown = release.budget(connection, signed.study.id)
         assert (shown.state, shown.left.epsilon) == ("answering", 0.5)
@@ -293,8 +293,8 @@ def test_a_restarted_collector_remembers(release_lab: Any, lab_module: Any) -> N
         assert release.budget(connection, signed.study.id).state == "closed"
 
 
-def test_only_the_owner_ends_answers(release_lab: Any, lab_module: Any) -> None:
-    signed, _ = collect(release_lab, lab_module, Budget(1.0, 1e-6))
+def test_only_the_owner_ends_answers(release_lab: Lab) -> None:
+    signed, _ = collect(release_lab, Budget(1.0, 1e-6))
     request = release_pb2.EndReleasesRequest(study_id=signed.study.id)
     with connect(release_lab, signed) as connection:
         for name, allowed in (("R1", False), ("owner", True)):
