@@ -8,6 +8,7 @@ from rich.table import Table
 
 from bench.accuracy_scores import Row, Score
 from bench.accuracy_setting import ATTRIBUTES, DELTA, EPSILONS, PEOPLE
+from bench.plot_style import plain, save
 
 __all__ = ["draw", "table"]
 
@@ -78,10 +79,7 @@ def draw(rows: list[Row], path: Path) -> None:
         axis.minorticks_off()
         axis.set_xlabel("epsilon")
         axis.set_title(title, loc="left", fontsize=11, fontweight="bold")
-        axis.grid(visible=True, color="#ECECEC", linewidth=0.8)
-        axis.set_axisbelow(True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        plain(axis)
     axes[1].axhline(1 - 1 / ATTRIBUTES, color="#888888", linewidth=1.0, linestyle=(0, (5, 3)))
     axes[1].annotate(
         "a direction drawn blindly", (5, 1 - 1 / ATTRIBUTES), xytext=(0, 4), textcoords="offset points",
@@ -95,6 +93,4 @@ def draw(rows: list[Row], path: Path) -> None:
         fontsize=8.5, color="#555555",
     )  # fmt: skip
     figure.tight_layout(rect=(0, 0.04, 0.8, 1), w_pad=2.0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)

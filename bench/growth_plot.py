@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 
 from bench.growth import Axis, Curve
+from bench.plot_style import plain, save
 
 __all__ = ["draw"]
 
@@ -51,9 +52,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
         fontsize=8, color="#555555",
     )  # fmt: skip
     figure.tight_layout(rect=(0, 0.035, 1, 1), w_pad=2.0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _curve(axis: Any, curve: Curve) -> None:
@@ -102,8 +101,5 @@ def _dress(axis: Any, title: str, label: str, curves: list[Curve]) -> None:
     axis.set_ylim(10 ** np.floor(np.log10(min(seconds))), 10 ** np.ceil(np.log10(2 * max(seconds))))
     axis.set_title(title, loc="left", fontsize=11, fontweight="bold")
     axis.set_xlabel(label)
-    axis.grid(visible=True, which="major", color="#ECECEC", linewidth=0.8)
-    axis.set_axisbelow(True)
+    plain(axis)
     axis.tick_params(labelsize=8.5, length=3)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from bench.plot_style import plain, save
 from bench.researcher import MEMORY_MB, Point
 
 __all__ = ["draw"]
@@ -47,11 +48,6 @@ def draw(points: Sequence[Point], path: Path) -> None:
         axis.set_xticks(rows, [f"{count:,}" for count in rows], fontsize=8)
         axis.minorticks_off()
         axis.set_xlabel("rows of the release, 20 attributes")
-        axis.grid(visible=True, color="#ECECEC", linewidth=0.8)
-        axis.set_axisbelow(True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        plain(axis)
     figure.tight_layout(w_pad=2.0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)

@@ -9,6 +9,8 @@ from typing import Any
 
 import matplotlib as mpl
 
+from bench.plot_style import plain, save
+
 __all__ = ["draw"]
 
 _REQUIRED_RATIO, _MOST_MEMORY_MB = 0.5, 300
@@ -58,14 +60,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
     right.set_title("Right provider's memory, MB above its start", loc="left", fontsize=11, fontweight="bold")
     for axis in (left, right):
         axis.set_xlabel("thousands of rows pending")
-        axis.grid(visible=True, color="#ECECEC", linewidth=0.8)
-        axis.set_axisbelow(True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        plain(axis)
     figure.tight_layout(w_pad=2.0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
-from trimask_lab import Lab, some_people
+from trimask_lab import NUMBERS, Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.audit_chain import AuditHead, verify_chain
@@ -245,23 +245,6 @@ def test_collectors_that_are_not_allowed(place: Lab, tmp_path: Path) -> None:
         ProposalServiceStub(channel).ProposeStudy(
             governance_pb2.ProposeStudyRequest(signed_study=body), timeout=10
         )
-
-
-NUMBERS = """
-title = "Other"
-purpose = "A study of another collector"
-contact = "nobody@example.org"
-[privacy]
-exact = true
-[collection]
-block_rows = 24
-release_rows = 48
-[[attributes]]
-name = "x"
-kind = "continuous"
-minimum = -10
-maximum = 10
-"""
 
 
 def test_draining(place: Lab, run: Run) -> None:
