@@ -19,6 +19,7 @@ from trimask_core.sealing import SealingKey, component_info, seal
 from trimask_core.submission import ComponentForm
 from trimask_server.right.opener import Opener
 from trimask_server.right.opening import Opened, OpeningKeys, Parcel, open_parcel
+from trimask_server.right.opening_helper import Helper
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -82,6 +83,53 @@ def test_new_keys_are_used_from_the_next_batch_on() -> None:
     first, second = run_opener([to_new, to_old], "other keys")
     assert isinstance(first, VerificationError)
     assert second == open_parcel(KEYS, to_old)
+
+
+def test_keys_that_change_while_the_helper_starts_are_the_ones_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[OpeningKeys] = []
+    start = Helper.start
+
+    async def noted(keys: OpeningKeys) -> Helper:
+        started.append(keys)
+        return await start(keys)
+
+    async def work() -> list[Opened | BaseException]:
+        opener = Opener(OpeningKeys(IDENTITY, (OLD,)))
+        opener.start()
+        opener._thick_until = math.inf
+        try:
+            opening = asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
+            while not started:  # noqa: ASYNC110 - a turn of the loop is what it takes
+                await asyncio.sleep(0)
+            await opener.use(KEYS)
+            return [*await opening, *await asyncio.gather(*(opener.open(item) for item in parcels))]
+        finally:
+            await opener.stop()
+
+    parcels = [parcel(number) for number in range(8)]
+    monkeypatch.setattr(Helper, "start", noted)
+    assert asyncio.run(work()) == 2 * [open_parcel(KEYS, item) for item in parcels]
+    assert [len(keys.sealing) for keys in started] == [1, 2]
+
+
+def test_where_no_process_can_be_started_it_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    async def work() -> list[Opened]:
+        opener = Opener(KEYS)
+        opener.start()
+        opener._thick_until = math.inf
+        try:
+            return await asyncio.gather(*(opener.open(item) for item in parcels))
+        finally:
+            await opener.stop()
+
+    parcels = [parcel(number) for number in range(MANY)]
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    assert asyncio.run(work()) == [open_parcel(KEYS, item) for item in parcels]
 
 
 def test_a_lone_submission_needs_no_helper() -> None:

@@ -84,22 +84,28 @@ class Opener:
     async def _send(self) -> None:
         while True:
             await self._more.wait()
-            try:
-                if self._helper is None:
-                    self._helper = helper = await Helper.start(self._keys)
-                    self._receiving = asyncio.create_task(
-                        self._receive(helper), name="receiving what was opened"
-                    )
-                if len(self._sent) >= _UNDER_WAY:
-                    self._room.clear()
-                    await self._room.wait()
-                    continue
-            except OSError:  # no process can be started now
+            if self._helper is None and not await self._start_helper():
                 self._open_here([self._take()])
-                continue
-            if batch := self._take():
+            elif len(self._sent) >= _UNDER_WAY:
+                self._room.clear()
+                await self._room.wait()
+            elif self._helper is not None and (batch := self._take()):
                 self._sent.append(batch)
                 self._helper.send([parcel for parcel, _ in batch])
+
+    async def _start_helper(self) -> bool:
+        """Start it; False if no process can be started now."""
+        keys = self._keys
+        try:
+            helper = await Helper.start(keys)
+        except OSError:
+            return False
+        if keys is not self._keys:  # changed while it started: it would not open what is sealed to a new one
+            await helper.end()
+            return True
+        self._helper = helper
+        self._receiving = asyncio.create_task(self._receive(helper), name="receiving what was opened")
+        return True
 
     def _take(self) -> list[_Waiting]:
         batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
