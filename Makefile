@@ -41,8 +41,8 @@ simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or
 faults: $(STAMP)  ## random schedules of kill -9 on a real cluster: SCHEDULES=50 FIRST=0
 	PYTHONPATH=tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)
 
-fuzz: $(STAMP)  ## coverage-guided fuzzing of every parser: RUNS=20000 for each, or one: TARGET=link
-	PYTHONPATH=tests/fuzz:tests/simulation:tests/faults $(BIN)/python -m trimask_fuzz --runs $(or $(RUNS),20000) $(if $(TARGET),--target $(TARGET))
+fuzz: $(STAMP)  ## coverage-guided fuzzing of every parser: RUNS=100000 for each, or one: TARGET=link
+	PYTHONPATH=tests/fuzz:tests/simulation:tests/faults $(BIN)/python -m trimask_fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
 
 audit: $(STAMP)  ## dependencies against the advisory service (needs the network), and against their lowest versions
 	$(BIN)/python scripts/scan_dependencies.py --online

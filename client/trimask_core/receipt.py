@@ -10,6 +10,7 @@ from typing import Any
 
 from trimask_core.errors import VerificationError
 from trimask_core.identity import verify
+from trimask_core.strict_json import read_json
 from trimask_core.study import Study
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
@@ -107,7 +108,7 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Read what `to_json` wrote."""
         try:
-            data: dict[str, Any] = json.loads(text)
+            data: dict[str, Any] = read_json(text)
             return cls(
                 bytes.fromhex(data["study_id"]),
                 bytes.fromhex(data["submission_id"]),

@@ -25,6 +25,7 @@ from trimask_core.identity import SigningKey, verify
 from trimask_core.obfuscation import least_tau
 from trimask_core.pure.frame import RowFrame
 from trimask_core.schema import Schema
+from trimask_core.strict_json import read_json
 
 if TYPE_CHECKING:
     from trimask_core.form import Form
@@ -65,6 +66,11 @@ class Party:
     tls_name: str
     identity: bytes
     sealing: bytes = b""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "organisation", "address", "peer_address", "tls_name"):
+            if not isinstance(getattr(self, name), str):
+                raise StudyError(f"a party's {name} must be text")
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -560,7 +566,7 @@ class SignedStudy:
     def from_json(cls, text: str | bytes) -> SignedStudy:
         """Read what `to_json` wrote; `verify` is still to be called."""
         try:
-            data = json.loads(text)
+            data = read_json(text)
             approvals = tuple(Approval.from_dict(item) for item in data["approvals"])
             study = data["study"]
             mask_seed = _decode(data.get("mask_seed", ""))

@@ -19,6 +19,7 @@ from trimask_core.errors import VerificationError
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import verify
 from trimask_core.schema import Column
+from trimask_core.strict_json import read_json
 from trimask_core.study import SignedStudy, Study
 
 __all__ = ["DATA_FILE", "FORMAT", "FileEntry", "Manifest", "dataset_key"]
@@ -61,7 +62,7 @@ class Manifest:
     def read(cls, raw: bytes, signature: bytes, *, study_id: str | bytes | None = None) -> Manifest:
         """Check the approvals, the signature, the pinned study id and that all parts agree."""
         try:
-            data = json.loads(raw)
+            data = read_json(raw)
             if data["format"] != FORMAT:
                 raise VerificationError(f"the manifest is not of format {FORMAT}")
             study = SignedStudy.from_json(json.dumps(data["signed_study"])).verify()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey, verify
+from trimask_core.strict_json import read_json
 
 __all__ = ["GENESIS", "AuditEntry", "AuditHead", "ChainReport", "seal_entry", "verify_chain"]
 
@@ -45,7 +46,7 @@ class AuditHead:
     def from_json(cls, text: str) -> AuditHead:
         """Read what `to_json` wrote."""
         try:
-            data = json.loads(text)
+            data = read_json(text)
             return cls(int(data["sequence"]), bytes.fromhex(data["hash"]), bytes.fromhex(data["signature"]))
         except (ValueError, KeyError, TypeError) as error:
             raise VerificationError(f"this is not an audit head: {error}") from None
@@ -82,7 +83,7 @@ class AuditEntry:
     def from_json(cls, text: str) -> AuditEntry:
         """Read what `to_json` wrote."""
         try:
-            data = json.loads(text)
+            data = read_json(text)
             return cls(
                 int(data["sequence"]),
                 int(data["time_ms"]),

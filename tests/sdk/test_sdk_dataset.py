@@ -213,7 +213,7 @@ def _promise(data: dict[str, Any]) -> None:
     [
         (_set("format", "trimask-manifest/9"), "not of format"),
         (_set("sigma", 0.01), "sigma"),
-        (_set("sigma", float("nan")), "sigma"),
+        (_set("sigma", float("nan")), "not a finite number"),
         (_set("rows", 10), "number of rows"),
         (_set("stored_rows", 77), "stored rows"),
         (_set("study_id", "00" * 32), "study id"),

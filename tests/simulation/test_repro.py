@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import random
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,28 @@ def test_repro_half_a_surrogate_pair_is_not_a_title() -> None:
     data["study"]["title"] = "\ud800"
     with pytest.raises(StudyError, match="not Unicode"):
         SignedStudy.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("odd", ["9e999", "NaN", "-Infinity"])
+def test_repro_infinity_is_not_a_number_of_a_study(odd: str) -> None:
+    """It ended in errors nobody had promised, in one place after the other."""
+    text = make_study()[0].to_json()
+    for name in ("created_ms", "tau", "approved_ms"):
+        changed = re.sub(rf'"{name}": [^,\n]+', f'"{name}": {odd}', text, count=1)
+        assert changed != text
+        with pytest.raises(StudyError, match="is not a finite number"):
+            SignedStudy.from_json(changed)
+
+
+@pytest.mark.parametrize("odd", ["7", "0.5", "null"])
+def test_repro_a_tls_name_that_is_not_text_is_not_a_party(odd: str) -> None:
+    """A number passed for a name."""
+    text = make_study()[0].to_json()
+    name = json.loads(text)["study"]["left"][1]["tls_name"]
+    changed = text.replace(json.dumps(name), odd, 1)
+    assert changed != text
+    with pytest.raises(StudyError, match="tls_name must be text"):
+        SignedStudy.from_json(changed)
 
 
 def test_repro_config_that_is_not_text(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def _fuzz(name: str, runs: int, seconds: int) -> None:
             "-timeout=20",
             f"-artifact_prefix={Path.cwd()}/fuzz-{name}-",
         ]
-        atheris.Setup([sys.argv[0], *options, f"-dict={words}", str(corpus)], target.run)
+        if target.words:  # libFuzzer takes no empty dictionary
+            options.append(f"-dict={words}")
+        atheris.Setup([sys.argv[0], *options, str(corpus)], target.run)
         atheris.Fuzz()
 
 
@@ -54,7 +56,7 @@ def main() -> int:
     """Exit status 1 if a parser let an exception out that it does not promise."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--target", help="one target; all of them if not given (TARGET=)")
-    parser.add_argument("--runs", type=int, default=20_000, help="inputs for each (RUNS=)")
+    parser.add_argument("--runs", type=int, default=100_000, help="inputs for each (RUNS=)")
     parser.add_argument("--seconds", type=int, default=120, help="and at most this long for each")
     chosen = parser.parse_args()
     if chosen.target:
