@@ -54,7 +54,7 @@ def _send(client: Client, submissions: list[Any]) -> int:
     return refused
 
 
-@pytest.mark.parametrize("when", ["amid rows", "before the study"])
+@pytest.mark.parametrize("when", ["amid rows", pytest.param("before the study", marks=pytest.mark.slow)])
 def test_a_provider_is_restored_and_no_row_is_lost_or_used_twice(
     tmp_path: Path, capsys: Any, request: pytest.FixtureRequest, when: str
 ) -> None:

@@ -36,6 +36,7 @@ def _text(output: Mapping[str, Any]) -> str:
     )
 
 
+@pytest.mark.slow  # the demo's test goes the same way
 def test_from_study_to_table(tmp_path: Path) -> None:
     # Few people, so an epsilon at which the noise leaves them something to say.
     outputs = "\n".join(_run("study-to-table", tmp_path, PEOPLE=128, EPSILON=40.0))

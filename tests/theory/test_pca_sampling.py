@@ -144,6 +144,7 @@ def test_gibbs_agrees_with_the_reweighted_normal_law(small: pca.Spectrum) -> Non
     assert np.abs(plain).max() > 4.5
 
 
+@pytest.mark.slow
 def test_approximate_sampler_agrees_with_gibbs_in_a_two_sample_test(small: pca.Spectrum) -> None:
     beta = 2 * pca.plateau(small).beta_high
     generator = np.random.default_rng(6)
