@@ -65,8 +65,7 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
                     "DELETE FROM blocks WHERE block_id = ? AND state = 'planned'", (block.block_id,)
                 )
             )
-            self._held.clear()
-            self._tokens = [""] * len(self._study.right)
+            self._count_anew()
             raise Refused("unreachable", "forgotten")
         await mask(self, block)
 

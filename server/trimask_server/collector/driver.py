@@ -52,6 +52,9 @@ class StudyDriver:
         self._collection = collection
         self._publisher = Publisher(node, ledger)
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
+        self._ready: dict[
+            bytes, None
+        ] = {}  # those that all hold; kept apart, for those that wait may be very many
         self._tokens = [""] * len(study.right)
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True
@@ -144,7 +147,7 @@ class StudyDriver:
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             for submission_id in ids:
-                del self._held[submission_id]
+                del self._held[submission_id], self._ready[submission_id]
             return True
         if closing:
             await self._finish(len(ready))
@@ -159,7 +162,8 @@ class StudyDriver:
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def _complete_submissions(self, *, closing: bool) -> list[bytes]:
-        """Ids every right provider holds and no block has, oldest first."""
+        """Ids every right provider holds and no block has, in the order in which they were complete."""
+        whole = (1 << len(self._study.right)) - 1
         planned: set[bytes] = set()
         if closing:
             # Intake is stopped first and everything is counted again, so that the last count is the whole one.
@@ -182,20 +186,22 @@ class StudyDriver:
                     return
                 ids = split_ids(page.submission_ids)
                 for submission_id in ids:
-                    if submission_id not in planned:
-                        self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
+                    if submission_id in planned:
+                        continue
+                    held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
+                    if held == whole:
+                        self._ready[submission_id] = None
                 if not page.next_page_token:
                     return
                 self._tokens[index] = page.next_page_token
 
         await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
-        whole = (1 << len(self._study.right)) - 1
-        ready = [submission_id for submission_id, held in self._held.items() if held == whole]
-        await self._ledger.note_pending(self._study.id, len(ready))
-        return ready
+        await self._ledger.note_pending(self._study.id, len(self._ready))
+        return list(self._ready)
 
     def _count_anew(self) -> None:
         self._held.clear()
+        self._ready.clear()
         self._tokens = [""] * len(self._study.right)
 
     # One block
