@@ -123,11 +123,14 @@ def _small_blocks(patch: pytest.MonkeyPatch) -> None:
 def _states_go_back(patch: pytest.MonkeyPatch) -> None:
     """A late copy of the call that stops intake opens a closed study half-way again (found by the simulation)."""
 
-    async def set_state(self: Any, study_id: bytes, state: str) -> None:
+    async def set_state(self: Any, study_id: bytes, state: str, also: Any = None) -> None:
+        def write(tx: Any) -> None:
+            tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
+            if also is not None:
+                also(tx)
+
         if self.state(study_id) != state:
-            await self._database.write(
-                lambda tx: tx.run("UPDATE studies SET state = ? WHERE study_id = ?", (state, study_id))
-            )
+            await self._database.write(write)
             await self.refresh()
 
     patch.setattr(StudyRegistry, "set_state", set_state)
@@ -137,9 +140,9 @@ def _counts_lost(patch: pytest.MonkeyPatch) -> None:
     """Counts that could not be saved are forgotten (found by the simulation)."""
     save = refusals.Refusals.save
 
-    async def forgetful(self: Any, database: Any) -> None:
+    async def forgetful(self: Any, database: Any, audit: Any = None) -> None:
         try:
-            await save(self, database)
+            await save(self, database, audit)
         except Exception:
             self._unsaved.clear()
             raise
@@ -151,7 +154,7 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
     "fold twice": (_fold_twice, "2 times, its blocks 1 times"),
     "fold loses": (_fold_loses_a_row, "not of these people|boxes and the digits differ"),
     "assign anew": (_assign_anew, "is in blocks|before it was pooled"),
-    "plan in memory": (_plan_in_memory, "not over|is in blocks"),
+    "plan in memory": (_plan_in_memory, "not over|is in blocks|still holds"),
     "erase first": (_erase_first, "erased before it was pooled"),
     "erase without asking": (_erase_without_asking, "still holds"),
     "no scrub": (_no_scrub, "still holds a destroyed data key"),
