@@ -221,10 +221,13 @@ class _World:
 
     def _unsaved_refusals(self, party: Party) -> str:
         counted = {} if party.node is None else party.node.refusals.as_dict()
+        here = {} if party.node is None else party.node.refusals.in_this_process()
         connection = sqlite3.connect(party.database_path)
         saved = dict(connection.execute("SELECT reason, count FROM refusals"))
         connection.close()
-        return "" if counted == saved else f"{party.name} counted refusals {counted} and saved {saved}"
+        if counted == saved and all(saved.get(reason, 0) >= count for reason, count in here.items()):
+            return ""
+        return f"{party.name} counted refusals {counted} ({here} in this process) and saved {saved}"
 
     def stop(self) -> None:
         """kill -9 of everybody: what is on disk must be enough."""
