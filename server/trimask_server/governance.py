@@ -116,9 +116,8 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         found = await self._find(request.study_id, whole=True)
         study = found.signed.study
         # Whoever made the study chose the noise; the node does not sign what it has not recomputed.
-        from trimask_theory.study_plan import (
-            verify_guarantees,  # scipy comes with it: not before it is needed
-        )
+        # Imported here, because scipy comes with it.
+        from trimask_theory.study_plan import verify_guarantees
 
         await node.workers.run(verify_guarantees, study)
         approval = approve(study, node.keys.identity, node.clock.now_ms())

@@ -44,10 +44,14 @@ def destroy_secret(path: Path) -> None:
 def _write_beside(path: Path, text: str) -> Path:
     fresh = path.with_name(f".{path.name}.{SystemRandom().read(6).hex()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        fresh.unlink()  # half a file of keys is nobody's
+        raise
     return fresh
 
 

@@ -60,3 +60,4 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
     with pytest.raises(OSError, match="No space"):
         replace_secret(path, "the new key")
     assert path.read_text() == "the old key"
+    assert [item.name for item in tmp_path.iterdir()] == ["keys"]

@@ -52,9 +52,8 @@ class StudyDriver:
         self._collection = collection
         self._publisher = Publisher(node, ledger)
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
-        self._ready: dict[
-            bytes, None
-        ] = {}  # those that all hold; kept apart, for those that wait may be very many
+        # Those that all hold, in the order in which they were complete: those that still wait may be very many.
+        self._ready: dict[bytes, None] = {}
         self._tokens = [""] * len(study.right)
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True

@@ -39,9 +39,8 @@ class Drivers:
         self._observers: dict[bytes, StudyDriver] = {}
         self._driving: dict[bytes, StudyDriver] = {}
         self._look = asyncio.Event()
-        self._dropped = (
-            True  # whether this worker, perhaps in an earlier life, left a study that may still be its own
-        )
+        # Whether this worker, perhaps in an earlier life, left a study that may still be its own.
+        self._dropped = True
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
     def of(self, study: Study) -> StudyDriver:

@@ -104,7 +104,7 @@ class StatusPages:
             purpose=study.purpose,
             asked_by=study.collector.organisation or "the collector",
             contact=study.contact,
-            state=await self._node.studies.state_now(study.id),
+            state=self._node.studies.state(study.id),  # as new as the status above
             note=status.note,
             pending=status.pending_rows,
             masking=status.masking_rows,
