@@ -27,7 +27,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
-from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]

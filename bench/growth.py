@@ -18,9 +18,9 @@ from bench.measure import best_seconds
 from bench.results import Result, Settings
 from trimask_client import Client
 from trimask_core.randomness import SystemRandom
-from trimask_core.rotation import haar_rotate
+from trimask_core.rows.rotation import haar_rotate
 from trimask_core.study import SignedStudy
-from trimask_server.right_mask import apply_right_mask, remove_right_mask
+from trimask_server.protocol.right_mask import apply_right_mask, remove_right_mask
 
 __all__ = ["Axis", "Curve", "growth"]
 

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from bench.measure import best_seconds, race
 from bench.results import Result, Settings, share_of_limit
 from trimask_core.noise import DiscreteGaussian
-from trimask_core.normal import NormalStream
 from trimask_core.randomness import SystemRandom
+from trimask_core.rows.normal import NormalStream
 from trimask_core.sealing import SealingKey
-from trimask_server.unmasking.blinding import blind
+from trimask_server.protocol.blinding import blind
 
 __all__ = ["blinding", "gaussian", "normals"]
 

@@ -22,10 +22,10 @@ from trimask_core.study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.right.rows import RowStore
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
-from trimask_server.store.vault import Vault
 
 __all__ = ["bare_sqlite", "components", "store", "submit"]
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import settings
 
 from trimask_cli.keys import load_party, read_secret
-from trimask_core import collusion
-from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
-from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import grid_exponent
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve
-from trimask_server.local_postgres import LocalPostgres
+from trimask_server.local.postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres import PostgresStore

@@ -3,8 +3,8 @@
 from trimask_client.client import Client
 from trimask_client.entry import Entry
 from trimask_client.queue import Queue
+from trimask_client.record_store import device_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
-from trimask_client.vault import device_key
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_core.submission import SealedSubmission

@@ -18,7 +18,7 @@ from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
 from trimask_client.fetch import fetch_study
 from trimask_client.queue import Queue
-from trimask_client.vault import device_key
+from trimask_client.record_store import device_key
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
 from trimask_core.invitation import SCHEME, Link

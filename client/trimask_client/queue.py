@@ -27,8 +27,8 @@ from trimask_client.entry import (
     provider_receipt,
     receipt_record,
 )
+from trimask_client.record_store import Vault
 from trimask_client.transport import LazyTransport, Transport
-from trimask_client.vault import Vault
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError

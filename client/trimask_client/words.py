@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from trimask_core import collusion
-from trimask_core.collusion import Coalition
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee
+from trimask_core.rows import collusion
+from trimask_core.rows.collusion import Coalition
 from trimask_core.schema import Attribute
 from trimask_core.study import Study
 

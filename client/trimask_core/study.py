@@ -16,20 +16,20 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from trimask_core import collusion
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, VerificationError
-from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
-from trimask_core.obfuscation import least_tau
-from trimask_core.pure.frame import RowFrame
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
+from trimask_core.rows.obfuscation import least_tau
+from trimask_core.rows.pure.frame import RowFrame
 from trimask_core.schema import Schema
 from trimask_core.strict_json import read_json
 
 if TYPE_CHECKING:
     from trimask_core.form import Form
-    from trimask_core.rotation import HaarFrame
+    from trimask_core.rows.rotation import HaarFrame
 
 __all__ = ["Approval", "Budget", "Party", "Protection", "SignedStudy", "Study", "approve", "canonical_json"]
 
@@ -235,7 +235,7 @@ class Study:
     @cached_property
     def frame(self) -> HaarFrame:
         """F, the first p1 rows of the device mask B_0; for devices and the collector, who have its seed."""
-        from trimask_core.rotation import HaarFrame  # numpy comes with a mask, not with a study
+        from trimask_core.rows.rotation import HaarFrame  # numpy comes with a mask, not with a study
 
         return HaarFrame(self._device_seed, self.attributes, self.columns)
 

@@ -4,7 +4,7 @@ Order matters (architecture, "The way of a row", step 2): encode, clip if the st
 grid, add discrete Gaussian noise; then the noise columns under B_0; then round, split and seal. What follows the noise
 is post-processing of integers, so floating point after that step cannot weaken the guarantee.
 
-The arithmetic is numpy's where it is installed and `trimask_core.pure` where it is not; both turn the same randomness
+The arithmetic is numpy's where it is installed and `trimask_core.rows.pure` where it is not; both turn the same randomness
 into the same submission, but for single grid steps of the masked row.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal
 
 from trimask_core.errors import VerificationError
 from trimask_core.noise import DiscreteGaussian
-from trimask_core.pure import row as pure
 from trimask_core.randomness import SEED_BYTES, RandomSource
+from trimask_core.rows.pure import row as pure
 from trimask_core.sealing import component_info, seal, sealing_key_id
 from trimask_core.study import Study
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
@@ -81,7 +81,7 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
 
 def mask_row(study: Study, x1: NDArray[np.int64], source: RandomSource) -> NDArray[np.int64]:
     """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
-    from trimask_core.normal import SecureNormals
+    from trimask_core.rows.normal import SecureNormals
 
     g = study.tau * SecureNormals(source).standard_normal((1, study.columns))
     answers = study.grid.to_float(x1)[None, :]
@@ -122,7 +122,7 @@ def _split_by_numpy(
     study: Study, answers: Mapping[str, object], source: RandomSource
 ) -> tuple[tuple[bytes, ...], bytes]:
     """Seeds for the first right providers, and for the last the bytes of its vector."""
-    from trimask_core.shares import split_row
+    from trimask_core.rows.shares import split_row
 
     row = mask_row(study, noisy_answers(study, answers, source), source)
     components = split_row(row, len(study.right), study.share_steps, source)
@@ -162,7 +162,7 @@ def check_form(form: ComponentForm, payload: bytes) -> None:
         raise VerificationError(f"a component for R{form.provider} must be a vector of {form.columns} values")
     import numpy as np
 
-    from trimask_core.shares import check_headroom
+    from trimask_core.rows.shares import check_headroom
 
     check_headroom(np.frombuffer(body, dtype="<i8"))
 
@@ -171,7 +171,7 @@ def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.in
     """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
     import numpy as np
 
-    from trimask_core.shares import expand_component
+    from trimask_core.rows.shares import expand_component
 
     check_component(study, provider, payload)
     if provider < len(study.right):

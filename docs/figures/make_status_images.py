@@ -23,7 +23,7 @@ from trimask_core.errors import Refused
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, approve
-from trimask_server.local_cluster import ThreadCluster, free_base_port
+from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 
 IMAGES = Path(__file__).parents[1] / "images"

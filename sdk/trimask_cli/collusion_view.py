@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core.collusion import Coalition, CollusionReport, outcome
+from trimask_core.rows.collusion import Coalition, CollusionReport, outcome
 
 __all__ = ["render"]
 

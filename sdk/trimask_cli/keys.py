@@ -24,7 +24,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.master_keys import KeyRing
 
 __all__ = [
     "Authority",

@@ -9,8 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core import collusion
 from trimask_core.guarantee import Guarantee
+from trimask_core.rows import collusion
 from trimask_core.schema import Attribute
 from trimask_core.study import Budget, SignedStudy, Study
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core._collusion_closure import Step
-from trimask_core.collusion import Topology
 from trimask_core.errors import ParameterError
+from trimask_core.rows._collusion_closure import Step
+from trimask_core.rows.collusion import Topology
 
 __all__ = ["LeftView", "Matrix", "RightMask", "RightView", "UnmaskingView", "Views"]
 

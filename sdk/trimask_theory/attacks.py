@@ -1,6 +1,6 @@
 """The rules of the collusion report as numbers: what a coalition computes from what its members held.
 
-Statement: `recover` carries out the chain of rules by which `trimask_core.collusion` says a coalition
+Statement: `recover` carries out the chain of rules by which `trimask_core.rows.collusion` says a coalition
 reaches the rows, on the matrices the members saw in one block. Chains of solves give the answers to
 floating-point accuracy, a fact of linear algebra. The two alignments (orthogonal Procrustes) give estimates,
 and what is said of them is numerical. On sums that together are everything, each answer comes out under
@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core._collusion_closure import Fact, Step, Trace, close
-from trimask_core.collusion import Coalition
 from trimask_core.errors import ParameterError
+from trimask_core.rows._collusion_closure import Fact, Step, Trace, close
+from trimask_core.rows.collusion import Coalition
 from trimask_theory.attack_views import LeftView, Matrix, RightMask, RightView, UnmaskingView, Views
 
 __all__ = [

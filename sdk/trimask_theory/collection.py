@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trimask_core import grid
 from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.obfuscation import least_tau, refuse_too_few_columns, tail
+from trimask_core.rows import grid
+from trimask_core.rows.obfuscation import least_tau, refuse_too_few_columns, tail
 from trimask_theory import _checks
 
 __all__ = [

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimask_core.errors import ParameterError
-from trimask_core.obfuscation import default_noise_columns
 from trimask_core.randomness import SEED_BYTES
+from trimask_core.rows.obfuscation import default_noise_columns
 from trimask_core.sealing import SEAL_OVERHEAD_BYTES
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_theory import _checks, local_noise, masked_noise

@@ -4,7 +4,7 @@ Statement. sigma is the least noise (rounded up to a whole number of grid steps)
 gives (epsilon, delta) by `masked_noise`; the same sigma at n rows, a block, bounds what the collector sees.
 tau is the least scale of the noise columns for the largest block (2 n - 1 rows) by Davidson and Szarek; the
 grid is the finest that leaves the components of scale 2 R / mu their headroom.
-Assumptions and basis: those of `masked_noise`, `trimask_core.obfuscation` and `trimask_core.grid`.
+Assumptions and basis: those of `masked_noise`, `trimask_core.rows.obfuscation` and `trimask_core.rows.grid`.
 
 `verify_guarantees` is the other side: whoever is asked to approve a study recomputes what it claims.
 """
@@ -15,13 +15,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimask_core import collusion
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.guarantee import Guarantee
-from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import RandomSource
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.study import Party, Protection, Study
 from trimask_theory import masked_noise, vector_sum
 from trimask_theory.study_definition import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.collusion import Topology
+from trimask_core.rows.collusion import Topology
 from trimask_theory.attacks import LeftView, RightMask, RightView, UnmaskingView, Views
 
 Matrix = NDArray[np.float64]

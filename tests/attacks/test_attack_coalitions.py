@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.collusion import Topology, minimal_coalitions
 from trimask_core.errors import ParameterError
+from trimask_core.rows.collusion import Topology, minimal_coalitions
 from trimask_theory.attacks import attempts, beyond_chance, correlation, recover
 
 Simulate = Callable[..., Any]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.collusion import Topology
 from trimask_core.errors import ParameterError
+from trimask_core.rows.collusion import Topology
 from trimask_theory.attacks import (
     align_left_mask,
     align_right_mask,

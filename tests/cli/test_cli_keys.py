@@ -18,7 +18,7 @@ from trimask_cli import keys
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
-from trimask_server.config import load_config, load_keys
+from trimask_server.node.config import load_config, load_keys
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 NODES = ("collector", "R1", "R2", "R3", "L1", "L2")

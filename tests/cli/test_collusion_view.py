@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from trimask_cli.collusion_view import render
-from trimask_core.collusion import Topology, report
+from trimask_core.rows.collusion import Topology, report
 
 
 def shown(topology: Topology, width: int = 200) -> str:

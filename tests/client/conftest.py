@@ -12,7 +12,7 @@ import pytest
 
 from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import open_study
-from trimask_server.local_cluster import ThreadCluster, free_base_port
+from trimask_server.local.cluster import ThreadCluster, free_base_port
 
 
 @dataclass(frozen=True)

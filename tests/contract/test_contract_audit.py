@@ -11,8 +11,8 @@ import pytest
 from trimask_core.clock import SystemClock
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.audit import AuditLog
-from trimask_server.audit_chain import verify_chain
+from trimask_server.audit.chain import verify_chain
+from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import StoreError
 from trimask_server.store.schema import PROVIDER
 

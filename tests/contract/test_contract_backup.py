@@ -11,11 +11,11 @@ import pytest
 
 from trimask_core.errors import ConfigError, Refused
 from trimask_server.collector.ledger import Ledger
-from trimask_server.config import NodeConfig, StoreConfig
+from trimask_server.node.config import NodeConfig, StoreConfig
 from trimask_server.store.backup import back_up, restore
+from trimask_server.store.data_keys import Vault
 from trimask_server.store.database import open_store
-from trimask_server.store.keyring import KeyRing
-from trimask_server.store.vault import Vault
+from trimask_server.store.master_keys import KeyRing
 
 STUDY = b"s" * 32
 BLOCK = np.random.default_rng(0).normal(size=(20, 4))

@@ -13,11 +13,11 @@ import pytest
 
 from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.local_postgres import LocalPostgres
+from trimask_server.local.postgres import LocalPostgres
 from trimask_server.right.rows import RowStore, split_ids
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import PROVIDER
-from trimask_server.store.vault import Vault
 
 STUDY, BLOCK = b"s" * 32, b"b" * 16
 IDS = [bytes([i]) * 16 for i in range(20)]

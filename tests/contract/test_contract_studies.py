@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_server.refusals import Refusals
+from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.studies import StudyRegistry
 

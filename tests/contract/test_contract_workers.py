@@ -9,7 +9,7 @@ from typing import Any
 
 from trimask_core.randomness import SystemRandom
 from trimask_server.operations.drain import drain_all, follow_others
-from trimask_server.refusals import Refusals
+from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.schema import PROVIDER
 
 

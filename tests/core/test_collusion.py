@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimask_core._collusion_closure import close
-from trimask_core._collusion_search import breaking_counts, breaks
-from trimask_core.collusion import (
+from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.rows._collusion_closure import close
+from trimask_core.rows._collusion_search import breaking_counts, breaks
+from trimask_core.rows.collusion import (
     Topology,
     default_unmasking,
     minimal_coalitions,
@@ -21,7 +22,6 @@ from trimask_core.collusion import (
     report,
     suggest,
 )
-from trimask_core.errors import ImpossibleStudy, ParameterError
 
 # No pair of parties breaks these: the last component is unmasked by a left provider, and the holder of the
 # last component unmasks nothing.
@@ -270,5 +270,5 @@ def test_views_through_the_noise_columns_are_told_apart() -> None:
 
 def test_report_runs_without_numpy() -> None:
     """A phone shows it."""
-    code = "import sys; sys.modules['numpy'] = None; import trimask_core.collusion as c; c.suggest(3, 2)"
+    code = "import sys; sys.modules['numpy'] = None; import trimask_core.rows.collusion as c; c.suggest(3, 2)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,11 +13,11 @@ import pytest
 from trimask_client import Client
 from trimask_core.identity import SigningKey
 from trimask_core.noise import DiscreteGaussian
-from trimask_core.normal import NormalStream, SecureNormals
 from trimask_core.randomness import DeterministicRandom, Stream
-from trimask_core.rotation import HaarFrame
+from trimask_core.rows.normal import NormalStream, SecureNormals
+from trimask_core.rows.rotation import HaarFrame
+from trimask_core.rows.shares import split_row
 from trimask_core.sealing import SealingKey
-from trimask_core.shares import split_row
 from trimask_core.submission import build_submission
 
 SECRET = bytes(range(160, 192))

@@ -11,10 +11,10 @@ import pytest
 from scipy import special, stats
 
 from trimask_core.errors import ParameterError, VerificationError
-from trimask_core.grid import EXACT_INTEGERS
-from trimask_core.normal import normals_from_words
 from trimask_core.randomness import DeterministicRandom, Stream
-from trimask_core.shares import LOW_BITS, check_headroom, expand_component, split_row, sum_components
+from trimask_core.rows.grid import EXACT_INTEGERS
+from trimask_core.rows.normal import normals_from_words
+from trimask_core.rows.shares import LOW_BITS, check_headroom, expand_component, split_row, sum_components
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-component.json").read_text())
 SCALE = 2.0**48 / 3

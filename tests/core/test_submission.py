@@ -12,8 +12,8 @@ from scipy import stats
 
 from trimask_core.errors import AnswerError, VerificationError
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.shares import sum_components
 from trimask_core.sealing import component_info
-from trimask_core.shares import sum_components
 from trimask_core.study import Study
 from trimask_core.submission import build_submission, mask_row, noisy_answers, read_component
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_core import collusion
 from trimask_core.errors import StudyError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
+from trimask_core.rows import collusion
 
 
 def test_the_study_in_words(made_study: Any) -> None:

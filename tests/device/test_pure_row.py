@@ -15,14 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimask_core import normal, shares, submission
+from trimask_core import submission
 from trimask_core.errors import ParameterError, StudyError, VerificationError
-from trimask_core.grid import Grid
-from trimask_core.pure import row as pure
-from trimask_core.pure.frame import RowFrame
-from trimask_core.pure.normal import PureNormals, normals_from_words
 from trimask_core.randomness import DeterministicRandom
-from trimask_core.rotation import HaarFrame
+from trimask_core.rows import normal, shares
+from trimask_core.rows.grid import Grid
+from trimask_core.rows.pure import row as pure
+from trimask_core.rows.pure.frame import RowFrame
+from trimask_core.rows.pure.normal import PureNormals, normals_from_words
+from trimask_core.rows.rotation import HaarFrame
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 NORMALS: list[dict[str, Any]] = json.loads((VECTORS / "device-normal.json").read_text())["cases"]

@@ -15,7 +15,7 @@ import pytest
 from trimask_client import Endpoint, Queue, Unreachable, device_key
 from trimask_client.disk import FileDisk
 from trimask_client.entry import FIRST_WAIT_MS, LONGEST_WAIT_MS, Entry, backoff_ms, is_final
-from trimask_client.vault import Vault
+from trimask_client.record_store import Vault
 from trimask_core.clock import ManualClock
 from trimask_core.errors import (
     AnswerError,

@@ -40,7 +40,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
     unmasking_pb2_grpc,
 )
-from trimask_server.right.masking import plan_message
+from trimask_server.suites.rows.right_masking import plan_message
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from trimask_core.study import SignedStudy, approve
 from trimask_lab import NUMBERS, Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
-from trimask_server.audit_chain import AuditHead, verify_chain
+from trimask_server.audit.chain import AuditHead, verify_chain
 from trimask_server.collector.witness import witness
 from trimask_theory.study_plan import create_study, load_definition
 

@@ -20,9 +20,9 @@ from trimask_cli.keys import issue_certificate, load_authority
 from trimask_core.errors import ConfigError
 from trimask_lab import Lab
 from trimask_proto.v1 import governance_pb2
-from trimask_server import permissions
-from trimask_server.local_cluster import ThreadCluster
-from trimask_server.permissions import Role
+from trimask_server.access import permissions
+from trimask_server.access.permissions import Role
+from trimask_server.local.cluster import ThreadCluster
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "permissions.md"
@@ -195,7 +195,7 @@ def flush(lab: Any, node: str) -> Counter[str]:
 
 def test_the_page_is_what_the_table_writes() -> None:
     assert PAGE.read_text() == permissions.render_page(), (
-        "run `python -m trimask_server.permissions > docs/permissions.md`"
+        "run `python -m trimask_server.access.permissions > docs/permissions.md`"
     )
     assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in permissions.TABLE)
 

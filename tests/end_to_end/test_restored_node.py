@@ -12,7 +12,7 @@ from trimask_cli.main import main
 from trimask_client import Client
 from trimask_core.errors import TrimaskError
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.local_cluster import ThreadCluster
+from trimask_server.local.cluster import ThreadCluster
 
 
 def _use_postgres(folder: Path, url: str) -> None:

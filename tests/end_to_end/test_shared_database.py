@@ -13,7 +13,7 @@ import pytest
 from trimask_cli.main import main
 from trimask_client import Client
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.local_cluster import ThreadCluster
+from trimask_server.local.cluster import ThreadCluster
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from trimask_cli.keys import node_places
 from trimask_faults.lab import FaultLab
 from trimask_faults.schedule import run_schedule
-from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_server.local.cluster import ProcessCluster, free_base_port
 
 Cluster = tuple[FaultLab, ProcessCluster]
 

@@ -19,7 +19,7 @@ import pytest
 
 from trimask_cli.keys import NodePlace
 from trimask_faults.lab import FaultLab
-from trimask_server.local_cluster import role_of
+from trimask_server.local.cluster import role_of
 from trimask_simulation.people import PEOPLE
 
 NAMES = ["collector", "R1", "R2", "R3", "L1", "L2"]

@@ -30,7 +30,7 @@ from trimask_proto.v1 import (
     submission_pb2,
     unmasking_pb2,
 )
-from trimask_server.local_cluster import ThreadCluster, free_base_port, role_of
+from trimask_server.local.cluster import ThreadCluster, free_base_port, role_of
 from trimask_simulation.people import BLOCK_ROWS, answers_of
 
 # Service -> whom to ask, and with whose certificate, so that what is behind the door is reached.

@@ -29,7 +29,7 @@ from trimask_core.study import SignedStudy, approve
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
-from trimask_server.local_cluster import ThreadCluster, free_base_port
+from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
 from trimask_server.operations.garbage import collect_garbage
-from trimask_server.right.key_ring import RingKey, SealingRing, load_ring, save_ring
+from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
 
 NODES = ("collector", "R1", "R2", "L1")
 DAY = 24 * 3600 * 1000

@@ -101,8 +101,8 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
     import asyncio
 
     from trimask_core.errors import ConfigError
-    from trimask_server.config import load_config
-    from trimask_server.run import start_node
+    from trimask_server.node.config import load_config
+    from trimask_server.node.run import start_node
 
     path = keys_only.folder / "L1" / "node.toml"
     text = path.read_text()
@@ -113,7 +113,7 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
 
 def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
     from trimask_cli.main import main
-    from trimask_server.config import load_config
+    from trimask_server.node.config import load_config
 
     assert (
         main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])

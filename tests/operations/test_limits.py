@@ -21,7 +21,7 @@ from trimask_client.transport import read_retry
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.local_cluster import ThreadCluster
+from trimask_server.local.cluster import ThreadCluster
 from trimask_server.operations import limits
 from trimask_server.operations.limits import TokenBuckets, address_of, message_limit
 from trimask_server.right.rows import RowStore

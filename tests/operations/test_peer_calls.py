@@ -11,8 +11,8 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.config import load_keys
-from trimask_server.peers import Peers
+from trimask_server.node.config import load_keys
+from trimask_server.node.peers import Peers
 
 
 class Failing:
@@ -45,7 +45,7 @@ def peers(keys_only: Any, monkeypatch: Any) -> Peers:
         else:  # a cluster of other tests is at work
             await real(seconds)
 
-    monkeypatch.setattr("trimask_server.peers.asyncio.sleep", sleep)
+    monkeypatch.setattr("trimask_server.node.peers.asyncio.sleep", sleep)
     return made
 
 

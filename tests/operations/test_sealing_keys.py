@@ -18,7 +18,7 @@ from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey, seal, sealing_key_id
 from trimask_server.operations.upkeep import reload_keys
-from trimask_server.right.key_ring import (
+from trimask_server.right.sealing_keys import (
     RingKey,
     SealingRing,
     forget_spent,

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_server import logs
+from trimask_server.operations import logs
 from trimask_server.operations.context import current_request, current_study, known_request_id, study_prefix
 from trimask_server.operations.tracing import configure_tracing, incoming_context
 

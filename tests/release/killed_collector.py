@@ -23,12 +23,12 @@ from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases import service
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.keyring import KeyRing
+from trimask_server.node.workers import Workers
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.store.vault import Vault
-from trimask_server.workers import Workers
 
 OWNER: Any = SimpleNamespace(auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]})
 

@@ -20,15 +20,15 @@ import pytest
 from numpy.typing import NDArray
 
 from trimask_core.clipping import Clipping
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_core.schema import Attribute, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.mechanisms import plan_release
 from trimask_server.collector.releases.plan import Plan
-from trimask_theory.audit import Audit
+from trimask_theory.empirical_audit import Audit
 
 Matrix = NDArray[np.float64]
 Ratio = Callable[[Plan, Matrix, Matrix, Matrix], Matrix]

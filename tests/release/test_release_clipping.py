@@ -12,8 +12,8 @@ import pytest
 
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, Refused, StudyError
-from trimask_core.pure import row as pure
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.pure import row as pure
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_core.submission import noisy_answers

@@ -10,8 +10,8 @@ from scipy.stats import chisquare, norm
 
 from trimask_core.errors import ParameterError
 from trimask_core.noise import RoundedGaussian
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_theory import grid_gaussian
 
 

@@ -16,13 +16,13 @@ import pytest
 
 from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.store.vault import Vault
+from trimask_server.suites.rows.pool import factor_to_bytes
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
 # What a kill leaves in the ledger: the reservation is the first thing on disk, the answer with its cost the last.

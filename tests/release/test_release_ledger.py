@@ -12,14 +12,14 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
-from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
+from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, StoreError
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
-from trimask_server.store.vault import Vault
+from trimask_server.suites.rows.pool import factor_to_bytes
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)

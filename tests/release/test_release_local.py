@@ -13,8 +13,8 @@ import pytest
 from trimask.release import estimators, local
 from trimask.release.solving import original_units, solve_gram
 from trimask_core.errors import ParameterError, TrimaskError
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_core.schema import Column
 from trimask_theory import least_squares, local_noise, projection, record
 from trimask_theory import pca as pca_theory

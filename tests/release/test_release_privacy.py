@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_theory import gaussian_pair, least_squares, noisy_gram, projection, record
 from trimask_theory.eigenvalue_floor import FloorTest, reduced_sigma
 

@@ -18,20 +18,20 @@ from trimask.release.answer import Answer
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.identity import verify
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.pool import factor_to_bytes
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.service import ReleaseServicer
-from trimask_server.store.keyring import KeyRing
+from trimask_server.node.workers import Workers
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.store.vault import Vault
-from trimask_server.workers import Workers
+from trimask_server.suites.rows.pool import factor_to_bytes
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
 

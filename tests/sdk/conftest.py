@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core import collusion
-from trimask_core.grid import grid_exponent
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
-from trimask_core.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import grid_exponent
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve

@@ -16,9 +16,9 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.audit import HEAD_FILE, AuditLog
-from trimask_server.audit_chain import AuditEntry, AuditHead, verify_chain
-from trimask_server.refusals import Refusals
+from trimask_server.audit.chain import AuditEntry, AuditHead, verify_chain
+from trimask_server.audit.log import HEAD_FILE, AuditLog
+from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore

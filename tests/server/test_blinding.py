@@ -7,7 +7,7 @@ import pytest
 
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey
-from trimask_server.unmasking.blinding import blind, sum_deliveries
+from trimask_server.protocol.blinding import blind, sum_deliveries
 
 
 @pytest.mark.parametrize("owners", [["R2", "R3", "R1"], ["R1", "R2"], ["R3", "R3", "R1"], ["R1", "R1", "R1"]])

@@ -9,11 +9,11 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
-from trimask_core.rotation import haar_rotate
-from trimask_core.shares import expand_component, split_row
+from trimask_core.rows.rotation import haar_rotate
+from trimask_core.rows.shares import expand_component, split_row
 from trimask_core.study import Study
 from trimask_core.submission import mask_row
-from trimask_server.collector.deliveries import masked_answers
+from trimask_server.suites.rows.deliveries import masked_answers
 
 
 def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:

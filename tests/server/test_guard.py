@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_server.errors import GuardedServer
-from trimask_server.refusals import Refusals
+from trimask_server.node.guard import GuardedServer
+from trimask_server.operations.refusal_counts import Refusals
 
 
 class _Server:

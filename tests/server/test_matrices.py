@@ -10,8 +10,8 @@ import pytest
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_proto.v1 import common_pb2
-from trimask_server.attempts import AttemptTable
-from trimask_server.matrices import Assembler, slices
+from trimask_server.protocol.attempts import AttemptTable
+from trimask_server.protocol.matrices import Assembler, slices
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 3), (300, 2048), (40, 300_000)])

@@ -18,8 +18,8 @@ from trimask_core.receipt import receipt_message
 from trimask_core.sealing import SealingKey, component_info, seal
 from trimask_core.submission import ComponentForm
 from trimask_server.right.opener import Opener
-from trimask_server.right.opening import Opened, OpeningKeys, Parcel, open_parcel
-from trimask_server.right.opening_helper import Helper
+from trimask_server.right.opener_process import Helper
+from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -160,7 +160,7 @@ def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
 
 def test_the_helper_ends_with_its_node() -> None:
     helper = subprocess.Popen(
-        [sys.executable, "-m", "trimask_server.right.opening_helper"],
+        [sys.executable, "-m", "trimask_server.right.opener_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_core.rotation import Matrix
+from trimask_core.rows.rotation import Matrix
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
-from trimask_server.store.vault import Vault
+from trimask_server.suites.rows.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
 
 STUDY = b"s" * 32
 

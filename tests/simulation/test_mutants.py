@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_server import refusals
-from trimask_server.collector import driver, ledger
+from trimask_server.collector import ledger
+from trimask_server.operations import refusal_counts as refusals
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.suites.rows import driver
 from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]

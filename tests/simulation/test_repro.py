@@ -16,13 +16,13 @@ import pytest
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
-from trimask_server.config import load_config
-from trimask_server.refusals import Refusals
+from trimask_server.node.config import load_config
+from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.store.data_keys import destroy_keys
 from trimask_server.store.interface import Transaction
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.store.vault import destroy_keys
 from trimask_simulation.people import make_study
 
 

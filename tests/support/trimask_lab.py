@@ -30,9 +30,9 @@ from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study, approve
-from trimask_server.local_cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
-from trimask_server.local_postgres import LocalPostgres
-from trimask_server.node import Node
+from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
+from trimask_server.local.postgres import LocalPostgres
+from trimask_server.node.node import Node
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["NUMBERS", "ON_POSTGRES", "Lab", "exact_gram", "some_people", "sqlite_only"]

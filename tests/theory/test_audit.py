@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from trimask_core.errors import ParameterError
-from trimask_theory import audit, masked_noise
+from trimask_theory import empirical_audit as audit
+from trimask_theory import masked_noise
 from trimask_theory._wishart_pair import Pair, log_delta
 
 ROWS, ATTRIBUTES, EPSILON = 200, 3, 1.0

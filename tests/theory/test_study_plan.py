@@ -11,8 +11,8 @@ import pytest
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.guarantee import Neighbours
-from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.study import Party, SignedStudy, Study
 from trimask_theory import masked_noise
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees

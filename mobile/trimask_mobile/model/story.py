@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trimask_core import collusion
 from trimask_core.form import Form
+from trimask_core.rows import collusion
 from trimask_core.study import Study
 from trimask_mobile.model.catalogue import Catalogue
 

@@ -18,8 +18,8 @@ from trimask.errors import ParameterError
 from trimask.release.results import PrivateComponents, PrivateFit, PrivateProjection, PrivateSum
 from trimask.release.solving import solve_gram
 from trimask_core.guarantee import Guarantee
-from trimask_core.normal import SecureNormals
 from trimask_core.randomness import SystemRandom
+from trimask_core.rows.normal import SecureNormals
 from trimask_theory import least_squares, noisy_gram, record, vector_sum
 from trimask_theory import pca as pca_theory
 from trimask_theory import projection as projection_theory

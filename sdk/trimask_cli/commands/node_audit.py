@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trimask_cli.options import Subparsers, add_json, duration_ms, print_json
 
 if TYPE_CHECKING:
-    from trimask_server.audit_chain import AuditEntry
+    from trimask_server.audit.chain import AuditEntry
 
 __all__ = ["register"]
 
@@ -67,7 +67,7 @@ def run_audit(args: argparse.Namespace) -> int:
     from trimask_cli import audit_view
     from trimask_cli.operator import Operator
     from trimask_core.errors import ConfigError
-    from trimask_server.audit_chain import AuditHead, verify_chain
+    from trimask_server.audit.chain import AuditHead, verify_chain
 
     if (args.config is None) == (args.file is None):
         raise ConfigError("give --config node.toml for a running node, or --file LOG for an exported log")

@@ -117,7 +117,7 @@ def run_studies(args: argparse.Namespace) -> int:
     from trimask_cli.operator import Operator
     from trimask_cli.proposing import decision_word
     from trimask_cli.study_view import approval_words, make_console, render, summary
-    from trimask_core import collusion
+    from trimask_core.rows import collusion
 
     operator, console = Operator.of(args.config), make_console()
     if args.study is not None:

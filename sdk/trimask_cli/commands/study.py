@@ -11,7 +11,7 @@ from trimask_cli.commands import budget, study_admission
 from trimask_cli.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask_core.collusion import Topology
+    from trimask_core.rows.collusion import Topology
 
 __all__ = ["register"]
 
@@ -235,7 +235,7 @@ def run_collusion(args: argparse.Namespace) -> int:
     """The collusion report of a study, or of numbers of providers."""
     from dataclasses import replace
 
-    from trimask_core import collusion
+    from trimask_core.rows import collusion
 
     topology = _topology(args)
     if args.suggest:
@@ -260,8 +260,8 @@ def _topology(args: argparse.Namespace) -> Topology:
     from dataclasses import replace
 
     from trimask_cli.study_file import read_signed
-    from trimask_core import collusion
     from trimask_core.errors import ConfigError
+    from trimask_core.rows import collusion
 
     if args.study is None:
         if args.right is None or args.left is None:

@@ -19,7 +19,7 @@ from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
 from trimask_cli.collusion_view import render
 from trimask_cli.demo.population import Answers
-from trimask_core import collusion
+from trimask_core.rows import collusion
 from trimask_core.study import Study
 
 __all__ = ["Outcome", "make_outcome", "print_report", "print_report_json"]

@@ -34,7 +34,7 @@ from trimask_core.errors import ConfigError, TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study, approve
-from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition
 
 __all__ = ["run_demo"]

@@ -11,10 +11,10 @@ import grpc
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
-from trimask_server.node import Node, require_owner
-from trimask_server.peers import Context
+from trimask_server.access.tokens import Token, TokenStore
+from trimask_server.node.node import Node, require_owner
+from trimask_server.node.peers import Context
 from trimask_server.store.interface import Transaction
-from trimask_server.tokens import Token, TokenStore
 
 __all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer"]
 

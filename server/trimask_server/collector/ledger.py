@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.errors import Refused
-from trimask_core.rotation import Matrix
-from trimask_server.audit import AuditLog
-from trimask_server.collector.pool import fold
+from trimask_core.rows.rotation import Matrix
+from trimask_server.audit.log import AuditLog
 from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.vault import Vault
+from trimask_server.suites.rows.pool import fold
 
 __all__ = ["Block", "BlockState", "Ledger", "Release"]
 

@@ -9,8 +9,8 @@ from trimask_core.errors import Refused
 from trimask_core.study import Party, SignedStudy, Study
 from trimask_proto.v1 import governance_pb2, study_pb2
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
-from trimask_server.governance import DECISIONS
-from trimask_server.node import Node
+from trimask_server.access.governance import DECISIONS
+from trimask_server.node.node import Node
 
 __all__ = ["gather_approvals", "send_proposal"]
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimask_core import collusion
-from trimask_core.rotation import Matrix
+from trimask_core.rows import collusion
+from trimask_core.rows.rotation import Matrix
 from trimask_core.study import SignedStudy, Study
 from trimask_server.collector.ledger import Ledger, Release
-from trimask_server.collector.pool import masked_release
-from trimask_server.node import Node
+from trimask_server.node.node import Node
+from trimask_server.suites.rows.pool import masked_release
 
 __all__ = ["Publisher", "dataset_folder"]
 

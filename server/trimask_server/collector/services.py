@@ -12,14 +12,14 @@ from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.driving import Drivers
+from trimask_server.access.gate import require_access
+from trimask_server.access.governance import head_message
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.publisher import dataset_folder
-from trimask_server.gate import require_access
-from trimask_server.governance import head_message
-from trimask_server.node import Node, require_owner
-from trimask_server.peers import Context
+from trimask_server.collector.study_leases import Drivers
+from trimask_server.node.node import Node, require_owner
+from trimask_server.node.peers import Context
 
 __all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 

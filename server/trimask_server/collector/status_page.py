@@ -17,14 +17,14 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from trimask_core import collusion
 from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee
+from trimask_core.rows import collusion
 from trimask_core.study import Study
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.services import StudyServicer
-from trimask_server.node import Node
+from trimask_server.node.node import Node
 
 __all__ = ["StatusPages", "promise_words"]
 

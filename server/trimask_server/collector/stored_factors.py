@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimask_core.rotation import Matrix
-from trimask_server.collector.pool import factor_from_bytes, factor_to_bytes
+from trimask_core.rows.rotation import Matrix
+from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.vault import Vault, destroy_keys, release_scope
+from trimask_server.suites.rows.pool import factor_from_bytes, factor_to_bytes
 
 __all__ = ["StoredFactors"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from trimask_core.errors import VerificationError
 from trimask_core.study import Party
 from trimask_proto.v1 import governance_pb2
-from trimask_server.audit_chain import AuditHead
-from trimask_server.node import Node
+from trimask_server.audit.chain import AuditHead
+from trimask_server.node.node import Node
 from trimask_server.store.interface import Transaction
 
 __all__ = ["witness"]

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from trimask_core.errors import ConfigError
-from trimask_server.config import OPERATOR_CERTIFICATE
+from trimask_server.node.config import OPERATOR_CERTIFICATE
 
 __all__ = ["Certificates", "TlsMaterial", "read_material"]
 

@@ -17,7 +17,7 @@ from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server.store.interface import StoreError, Transaction
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["CALLS_SECONDS", "drain_all", "follow_others", "wind_down"]
 

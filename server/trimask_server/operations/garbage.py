@@ -13,11 +13,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_server.right.key_ring import SealingRing, forget_spent, load_ring, save_ring
+from trimask_server.right.sealing_keys import SealingRing, forget_spent, load_ring, save_ring
 from trimask_server.store.database import Transaction
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["collect_forever", "collect_garbage"]
 

@@ -10,7 +10,7 @@ from trimask_core.errors import ConfigError
 from trimask_server.operations.readiness import check_readiness
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["HttpPort"]
 

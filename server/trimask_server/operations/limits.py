@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from trimask_core.errors import Refused
-from trimask_server.errors import MAX_MESSAGE_BYTES, rewrapped
+from trimask_server.node.guard import MAX_MESSAGE_BYTES, rewrapped
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["Limits", "TokenBuckets", "address_of", "message_limit", "server_options"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from grpc_health.v1 import health, health_pb2
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["Health", "Readiness", "check_readiness"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from trimask_server.errors import rewrapped
+from trimask_server.node.guard import rewrapped
 from trimask_server.operations.context import (
     REQUEST_KEY,
     current_request,
@@ -21,7 +21,7 @@ from trimask_server.operations.context import (
 from trimask_server.operations.tracing import incoming_context, span
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["Observation"]
 

@@ -14,7 +14,7 @@ from trimask_server.operations.drain import CALLS_SECONDS, wind_down
 from trimask_server.operations.upkeep import reload_keys
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["GRACE_SECONDS", "serve_until_told"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
 from trimask_server.operations.readiness import check_readiness
-from trimask_server.right.key_ring import load_ring
+from trimask_server.right.sealing_keys import load_ring
 
 if TYPE_CHECKING:
-    from trimask_server.node import Node
+    from trimask_server.node.node import Node
 
 __all__ = ["follow_readiness", "reload_keys", "watch_key_files"]
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from trimask_core.errors import VerificationError
-from trimask_server.right.opening import Opened, OpeningKeys, Parcel, open_parcel, try_open
-from trimask_server.right.opening_helper import Helper
+from trimask_server.right.opener_process import Helper
+from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel, try_open
 
 __all__ = ["Opener"]
 

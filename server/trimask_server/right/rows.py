@@ -10,9 +10,9 @@ from functools import cache
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
-from trimask_server.audit import AuditLog
+from trimask_server.audit.log import AuditLog
+from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.vault import INTAKE, DataKey, Vault, block_scope, destroy_keys
 
 __all__ = ["RowStore", "split_ids"]
 

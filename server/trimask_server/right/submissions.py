@@ -12,12 +12,12 @@ from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-from trimask_server.node import Node
-from trimask_server.peers import Context
-from trimask_server.right.key_ring import expired_key
+from trimask_server.node.node import Node
+from trimask_server.node.peers import Context
 from trimask_server.right.opener import Opener
-from trimask_server.right.opening import OpeningKeys, Parcel
+from trimask_server.right.parcels import OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import expired_key
 from trimask_server.right.withdrawals import WithdrawalStore
 
 __all__ = ["SubmissionServicer"]

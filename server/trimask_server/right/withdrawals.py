@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
-from trimask_server.audit import AuditLog
+from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["WithdrawalStore"]

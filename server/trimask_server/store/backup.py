@@ -18,7 +18,7 @@ from trimask_core.errors import ConfigError
 from trimask_server.store.database import sqlite_path
 
 if TYPE_CHECKING:
-    from trimask_server.config import NodeConfig, NodeRole
+    from trimask_server.node.config import NodeConfig, NodeRole
 
 __all__ = ["Keeper", "back_up", "renewal", "restore"]
 

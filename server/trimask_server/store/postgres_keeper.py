@@ -18,7 +18,7 @@ from trimask_server.store.backup import renewal
 from trimask_server.store.postgres_schema import connect, in_use_key, shown_url
 
 if TYPE_CHECKING:
-    from trimask_server.config import NodeRole
+    from trimask_server.node.config import NodeRole
 
 __all__ = ["PostgresKeeper"]
 

@@ -15,7 +15,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_server.store.backup import renewal
 
 if TYPE_CHECKING:
-    from trimask_server.config import NodeRole
+    from trimask_server.node.config import NodeRole
 
 __all__ = ["SqliteKeeper"]
 

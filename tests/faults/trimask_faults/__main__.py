@@ -11,7 +11,7 @@ from pathlib import Path
 from trimask_cli.keys import node_places
 from trimask_faults.lab import FaultLab
 from trimask_faults.schedule import run_schedule
-from trimask_server.local_cluster import ProcessCluster, free_base_port
+from trimask_server.local.cluster import ProcessCluster, free_base_port
 
 __all__ = ["main"]
 

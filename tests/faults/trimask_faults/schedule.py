@@ -11,7 +11,7 @@ from trimask_client import Client, SealedSubmission
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
 from trimask_faults.lab import FaultLab
-from trimask_server.local_cluster import ProcessCluster
+from trimask_server.local.cluster import ProcessCluster
 from trimask_simulation.people import PEOPLE, answers_of
 
 __all__ = ["Outcome", "run_schedule"]

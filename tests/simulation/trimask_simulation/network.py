@@ -19,11 +19,11 @@ from grpc.aio import AioRpcError, Metadata
 
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.study import Party
-from trimask_server.errors import REASON_KEY, GuardedServer
-from trimask_server.gate import Gate
-from trimask_server.node import Node
+from trimask_server.access.gate import Gate
+from trimask_server.node.guard import REASON_KEY, GuardedServer
+from trimask_server.node.node import Node
+from trimask_server.node.peers import Peers
 from trimask_server.operations.limits import Limits
-from trimask_server.peers import Peers
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace

@@ -16,8 +16,8 @@ from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_server.collector.publisher import dataset_folder
 from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
-from trimask_server.store.vault import Vault
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 

@@ -16,14 +16,14 @@ from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey
 from trimask_server.collector.publisher import write_parquet
-from trimask_server.config import NodeConfig, NodeKeys
-from trimask_server.local_cluster import role_of
-from trimask_server.node import Node
-from trimask_server.run import services_of
+from trimask_server.local.cluster import role_of
+from trimask_server.node.config import NodeConfig, NodeKeys
+from trimask_server.node.node import Node
+from trimask_server.node.run import services_of
+from trimask_server.node.workers import Workers
 from trimask_server.store.interface import StoreError
-from trimask_server.store.keyring import KeyRing
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR, PROVIDER
-from trimask_server.workers import Workers
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core import collusion
-from trimask_core.grid import grid_exponent
 from trimask_core.identity import SigningKey
-from trimask_core.obfuscation import default_noise_columns, least_tau
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import grid_exponent
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party, Protection, SignedStudy, Study, approve

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimask_core.errors import Refused
-from trimask_core.rotation import Matrix
+from trimask_core.rows.rotation import Matrix
 from trimask_core.schema import ONES, Column
 from trimask_core.study import Study
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
-from trimask_core.rotation import Matrix
-from trimask_server.collector.pool import fold
+from trimask_core.rows.rotation import Matrix
 from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.vault import Vault
+from trimask_server.suites.rows.pool import fold
 
 __all__ = ["Factors", "erase_factor"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee
-from trimask_core.rotation import Matrix
+from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
 from trimask_server.collector.releases.accounting import Price

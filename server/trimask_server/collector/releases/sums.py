@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.rotation import Matrix
+from trimask_core.rows.rotation import Matrix
 from trimask_core.schema import ONES
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2

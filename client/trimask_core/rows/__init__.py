@@ -1,0 +1,1 @@
+"""What the rows suite (TM2) needs on devices and nodes alike."""

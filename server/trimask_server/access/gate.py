@@ -1,0 +1,153 @@
+"""The gate every call passes before its handler runs: who is calling, and does the permission table let them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimask_core.errors import Refused
+from trimask_server.access.permissions import TABLE, Role, Rule
+from trimask_server.access.tokens import Token
+from trimask_server.node.peers import Context, peer_names
+
+if TYPE_CHECKING:
+    from trimask_server.node.node import Node
+
+__all__ = ["Caller", "Gate", "current_caller", "require_access", "require_owner"]
+
+_DRAINING_MS = 5000
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who is calling, as far as this node can know: every role the certificate, token or their absence gives."""
+
+    roles: frozenset[Role]
+    token: Token | None = None
+
+
+_STRANGER = Caller(frozenset({Role.ANYONE, Role.DEVICE}))
+_CALLER: ContextVar[Caller | None] = ContextVar("trimask_caller", default=None)
+
+
+def current_caller() -> Caller:
+    """Who made the call that is being handled."""
+    return _CALLER.get() or Caller(frozenset())
+
+
+class Gate:
+    """One for each port."""
+
+    def __init__(self, node: Node, *, mutual: bool) -> None:
+        self._node = node
+        self._mutual = mutual
+        self._names: dict[str, set[Role]] = {}
+        self._known: list[bytes] = []
+
+    async def admit(self, method: str, context: Context) -> None:
+        """Refuse the call, or remember who makes it for the handler."""
+        rule = TABLE.get(method)
+        if rule is None:
+            raise Refused("not_your_role", "this call is in nobody's permissions")
+        # Most calls are a device's to a right provider.
+        stranger = not self._mutual and self._node.tokens is None
+        caller = _STRANGER if stranger else await self._caller(context)
+        _decide(rule, caller, mutual=self._mutual)
+        if rule.new_work and self._node.draining:
+            raise Refused(
+                "draining",
+                "this node is about to stop and takes no new work; try again soon",
+                retry_after_ms=_DRAINING_MS,
+            )
+        _CALLER.set(caller)
+
+    def covers(self, method: str) -> bool:
+        """Whether the table has this call."""
+        return method in TABLE
+
+    async def _caller(self, context: Context) -> Caller:
+        token = await self._token(context)
+        roles = set() if token is None else {Role.RESEARCHER}
+        if not self._mutual:
+            return Caller(_STRANGER.roles | roles, token)
+        pinned = self._node.certificates.material.operator
+        if pinned and _pem(context) == pinned.strip():
+            return Caller(frozenset({Role.OPERATOR}))
+        names = peer_names(context)
+        if self._node.config.owner_tls_name in names:
+            roles.add(Role.OWNER)
+        known = self._roles_by_name()
+        if not roles and not names & known.keys():
+            await self._node.studies.refresh()  # another worker of this node may have taken in their study
+            known = self._roles_by_name()
+        return Caller(frozenset(roles.union(*(known.get(name, ()) for name in names))), token)
+
+    async def _token(self, context: Context) -> Token | None:
+        if self._node.tokens is None:  # only a collector makes tokens; elsewhere they mean nothing
+            return None
+        sent = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        if not sent:
+            return None
+        if len(sent) > 1 or not isinstance(sent[0], str):
+            raise Refused("bad_token", "send one token")
+        return await self._node.tokens.check(sent[0], self._node.clock.now_ms())
+
+    def _roles_by_name(self) -> dict[str, set[Role]]:
+        """The DNS names of all parties of this node's studies, and what they are there."""
+        studies = self._node.studies.all()
+        ids = [study.id for study in studies]
+        if ids != self._known:
+            self._names = {}
+            for study in studies:
+                for role, party in study.parties.items():
+                    self._names.setdefault(party.tls_name, set()).add(_kind(role))
+            self._known = ids
+        return self._names
+
+
+def _decide(rule: Rule, caller: Caller, *, mutual: bool) -> None:
+    if Role.ANYONE in rule.roles:
+        return
+    allowed = caller.roles & rule.roles
+    if allowed == {Role.RESEARCHER} and (caller.token is None or rule.scope not in caller.token.scopes):
+        raise Refused(
+            "wrong_scope", f"this token does not allow {rule.scope}; ask the owner for one that does"
+        )
+    if allowed or (mutual and rule.by_study and not caller.roles & {Role.OWNER, Role.OPERATOR}):
+        return
+    if Role.RESEARCHER in rule.roles and not mutual:
+        raise Refused("no_token", f"this needs a token of the study's owner with the scope {rule.scope}")
+    if rule.roles == {Role.OWNER}:
+        raise Refused("not_the_owner", _OWNER_ONLY)
+    wanted = " or ".join(role for role in Role if role in rule.roles)
+    raise Refused("not_your_role", f"only {wanted} may call this")
+
+
+_OWNER_ONLY = "only the study owner may call this, on the peer port with its certificate"
+
+
+def require_owner(node: Node, context: Context) -> None:
+    """Refuse everybody but the owner, known by certificate on the peer port."""
+    if node.config.owner_tls_name not in peer_names(context):
+        raise Refused("not_the_owner", _OWNER_ONLY)
+
+
+def require_access(node: Node, context: Context, study_id: bytes, scope: str) -> None:
+    """Refuse everybody but the owner and researchers with a token for this study and scope."""
+    if node.config.owner_tls_name in peer_names(context):
+        return
+    token = current_caller().token
+    if token is None:
+        raise Refused("no_token", f"this needs a token of the study's owner with the scope {scope}")
+    if token.study_id != study_id or scope not in token.scopes:
+        raise Refused("wrong_scope", f"this token does not allow {scope} of this study")
+
+
+def _kind(role: str) -> Role:
+    return Role.COLLECTOR if role == "collector" else Role.RIGHT if role.startswith("R") else Role.LEFT
+
+
+def _pem(context: Context) -> bytes:
+    found = list(context.auth_context().get("x509_pem_cert", []))
+    return bytes(found[0]).strip() if found else b""

@@ -1,0 +1,216 @@
+"""What a node serves about studies on their way to approval: to collectors (proposing) and to its own operator."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.study import SignedStudy, approve
+from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
+from trimask_server.access.proposals import DecisionWord, StoredProposal, refuse_collector
+from trimask_server.audit.chain import AuditHead
+from trimask_server.node.node import Node
+from trimask_server.node.peers import Context, require_role
+from trimask_server.operations.drain import drain_all
+
+__all__ = ["DECISIONS", "OperatorServicer", "ProposalServicer", "head_message"]
+
+DECISIONS: dict[DecisionWord, governance_pb2.Decision.ValueType] = {
+    "waiting": governance_pb2.DECISION_WAITING,
+    "approved": governance_pb2.DECISION_APPROVED,
+    "refused": governance_pb2.DECISION_REFUSED,
+}
+_PAGE = 1000
+_REASON_CHARACTERS = 500
+
+
+class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
+    """Serves the collector of a study."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        governance_pb2_grpc.add_ProposalServiceServicer_to_server(self, server)
+        return governance_pb2.DESCRIPTOR.services_by_name["ProposalService"].full_name
+
+    async def ProposeStudy(
+        self, request: governance_pb2.ProposeStudyRequest, context: Context
+    ) -> governance_pb2.ProposeStudyResponse:
+        node = self._node
+        signed = SignedStudy.from_json(request.signed_study).without_seed()
+        role = node.role_in(signed.study)
+        require_role(context, signed.study, ["collector"])
+        refuse_collector(signed.study, node.config.allow_collectors)
+        await node.proposals.propose(signed, node.clock.now_ms())
+        node.log.info(
+            "proposed study=%s role=%s title=%r", signed.study.id.hex()[:12], role, signed.study.title
+        )
+        return governance_pb2.ProposeStudyResponse(role=role)
+
+    async def GetDecision(
+        self, request: governance_pb2.GetDecisionRequest, context: Context
+    ) -> governance_pb2.GetDecisionResponse:
+        found = await self._node.proposals.get(request.study_id)
+        if found is None:
+            raise Refused("unknown_study", "this study was not proposed to this node")
+        require_role(context, found.signed.study, ["collector"])
+        return governance_pb2.GetDecisionResponse(
+            decision=DECISIONS[found.decision], approval=found.approval.encode(), reason=found.reason
+        )
+
+
+class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
+    """Serves the operator, who is known by a pinned certificate (see `gate`)."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        governance_pb2_grpc.add_OperatorServiceServicer_to_server(self, server)
+        return governance_pb2.DESCRIPTOR.services_by_name["OperatorService"].full_name
+
+    async def GetNodeStatus(
+        self, request: governance_pb2.GetNodeStatusRequest, context: Context
+    ) -> governance_pb2.GetNodeStatusResponse:
+        node = self._node
+        proposals = await node.proposals.all()
+        return governance_pb2.GetNodeStatusResponse(
+            role=node.role,
+            name=node.config.name,
+            identity=node.keys.identity.public,
+            version=importlib.metadata.version("trimask"),
+            start_time_ms=node.started_ms,
+            draining=node.draining,
+            studies=len(node.studies.all()),
+            waiting=sum(item.decision == "waiting" for item in proposals),
+            refusals=node.refusals.as_messages(),
+            audit_head=head_message(await node.audit.head()),
+            allow_collectors=node.config.allow_collectors,
+        )
+
+    async def ListProposals(
+        self, request: governance_pb2.ListProposalsRequest, context: Context
+    ) -> governance_pb2.ListProposalsResponse:
+        return governance_pb2.ListProposalsResponse(
+            proposals=[self._message(item) for item in await self._all()]
+        )
+
+    async def ShowStudy(
+        self, request: governance_pb2.ShowStudyRequest, context: Context
+    ) -> governance_pb2.ShowStudyResponse:
+        found = await self._find(request.study_id)
+        return governance_pb2.ShowStudyResponse(
+            proposal=self._message(found), signed_study=found.signed.to_json().encode()
+        )
+
+    async def ApproveStudy(
+        self, request: governance_pb2.ApproveStudyRequest, context: Context
+    ) -> governance_pb2.ApproveStudyResponse:
+        node = self._node
+        found = await self._find(request.study_id, whole=True)
+        study = found.signed.study
+        # Whoever made the study chose the noise; the node does not sign what it has not recomputed.
+        # Imported here, because scipy comes with it.
+        from trimask_theory.study_plan import verify_guarantees
+
+        await node.workers.run(verify_guarantees, study)
+        approval = approve(study, node.keys.identity, node.clock.now_ms())
+        await node.proposals.approve(found.signed, approval, node.clock.now_ms())
+        await node.studies.refresh()
+        node.log.info("approved study=%s role=%s", study.id.hex()[:12], approval.role)
+        return governance_pb2.ApproveStudyResponse(approval=json.dumps(approval.to_dict()).encode())
+
+    async def RefuseStudy(
+        self, request: governance_pb2.RefuseStudyRequest, context: Context
+    ) -> governance_pb2.RefuseStudyResponse:
+        node = self._node
+        reason = " ".join(request.reason.split())
+        if not reason or len(reason) > _REASON_CHARACTERS:
+            raise Refused("malformed", f"give a reason of at most {_REASON_CHARACTERS} characters")
+        found = await self._find(request.study_id, whole=True)
+        study = found.signed.study
+        if node.role == "collector" and self._state(study.id):
+            raise Refused("study_registered", "a collector ends a study by closing it: `trimask study close`")
+        await node.proposals.refuse(found.signed, reason, node.clock.now_ms())
+        await node.studies.refresh()
+        node.log.warning("refused study=%s by its operator", study.id.hex()[:12])
+        return governance_pb2.RefuseStudyResponse()
+
+    async def DrainNode(
+        self, request: governance_pb2.DrainNodeRequest, context: Context
+    ) -> governance_pb2.DrainNodeResponse:
+        await drain_all(self._node, resume=request.resume)
+        return governance_pb2.DrainNodeResponse(running=self._node.running_attempts)
+
+    async def ReadAudit(
+        self, request: governance_pb2.ReadAuditRequest, context: Context
+    ) -> governance_pb2.ReadAuditResponse:
+        entries = await self._node.audit.read(request.after_sequence, min(request.page_size or _PAGE, _PAGE))
+        return governance_pb2.ReadAuditResponse(
+            entries=[
+                governance_pb2.AuditEntry(
+                    sequence=entry.sequence,
+                    entry_time_ms=entry.time_ms,
+                    kind=entry.kind,
+                    details=entry.details,
+                    previous=entry.previous,
+                    hash=entry.hash,
+                    signature=entry.signature,
+                )
+                for entry in entries
+            ],
+            head=head_message(await self._node.audit.head()),
+        )
+
+    async def _all(self) -> list[StoredProposal]:
+        """Proposals, and registered studies that were never proposed because their approvals came by file."""
+        await self._node.studies.refresh()
+        found = await self._node.proposals.all()
+        known = {item.signed.study.id for item in found}
+        by_file = [
+            StoredProposal(self._node.studies.signed(study.id).without_seed(), "approved", "", "", 0)
+            for study in self._node.studies.all()
+            if study.id not in known
+        ]
+        return by_file + found
+
+    async def _find(self, study_id: bytes, *, whole: bool = False) -> StoredProposal:
+        if not study_id or (whole and len(study_id) != 32):
+            raise Refused("malformed", "name the study by its whole id" if whole else "name a study")
+        found = [item for item in await self._all() if item.signed.study.id.startswith(study_id)]
+        if len(found) != 1:
+            raise Refused(
+                "unknown_study",
+                "several studies begin so; give more of the id"
+                if found
+                else "this node was proposed no such study",
+            )
+        return found[0]
+
+    def _state(self, study_id: bytes) -> str:
+        known = any(study.id == study_id for study in self._node.studies.all())
+        return self._node.studies.state(study_id) if known else ""
+
+    def _message(self, item: StoredProposal) -> governance_pb2.Proposal:
+        study = item.signed.study
+        return governance_pb2.Proposal(
+            study_id=study.id,
+            title=study.title,
+            collector=study.collector.organisation,
+            role=study.role_of(self._node.keys.identity.public),
+            decision=DECISIONS[item.decision],
+            reason=item.reason,
+            propose_time_ms=item.propose_time_ms,
+            state=self._state(study.id),
+        )
+
+
+def head_message(head: AuditHead) -> governance_pb2.AuditHead:
+    """For the wire."""
+    return governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)

@@ -1,0 +1,145 @@
+"""Researchers' tokens: random, shown once, kept as SHA-256, for one study, scoped, expiring, revocable.
+
+A token has 256 bits from the operating system, so a plain hash is enough: there is nothing to guess. Tokens are read
+from the store at every call, so that a revocation holds at once at every process that shares it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+
+from trimask_core.errors import Refused
+from trimask_core.randomness import RandomSource
+from trimask_server.audit.log import AuditLog
+from trimask_server.store.interface import Store, Transaction
+
+__all__ = ["SCOPES", "Token", "TokenStore"]
+
+SCOPES = ("datasets", "releases")
+PREFIX = "trimask_"  # so that a scan for leaked secrets, or a person, knows what it is
+_BYTES = 32
+_COLUMNS = "token_hash, study_id, name, scopes, create_time_ms, expire_time_ms, revoke_time_ms"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as the collector knows it."""
+
+    hash: bytes
+    study_id: bytes
+    name: str
+    scopes: tuple[str, ...]
+    create_time_ms: int
+    expire_time_ms: int
+    revoke_time_ms: int
+
+    @property
+    def id(self) -> str:
+        """How it is named: the first 16 digits of its hash."""
+        return self.hash.hex()[:16]
+
+
+@dataclass(frozen=True)
+class TokenStore:
+    """The collector's tokens."""
+
+    database: Store
+    audit: AuditLog
+
+    async def create(
+        self,
+        study_id: bytes,
+        name: str,
+        scopes: tuple[str, ...],
+        now_ms: int,
+        expire_time_ms: int,
+        source: RandomSource,
+    ) -> tuple[str, Token]:
+        """A new token: what to send, and what is kept of it."""
+        if not scopes or not set(scopes) <= set(SCOPES) or len(set(scopes)) != len(scopes):
+            raise Refused("malformed", f"scopes must be among {', '.join(SCOPES)}, each once")
+        if not name.strip() or len(name) > 80 or not name.isprintable():
+            raise Refused("malformed", "name must say for whom the token is, in 80 characters at most")
+        if not now_ms < expire_time_ms < 1 << 62:
+            raise Refused("malformed", "expire_time_ms must be in the future")
+        secret = source.read(_BYTES)
+        token = Token(
+            hashlib.sha256(secret).digest(),
+            study_id,
+            name.strip(),
+            tuple(sorted(scopes)),
+            now_ms,
+            expire_time_ms,
+            0,
+        )
+
+        def write(tx: Transaction) -> None:
+            tx.run(
+                f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0)",  # noqa: S608 - names only
+                (token.hash, study_id, token.name, ",".join(token.scopes), now_ms, expire_time_ms),
+            )
+            self.audit.append(
+                tx, "token_made", study=study_id.hex(), token=token.id, scopes=list(token.scopes),
+                expires_ms=expire_time_ms,
+            )  # fmt: skip
+
+        await self.database.write(write)
+        return PREFIX + base64.urlsafe_b64encode(secret).decode().rstrip("="), token
+
+    async def list(self, study_id: bytes) -> list[Token]:
+        """A study's tokens, oldest first."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                f"SELECT {_COLUMNS} FROM tokens WHERE study_id = ? ORDER BY create_time_ms, token_hash",  # noqa: S608
+                (study_id,),
+            )
+        )
+        return [_token(row) for row in rows]
+
+    async def revoke(self, study_id: bytes, token_id: str, now_ms: int) -> None:
+        """End a token. Ending it twice is ending it once."""
+        found = [token for token in await self.list(study_id) if token.id == token_id]
+        if not found:
+            raise Refused("unknown_token", f"this study has no token {token_id!r}; list them")
+
+        def write(tx: Transaction) -> None:
+            ended = tx.run(
+                "UPDATE tokens SET revoke_time_ms = ? WHERE token_hash = ? AND revoke_time_ms = 0",
+                (now_ms, found[0].hash),
+            )
+            if ended:
+                self.audit.append(tx, "token_revoked", study=study_id.hex(), token=token_id)
+
+        await self.database.write(write)
+
+    async def check(self, header: str, now_ms: int) -> Token:
+        """The token in an `authorization` header; refused unless it was made here, is not revoked and not over."""
+        word, _, text = header.partition(" ")
+        body = text.removeprefix(PREFIX).strip() if word.lower() == "bearer" else "?"
+        try:
+            secret = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            raise Refused("bad_token", f"send the token as `authorization: Bearer {PREFIX}...`") from None
+        digest = hashlib.sha256(secret).digest()
+        row = await self.database.read(
+            lambda tx: tx.row(f"SELECT {_COLUMNS} FROM tokens WHERE token_hash = ?", (digest,))  # noqa: S608
+        )
+        if row is None or row[6]:
+            raise Refused("bad_token", "this token was not made here, or is revoked; ask the study's owner")
+        token = _token(row)
+        if token.expire_time_ms <= now_ms:
+            raise Refused("token_expired", "this token's time is over; ask the study's owner for another")
+        return token
+
+
+def _token(row: tuple[object, ...]) -> Token:
+    digest, study_id, name, scopes, created, expires, revoked = row
+    assert isinstance(digest, bytes)  # noqa: S101 - for the type checker
+    assert isinstance(study_id, bytes)  # noqa: S101
+    return Token(
+        digest, study_id, str(name), tuple(str(scopes).split(",")), int(str(created)), int(str(expires)),
+        int(str(revoked)),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The signed, hash-chained log of what a node did."""

@@ -1,0 +1,156 @@
+"""Who drives which study: every worker of the collector takes studies nobody drives, and keeps them while it lives.
+
+A study's driver is a leased job. A worker that dies stops renewing, and another one goes on from the ledger; a worker that
+was only asleep finds its writes refused, because the lease has a higher fence by then. A worker that starts again under
+its own name takes back what it had at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_server.collector.ledger import Ledger
+from trimask_server.node.node import Node
+from trimask_server.store.fenced import FencedStore
+from trimask_server.store.interface import StoreError
+from trimask_server.store.jobs import Job, Jobs
+from trimask_server.suites.rows.deliveries import CollectionServicer
+from trimask_server.suites.rows.driver import StudyDriver
+
+__all__ = ["Drivers"]
+
+_KIND = "drive"
+_LEASE_SECONDS = 15.0
+_CLOSED_SECONDS = 60.0
+
+
+class Drivers:
+    """The drivers of this worker, and an observer for each study others drive."""
+
+    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
+        self._node = node
+        self._ledger = ledger
+        self._collection = collection
+        self._jobs = Jobs(node.database, node.source)
+        self._worker = f"{node.config.name} {node.worker_address}"
+        self._observers: dict[bytes, StudyDriver] = {}
+        self._driving: dict[bytes, StudyDriver] = {}
+        self._look = asyncio.Event()
+        # Whether this worker, perhaps in an earlier life, left a study that may still be its own.
+        self._dropped = True
+        node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
+
+    def of(self, study: Study) -> StudyDriver:
+        """The study's driver, or one that only looks on if another worker drives it."""
+        if study.id in self._driving:
+            return self._driving[study.id]
+        if study.id not in self._observers:
+            self._observers[study.id] = self._new(study, self._ledger)
+        return self._observers[study.id]
+
+    def _new(self, study: Study, ledger: Ledger) -> StudyDriver:
+        return StudyDriver(self._node, study, ledger, self._collection)
+
+    def look(self) -> None:
+        """There may be a study to drive, or something for its driver to do: look now."""
+        self._look.set()
+        for driver in self._driving.values():
+            driver.wake.set()
+
+    async def run(self) -> None:
+        """Take studies on for as long as the node runs."""
+        node = self._node
+        node.spawn(self._look_after_closed(), "looking after closed studies")
+        while True:
+            try:
+                await self._take_on()
+            except (Refused, StoreError) as error:
+                # The store may be full or away: studies must go on when that is over.
+                node.log.warning("cannot look for studies to drive yet: %s", error)
+            except Exception:
+                node.log.exception("failed while looking for studies to drive")
+            self._look.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), node.config.poll_seconds)
+
+    async def _look_after_closed(self) -> None:
+        """A right provider that is restored from a backup may have rows of a study that was closed since."""
+        node = self._node
+        while True:
+            for study in node.studies.all():
+                if node.studies.state(study.id) != "closed":
+                    continue
+                try:
+                    await self.of(study).heed_restores()
+                except Refused as error:
+                    node.log.warning("closed study=%s: %s", study.id.hex()[:12], error)
+                except Exception:
+                    node.log.exception("failed while looking after closed study=%s", study.id.hex()[:12])
+            await asyncio.sleep(_CLOSED_SECONDS)
+
+    async def _take_on(self) -> None:
+        node = self._node
+        await node.studies.refresh()
+        for study in node.studies.all():
+            if node.studies.state(study.id) != "closed" and study.id not in self._driving:
+                await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
+        if self._dropped:
+            await self._take_back()
+        while job := await self._jobs.lease(
+            _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
+        ):
+            study = node.studies.get(job.key)
+            self._driving[study.id] = self._new(
+                study, Ledger(FencedStore(node.database, job), node.vault, node.audit)
+            )
+            node.spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
+
+    async def _take_back(self) -> None:
+        self._dropped = False
+        try:
+            await self._jobs.reclaim(_KIND, self._worker, self._node.clock.now_ms(), list(self._driving))
+        except BaseException:
+            self._dropped = True
+            raise
+
+    async def _drive(self, study: Study, job: Job) -> None:
+        node = self._node
+        driving = asyncio.create_task(self._driving[study.id].run())
+        keeping = asyncio.create_task(self._keep(job))
+        try:
+            await asyncio.wait((driving, keeping), return_when=asyncio.FIRST_COMPLETED)
+            if driving.done():
+                driving.result()
+                await self._jobs.complete(job)
+            else:
+                keeping.result()
+        except Refused as error:
+            node.log.warning("study=%s is left to another worker: %s", study.id.hex()[:12], error)
+        except asyncio.CancelledError:
+            await self._hand_back(job)  # this worker stops; another need not wait for the lease to run out
+            raise
+        finally:
+            for task in (driving, keeping):
+                task.cancel()
+            await asyncio.gather(driving, keeping, return_exceptions=True)
+            self._driving.pop(study.id, None)
+            self._dropped = True  # unless another worker has it, it is to be taken on again at once
+
+    async def _hand_back(self, job: Job) -> None:
+        with contextlib.suppress(Refused):
+            await self._jobs.release(job, self._node.clock.now_ms())
+
+    async def _keep(self, job: Job) -> None:
+        """Renew the lease; `Refused` once it is lost."""
+        node = self._node
+        while True:
+            await node.clock.sleep(_LEASE_SECONDS / 3)
+            try:
+                job = await self._jobs.renew(job, node.clock.now_ms(), _LEASE_SECONDS)
+            except (Refused, StoreError) as error:
+                if isinstance(error, Refused) and error.reason == "lease_lost":
+                    raise
+                node.log.warning("the lease of study=%s could not be renewed: %s", job.key.hex()[:12], error)

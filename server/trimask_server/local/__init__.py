@@ -1,0 +1,1 @@
+"""Clusters and databases on this machine, for demos and tests."""

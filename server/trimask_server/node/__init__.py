@@ -1,0 +1,1 @@
+"""What every node has, whatever its role."""

@@ -1,0 +1,211 @@
+"""A node's configuration: TOML to a frozen dataclass; a key nobody knows fails with the nearest one that exists."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from trimask_core.errors import ConfigError
+from trimask_core.identity import SigningKey
+from trimask_core.sealing import SealingKey
+from trimask_server.right.sealing_keys import load_ring
+from trimask_server.store.master_keys import KeyRing
+
+__all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
+
+OPERATOR_CERTIFICATE = "operator/tls.pem"
+NodeRole = Literal["collector", "right", "left"]
+_TOML_TYPES: dict[str, tuple[type, ...]] = {
+    "Path": (str,),
+    "str": (str,),
+    "float": (int, float),
+    "int": (int,),
+    "bool": (bool,),
+    "tuple[str, ...]": (list,),
+}
+_TYPE_WORDS = {
+    "Path": "a path",
+    "str": "text",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "tuple[str, ...]": "a list of texts",
+}
+STORE_URL_VARIABLE = "TRIMASK_STORE_URL"
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """The [store] table. Without `url` the store is a SQLite file in the data folder.
+
+    `url` is postgresql://user@host/database; one with a password is better kept in a file of its own, named by
+    `url_file`, or in the environment variable TRIMASK_STORE_URL, which goes before both. `schema` is the node's own on
+    that server, by default after its name.
+    """
+
+    url: str = field(default="", repr=False)  # may have a password in it
+    url_file: str = ""
+    schema: str = ""
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """What a node program needs to know. Paths are relative to the file.
+
+    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
+    `http_listen` where health, metrics and (on a collector) the status page are: plain HTTP, so loopback or a proxy's.
+    Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
+    `worker_listen` of its own, which peers reach at `worker_address`. docs/operations.md says what the others do.
+    `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
+    """
+
+    name: str
+    data: Path
+    keys: Path
+    peer_listen: str
+    listen: str = ""
+    owner_tls_name: str = "owner.trimask.local"
+    worker_listen: str = ""
+    worker_address: str = ""
+    log_format: str = "text"
+    poll_seconds: float = 0.5
+    attempt_timeout_seconds: float = 120.0
+    mask_threads: int = 1
+    compact_releases: bool = False
+    allow_collectors: tuple[str, ...] = ()
+    http_listen: str = ""
+    reload_seconds: float = 30.0
+    keep_closed_days: float = 30.0
+    max_concurrent_submissions: int = 1024
+    rate_limit_per_second: float = 0.0
+    rate_limit_burst: int = 200
+    store: StoreConfig = StoreConfig()
+
+
+@dataclass(frozen=True)
+class NodeKeys:
+    """A node's identity, sealing key (right providers), TLS material, storage keys, and its operator's certificate."""
+
+    identity: SigningKey
+    sealing: SealingKey | None
+    certificate: bytes
+    private_key: bytes
+    roots: bytes
+    operator: bytes = b""
+    storage: KeyRing = field(default_factory=KeyRing.generate)
+
+    def __repr__(self) -> str:
+        return f"NodeKeys({self.identity!r})"
+
+
+def load_config(path: Path, role: NodeRole) -> NodeConfig:
+    """Read and check a configuration file."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    return read_config(data, path.parent, role)
+
+
+def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConfig:
+    """The configuration in a parsed TOML table."""
+    if role not in get_args(NodeRole):
+        raise ConfigError(f"role must be one of {', '.join(get_args(NodeRole))}")
+    values = _read_table(NodeConfig, data, base)
+    values["store"] = _read_store(data.get("store", {}), base)
+    needed = ["name", "data", "keys", "peer_listen"] + ([] if role == "left" else ["listen"])
+    for name in needed:
+        if name not in values:
+            raise ConfigError(f"setting {name!r} is missing")
+    config = NodeConfig(**values)
+    if config.log_format not in ("text", "json"):
+        raise ConfigError("setting 'log_format' must be 'text' or 'json'")
+    return config
+
+
+def _read_table(
+    kind: type[NodeConfig | StoreConfig], data: Mapping[str, Any], base: Path, of: str = ""
+) -> dict[str, Any]:
+    """The values of a table's settings; `of` is how the table's settings are named in messages."""
+    known = {item.name: item for item in fields(kind)}
+    for key in data:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise ConfigError(
+                f"unknown setting {of + key!r}" + (f"; did you mean {of + near[0]!r}?" if near else "")
+            )
+    values: dict[str, Any] = {}
+    for name, item in known.items():
+        if name not in data or str(item.type) not in _TOML_TYPES:
+            continue
+        value = data[name]
+        if not isinstance(value, _TOML_TYPES[str(item.type)]) or (
+            isinstance(value, bool) and item.type != "bool"
+        ):
+            raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+        if isinstance(value, list):
+            if not all(isinstance(word, str) for word in value):
+                raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+            value = tuple(value)
+        values[name] = base / str(value) if item.type == "Path" else value
+    return values
+
+
+def _read_store(data: Any, base: Path) -> StoreConfig:
+    """The [store] table, with the address wherever it is kept."""
+    if not isinstance(data, Mapping):
+        raise ConfigError("setting 'store' must be a table: [store] and below it url, url_file or schema")
+    config = StoreConfig(**_read_table(StoreConfig, data, base, "store."))
+    if config.url and config.url_file:
+        raise ConfigError("give 'store.url' or 'store.url_file', not both")
+    url = config.url
+    if config.url_file:
+        path = base / config.url_file
+        try:
+            url = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"cannot read {path} (store.url_file): {error.strerror}") from None
+    url = os.environ.get(STORE_URL_VARIABLE, "").strip() or url
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigError(
+            "'store.url' must begin with postgresql://; leave it out for a SQLite file in the data folder"
+        )
+    if config.schema and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", config.schema):
+        raise ConfigError("'store.schema' must be lower-case letters, digits and underscores, at most 63")
+    return replace(config, url=url)
+
+
+def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
+    """The key files `trimask keys` writes."""
+
+    def read(name: str) -> bytes:
+        try:
+            return (folder / name).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read {folder / name}: {error.strerror}; `trimask keys` makes it"
+            ) from None
+
+    def secret(name: str) -> bytes:
+        try:
+            return bytes.fromhex(read(name).decode().strip())
+        except ValueError:
+            raise ConfigError(f"{folder / name} must hold 64 hexadecimal digits") from None
+
+    return NodeKeys(
+        identity=SigningKey(secret("identity.key")),
+        sealing=load_ring(folder).keys[0].key if role == "right" else None,
+        certificate=read("tls.pem"),
+        private_key=read("tls.key"),
+        roots=read("ca.pem"),
+        operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
+        storage=KeyRing.open(folder),
+    )

@@ -1,0 +1,222 @@
+"""Every refusal's word, its gRPC status, and the one place where an exception becomes an answer.
+
+A handler raises; the guard around it counts the reason, logs it, and answers with the status, the message, and the reason
+in the trailing metadata. What was not foreseen is logged with its traceback and answered without detail.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import grpc
+
+from trimask_core.errors import (
+    ApprovalError,
+    ParameterError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
+from trimask_server.operations.refusal_counts import Refusals
+
+__all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "RETRY_KEY", "GuardedServer", "Layer", "rewrapped", "status_of"]
+
+REASON_KEY = "trimask-reason"
+RETRY_KEY = "retry-after-ms"
+MAX_MESSAGE_BYTES = 4 << 20
+
+_STATUS: dict[str, grpc.StatusCode] = {
+    "unknown_study": grpc.StatusCode.NOT_FOUND,
+    "unknown_dataset": grpc.StatusCode.NOT_FOUND,
+    "unknown_block": grpc.StatusCode.NOT_FOUND,
+    "unknown_row": grpc.StatusCode.FAILED_PRECONDITION,
+    "unknown_attempt": grpc.StatusCode.FAILED_PRECONDITION,
+    "stale_attempt": grpc.StatusCode.FAILED_PRECONDITION,
+    "not_your_role": grpc.StatusCode.PERMISSION_DENIED,
+    "not_the_owner": grpc.StatusCode.PERMISSION_DENIED,
+    "bad_signature": grpc.StatusCode.PERMISSION_DENIED,
+    "not_approved": grpc.StatusCode.PERMISSION_DENIED,
+    "conflicting_submission": grpc.StatusCode.ALREADY_EXISTS,
+    "replayed_submission": grpc.StatusCode.ALREADY_EXISTS,
+    "submission_withdrawn": grpc.StatusCode.ALREADY_EXISTS,
+    "already_in_block": grpc.StatusCode.FAILED_PRECONDITION,
+    "block_started": grpc.StatusCode.FAILED_PRECONDITION,
+    "block_cancelled": grpc.StatusCode.FAILED_PRECONDITION,
+    "row_already_used": grpc.StatusCode.FAILED_PRECONDITION,
+    "block_too_small": grpc.StatusCode.FAILED_PRECONDITION,
+    "study_closed": grpc.StatusCode.FAILED_PRECONDITION,
+    "study_refused": grpc.StatusCode.FAILED_PRECONDITION,
+    "collector_not_allowed": grpc.StatusCode.PERMISSION_DENIED,
+    "too_many_proposals": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "no_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "bad_invitation": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_expired": grpc.StatusCode.PERMISSION_DENIED,
+    "invitation_used": grpc.StatusCode.ALREADY_EXISTS,
+    "no_token": grpc.StatusCode.UNAUTHENTICATED,
+    "bad_token": grpc.StatusCode.UNAUTHENTICATED,
+    "token_expired": grpc.StatusCode.UNAUTHENTICATED,
+    "wrong_scope": grpc.StatusCode.PERMISSION_DENIED,
+    "unknown_token": grpc.StatusCode.NOT_FOUND,
+    "not_served": grpc.StatusCode.UNIMPLEMENTED,
+    "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
+    "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
+    "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
+    "malformed": grpc.StatusCode.INVALID_ARGUMENT,
+    "oversized_message": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "unreachable": grpc.StatusCode.UNAVAILABLE,
+    "draining": grpc.StatusCode.UNAVAILABLE,
+    "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "expired_key": grpc.StatusCode.FAILED_PRECONDITION,
+    "store_unavailable": grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def reason_of(error: TrimaskError) -> str:
+    """The word an error is counted under."""
+    if isinstance(error, Refused):
+        return error.reason
+    if isinstance(error, ApprovalError):
+        return "not_approved"
+    if isinstance(error, VerificationError):
+        return "bad_signature"
+    if isinstance(error, (StudyError, ParameterError)):
+        return "malformed"
+    return "malformed"
+
+
+def status_of(reason: str) -> grpc.StatusCode:
+    """The gRPC status of a reason."""
+    return _STATUS.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+class Admission(Protocol):
+    """What the interceptor asks before a handler runs; see `gate`."""
+
+    async def admit(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raise `Refused` unless the caller may."""
+
+    def covers(self, method: str) -> bool:
+        """Whether this is a call of ours, wherever it may be served."""
+
+
+class _Rest(grpc.GenericRpcHandler):
+    """Asked last, for what no service on this port has."""
+
+    def __init__(self, gate: Admission, guard: Callable[[str, Any], Any]) -> None:
+        self._gate = gate
+        self._guard = guard
+
+    def service(self, handler_call_details: Any) -> Any:
+        """A refusal for a call of ours; nothing for anybody else's."""
+        method = handler_call_details.method
+        if not self._gate.covers(method):
+            return None
+        return self._guard(method, grpc.unary_unary_rpc_method_handler(_not_served))
+
+
+async def _not_served(_: Any, __: Any) -> None:
+    raise Refused("not_served", "this call is not served on this port of this node")
+
+
+def _trailers(reason: str, error: TrimaskError) -> tuple[tuple[str, str], ...]:
+    again = error.retry_after_ms if isinstance(error, Refused) else None
+    return ((REASON_KEY, reason), *(((RETRY_KEY, str(again)),) if again is not None else ()))
+
+
+Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
+
+
+Layer = Callable[[str, Any], Any]
+
+
+def as_it_is(_method: str, handler: Any) -> Any:
+    """A layer that adds nothing."""
+    return handler
+
+
+class GuardedServer:
+    """Where servicers are added: asks the gate who may call them, and turns exceptions into counted, logged answers.
+
+    Handlers are wrapped once, as they are added. An interceptor would do the same for every call anew, at a tenth of
+    what a call costs. `inside` is wrapped around a handler first, so what it raises is answered here too; `outside` last.
+    """
+
+    def __init__(
+        self,
+        server: grpc.aio.Server,
+        refusals: Refusals,
+        log: logging.Logger,
+        look_again: Callable[[], Awaitable[object]],
+        gate: Admission,
+        inside: Layer = as_it_is,
+        outside: Layer = as_it_is,
+    ) -> None:
+        self._server = server
+        self._refusals = refusals
+        self._log = log
+        self._gate = gate
+        self._look_again = look_again  # for a study that another worker of this node has taken in
+        self._inside = inside
+        self._outside = outside
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """What generated code calls first, with the handlers it names in the call below."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
+    ) -> None:
+        """Serve a service's methods, guarded."""
+        guarded = {name: self._wrap(f"/{service}/{name}", handler) for name, handler in handlers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
+
+    def refuse_the_rest(self) -> None:
+        """Once everything is added: calls of ours that this port does not serve are refused, and counted, too."""
+        self._server.add_generic_rpc_handlers((_Rest(self._gate, self._guard),))
+
+    def _wrap(self, method: str, handler: Any) -> Any:
+        return self._outside(method, self._guard(method, self._inside(method, handler)))
+
+    def _guard(self, method: str, handler: Any) -> Any:
+        inner: Handler = handler.unary_unary
+        refusals, log, look_again, gate = self._refusals, self._log, self._look_again, self._gate
+
+        async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            try:
+                await gate.admit(method, context)
+                try:
+                    return await inner(request, context)
+                except Refused as error:
+                    if error.reason != "unknown_study":
+                        raise
+                await look_again()
+                return await inner(request, context)
+            except TrimaskError as error:
+                reason = reason_of(error)
+                refusals.count(reason)
+                log.warning("refused %s reason=%s: %s", method, reason, error)
+                await context.abort(status_of(reason), str(error), _trailers(reason, error))
+            except grpc.aio.AbortError:
+                raise
+            except Exception:  # answered without detail
+                refusals.count("internal_error")
+                log.exception("failed %s", method)
+                await context.abort(
+                    grpc.StatusCode.INTERNAL,
+                    "internal error; the node's log has it",
+                    ((REASON_KEY, "internal_error"),),
+                )
+
+        return rewrapped(handler, guarded)
+
+
+def rewrapped(handler: Any, function: Handler, parse: Callable[[bytes], Any] | None = None) -> Any:
+    """The same unary method with another function, and another parser if one is given."""
+    return grpc.unary_unary_rpc_method_handler(
+        function,
+        request_deserializer=parse or handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )

@@ -1,0 +1,182 @@
+"""Calls between nodes: mutual TLS, deadlines, and who is on the other end.
+
+A node is known to its peers by the DNS name in its certificate, which the study names as `tls_name`. That holds for
+certificates of a private authority and for public ones alike, and survives their renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
+
+from trimask_core.errors import Refused
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.study import Party, Study
+from trimask_server.node.config import NodeKeys
+from trimask_server.node.guard import MAX_MESSAGE_BYTES, REASON_KEY, RETRY_KEY
+from trimask_server.operations.certificates import TlsMaterial
+from trimask_server.operations.context import REQUEST_KEY, current_request
+from trimask_server.operations.metrics import Metrics
+from trimask_server.operations.tracing import outgoing_headers, span
+
+__all__ = ["CHANNEL_OPTIONS", "Peers", "peer_names", "require_role"]
+
+Stub = TypeVar("Stub")
+Context = grpc.aio.ServicerContext[Any, Any]
+CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
+    # A restarted node should be found again in a second, not in the default two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 60_000),
+)
+_PATIENCE = {"draining", "overloaded"}
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_LONGEST_RETRY_MS = 5000
+_RETIRE_SECONDS = 60.0
+
+
+def peer_names(context: Context) -> set[str]:
+    """The DNS names in the caller's certificate; empty on a connection without one."""
+    names = context.auth_context().get("x509_subject_alternative_name", [])
+    return {bytes(name).decode() for name in names}
+
+
+def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
+    """Refuse a caller that plays none of the roles in the study."""
+    names = peer_names(context)
+    wanted = list(roles)
+    if not any(study.party(role).tls_name in names for role in wanted):
+        raise Refused("not_your_role", f"only {' or '.join(wanted)} may call this")
+
+
+class Observer(Protocol):
+    """What a node lends its peers' channels: jitter, traces and counters."""
+
+    source: RandomSource
+    tracer: Tracer
+    metrics: Metrics
+
+
+class Peers:
+    """Channels to other nodes, one each, opened when first needed."""
+
+    def __init__(self, keys: NodeKeys, observer: Observer | None = None) -> None:
+        self._credentials = grpc.ssl_channel_credentials(keys.roots, keys.private_key, keys.certificate)
+        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
+        self._observer = observer
+        self._source: RandomSource = SystemRandom() if observer is None else observer.source
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    def channel(self, party: Party, address: str = "") -> grpc.aio.Channel:
+        """The channel to a party's peer address, or to one worker of it at an address of its own."""
+        key = (address or party.peer_address, party.tls_name)
+        if key not in self._channels:
+            options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", party.tls_name))
+            self._channels[key] = grpc.aio.secure_channel(key[0], self._credentials, options)
+        return self._channels[key]
+
+    def renew(self, material: TlsMaterial) -> None:
+        """Use another certificate from now on: channels are opened anew, calls under way end on the old ones."""
+        self._credentials = grpc.ssl_channel_credentials(
+            material.roots, material.private_key, material.certificate
+        )
+        retired, self._channels = list(self._channels.values()), {}
+        for channel in retired:
+            task = asyncio.get_running_loop().create_task(_retire(channel))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    async def call(self, method: Any, request: Any, timeout_seconds: float = 20.0) -> Any:
+        """A unary call that waits for the peer to come up, and is repeated when the connection broke under it or the
+        peer asked for patience (`draining`, `overloaded`), until the deadline.
+
+        Every call between nodes is idempotent, so a repeat is safe. A refusal comes back as `Refused`.
+        """
+        rpc = _name(method)
+        observer = self._observer
+        if observer is None:
+            return await self._repeat(method, request, timeout_seconds)
+        outcome = "ok"
+        with span(observer.tracer, rpc, SpanKind.CLIENT, attributes={"rpc.system.name": "grpc"}) as current:
+            try:
+                return await self._repeat(method, request, timeout_seconds)
+            except Refused as error:
+                outcome = error.reason
+                current.set_status(Status(StatusCode.ERROR))
+                raise
+            finally:
+                observer.metrics.peer_calls.labels(rpc, outcome).inc()
+
+    async def _repeat(self, method: Any, request: Any, timeout_seconds: float) -> Any:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        metadata = (*outgoing_headers(), *_request_header())
+        attempt = 0
+        while True:
+            try:
+                return await method(
+                    request,
+                    timeout=max(0.05, deadline - loop.time()),
+                    wait_for_ready=True,
+                    metadata=metadata,
+                )
+            except grpc.aio.AioRpcError as error:
+                refusal = _refusal(error)
+                # Without a reason only a broken connection is worth a repeat; a deadline that passed has passed.
+                broke = error.code() is grpc.StatusCode.UNAVAILABLE
+                if refusal.reason not in _PATIENCE and not (refusal.reason == "unreachable" and broke):
+                    raise refusal from None
+                pause = self._pause(attempt, refusal.retry_after_ms)
+                attempt += 1
+                if loop.time() + pause >= deadline:
+                    raise refusal from None
+                await asyncio.sleep(pause)
+
+    def _pause(self, attempt: int, retry_after_ms: int | None) -> float:
+        """Full jitter below a doubling cap, on top of what the peer asked for: many callers do not come back at once."""
+        share = int.from_bytes(self._source.read(4), "big") / 2**32
+        cap = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
+        return (retry_after_ms or 0) / 1000 + share * cap
+
+    async def close(self) -> None:
+        """Close every channel."""
+        for task in list(self._retiring):
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        for channel in self._channels.values():
+            await channel.close()
+
+
+async def _retire(channel: grpc.aio.Channel) -> None:
+    await channel.close(_RETIRE_SECONDS)
+
+
+def _name(method: Any) -> str:
+    path = getattr(method, "_method", b"")
+    text = path.decode() if isinstance(path, bytes) else str(path)
+    return text.lstrip("/").removeprefix("trimask_proto.v1.") or "call"
+
+
+def _request_header() -> tuple[tuple[str, str], ...]:
+    request_id = current_request.get()
+    return ((REQUEST_KEY, request_id),) if request_id else ()
+
+
+def _refusal(error: grpc.aio.AioRpcError) -> Refused:
+    found = dict(error.trailing_metadata() or ())
+    reason = found.get(REASON_KEY)
+    if reason is None:
+        return Refused("unreachable", f"a peer did not answer: {error.code().name}")
+    again = str(found.get(RETRY_KEY, ""))
+    return Refused(
+        str(reason),
+        error.details() or str(reason),
+        retry_after_ms=min(int(again), _LONGEST_RETRY_MS) if again.isdigit() else None,
+    )

@@ -1,0 +1,79 @@
+"""Counts of every refusal by reason, kept across restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trimask_proto.v1 import common_pb2
+from trimask_server.audit.log import AuditLog
+from trimask_server.store.interface import Store, Transaction
+
+__all__ = ["Refusals"]
+
+
+class Refusals:
+    """In memory, written to the store when the node asks (so that a flood of bad requests costs no disk writes)."""
+
+    def __init__(self, stored: dict[str, int]) -> None:
+        self._stored = Counter(stored)  # of all workers of the node
+        self._unsaved: Counter[str] = Counter()
+        self._saving: Counter[str] = Counter()
+        self._here: Counter[str] = Counter()
+
+    @classmethod
+    async def load(cls, database: Store) -> Refusals:
+        """The counts so far."""
+        return cls(await database.read(_read))
+
+    async def refresh(self, database: Store) -> None:
+        """Read again what all workers of the node have saved."""
+        self._stored = Counter(await database.read(_read))
+
+    def count(self, reason: str) -> None:
+        """One more refusal."""
+        self._unsaved[reason] += 1
+        self._here[reason] += 1
+
+    def as_dict(self) -> dict[str, int]:
+        """Counts by reason: the node's, whatever its workers have saved."""
+        return dict(sorted((self._stored + self._saving + self._unsaved).items()))
+
+    def in_this_process(self) -> dict[str, int]:
+        """Counts by reason since this process began."""
+        return dict(sorted(self._here.items()))
+
+    def as_messages(self) -> list[common_pb2.RefusalCount]:
+        """Counts by reason, for the wire."""
+        return [
+            common_pb2.RefusalCount(reason=reason, count=count) for reason, count in self.as_dict().items()
+        ]
+
+    async def save(self, database: Store, audit: AuditLog | None = None) -> None:
+        """Write what changed since the last save, and one entry in the audit log for all of it."""
+        if not self._unsaved:
+            return
+        changed, self._unsaved = self._unsaved, Counter()
+        self._saving += changed
+
+        def write(tx: Transaction) -> dict[str, int]:
+            for reason, count in changed.items():
+                tx.run(
+                    "INSERT INTO refusals (reason, count) VALUES (?, ?)"
+                    " ON CONFLICT (reason) DO UPDATE SET count = refusals.count + excluded.count",
+                    (reason, count),
+                )
+            if audit is not None:
+                audit.append(tx, "requests_refused", counts=dict(sorted(changed.items())))
+            return _read(tx)
+
+        try:
+            self._stored = Counter(await database.write(write))
+        except Exception:
+            self._unsaved += changed  # to be written when the store is back
+            raise
+        finally:
+            self._saving -= changed
+
+
+def _read(tx: Transaction) -> dict[str, int]:
+    return {row[0]: row[1] for row in tx.rows("SELECT reason, count FROM refusals")}

@@ -1,0 +1,143 @@
+"""A node's master keys for what it stores: a small file beside its other keys, never in the database or a backup.
+
+Master keys wrap data keys (`vault`), nothing else. The newest active one wraps; retired ones only unwrap what they
+wrapped before they were retired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from trimask_core.errors import ConfigError
+from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_server.store.secret_file import create_secret, replace_secret
+
+__all__ = ["FILE_NAME", "KeyRing", "MasterKey", "MasterKeyState"]
+
+FILE_NAME = "storage.keys"
+MasterKeyState = Literal["active", "retired"]
+_FORMAT = "trimask-storage-keys/1"
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class MasterKey:
+    """One 32-byte key, its name and its state."""
+
+    key_id: str
+    state: MasterKeyState
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def generate(cls, source: RandomSource) -> MasterKey:
+        """A fresh, active key."""
+        return cls(source.read(8).hex(), "active", source.read(_KEY_BYTES))
+
+
+class KeyRing:
+    """Master keys, oldest first. With a path, the file is looked at again whenever it may have changed."""
+
+    def __init__(self, keys: Iterable[MasterKey], path: Path | None = None) -> None:
+        self._keys = tuple(keys)
+        self._path = path
+        self._read_at = _stamp(path)
+        if not any(key.state == "active" for key in self._keys):
+            raise ConfigError(f"{path or 'the ring'} has no active storage key")
+
+    def __repr__(self) -> str:
+        return f"KeyRing({[key.key_id for key in self._keys]})"
+
+    @classmethod
+    def generate(cls, source: RandomSource | None = None) -> KeyRing:
+        """A ring of one fresh key, in memory."""
+        return cls([MasterKey.generate(source or SystemRandom())])
+
+    @classmethod
+    def open(cls, folder: Path) -> KeyRing:
+        """The ring in a node's key folder; made if there is none."""
+        path = folder / FILE_NAME
+        if not path.exists():
+            create_secret(path, cls.generate()._text())
+        return cls(_read(path), path)
+
+    @property
+    def keys(self) -> tuple[MasterKey, ...]:
+        """Every key, as the file has them now."""
+        stamp = _stamp(self._path)
+        if self._path is not None and stamp != self._read_at:
+            self._keys, self._read_at = tuple(_read(self._path)), stamp
+        return self._keys
+
+    @property
+    def active(self) -> MasterKey:
+        """The key that wraps."""
+        return [key for key in self.keys if key.state == "active"][-1]
+
+    def secret(self, key_id: str) -> bytes:
+        """The key of that name."""
+        for key in self.keys:
+            if key.key_id == key_id:
+                return key.secret
+        raise ConfigError(
+            f"the store was written with storage key {key_id}, which is not in {self._path or 'the ring'}; "
+            f"put back the {FILE_NAME} that belongs to this store (all workers of a node share one)"
+        )
+
+    def add(self, source: RandomSource | None = None) -> MasterKey:
+        """Put a fresh key into the file as the one that wraps, and retire the others."""
+        fresh = MasterKey.generate(source or SystemRandom())
+        self._replace([*(replace(key, state="retired") for key in self.keys), fresh])
+        return fresh
+
+    def destroy_retired(self) -> int:
+        """Take every retired key out of the file, for ever; how many. What they alone wrap can never be read again."""
+        kept = [key for key in self.keys if key.state == "active"]
+        gone = len(self.keys) - len(kept)
+        if gone:
+            self._replace(kept)
+        return gone
+
+    def _replace(self, keys: Iterable[MasterKey]) -> None:
+        self._keys = tuple(keys)
+        if self._path is None:
+            return
+        replace_secret(self._path, self._text())
+        self._read_at = _stamp(self._path)
+
+    def _text(self) -> str:
+        keys = [{"id": key.key_id, "state": key.state, "key": key.secret.hex()} for key in self._keys]
+        return json.dumps({"format": _FORMAT, "keys": keys}, indent=1) + "\n"
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
+def _read(path: Path) -> list[MasterKey]:
+    try:
+        data: Mapping[str, Any] = json.loads(path.read_text(encoding="ascii"))
+        keys = [
+            MasterKey(str(item["id"]), item["state"], bytes.fromhex(item["key"])) for item in data["keys"]
+        ]
+        whole = data["format"] == _FORMAT and all(
+            key.state in get_args(MasterKeyState) and len(key.secret) == _KEY_BYTES for key in keys
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        whole, keys = False, []
+    if not whole:
+        raise ConfigError(
+            f"{path} is not a ring of storage keys; put back the file that belongs to this store"
+        )
+    return keys

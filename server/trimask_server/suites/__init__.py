@@ -1,0 +1,1 @@
+"""Ways of collecting: one package a suite."""

@@ -1,0 +1,120 @@
+"""Blinded deliveries coming in, and A X1 out of them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.errors import Refused
+from trimask_core.rows.rotation import Matrix
+from trimask_core.study import Study
+from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
+from trimask_server.node.node import Node
+from trimask_server.node.peers import Context, require_role
+from trimask_server.protocol.blinding import sum_deliveries
+from trimask_server.protocol.matrices import Assembler
+
+__all__ = ["CollectionServicer", "PendingDelivery", "masked_answers"]
+
+_ENERGY_DEVIATIONS = 12.0
+
+
+def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix:
+    """A X1: the sum of the deliveries with B_0 and the noise columns removed.
+
+    What is removed must look like the noise the devices were told to add: its energy is tau^2 chi-square(n p2). If
+    left providers masked the components differently, the shares do not cancel and it is larger by many orders; a Gram
+    check of each component alone cannot see that.
+    """
+    masked = study.grid.to_float(sum_deliveries(deliveries))
+    answers = study.frame.unapply(masked)
+    n = masked.shape[0]
+    energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.tau**2
+    expected = n * study.noise_columns
+    if not abs(energy - expected) <= _ENERGY_DEVIATIONS * math.sqrt(2 * expected):
+        raise Refused(
+            "implausible_sum",
+            "the components of this block do not add up to rows: some were masked differently",
+        )
+    return answers
+
+
+def _assemblers(count: int) -> list[Assembler]:
+    return [Assembler(np.uint64) for _ in range(count)]
+
+
+@dataclass
+class PendingDelivery:
+    """What has come for the try under way. `outcome` is the list of deliveries, or the failure."""
+
+    attempt: common_pb2.Attempt
+    rows: int
+    parts: list[Assembler]
+    outcome: asyncio.Future[list[NDArray[np.uint64]]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def fail(self, reason: str, message: str) -> None:
+        """Give the try up."""
+        if not self.outcome.done():
+            self.outcome.set_exception(Refused(reason, message))
+
+
+class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
+    """Serves unmasking nodes (deliveries) and every node of a study (failures)."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._pending: dict[bytes, PendingDelivery] = {}
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        collection_pb2_grpc.add_CollectionServiceServicer_to_server(self, server)
+        return collection_pb2.DESCRIPTOR.services_by_name["CollectionService"].full_name
+
+    def expect(self, study: Study, attempt: common_pb2.Attempt, rows: int) -> PendingDelivery:
+        """Begin a try: earlier ones of the block are forgotten."""
+        pending = PendingDelivery(attempt, rows, _assemblers(len(study.right)))
+        self._pending[attempt.block_id] = pending
+        return pending
+
+    def end(self, attempt: common_pb2.Attempt) -> None:
+        """Forget a try."""
+        self._pending.pop(attempt.block_id, None)
+
+    def _find(self, attempt: common_pb2.Attempt) -> PendingDelivery | None:
+        pending = self._pending.get(attempt.block_id)
+        return pending if pending is not None and pending.attempt.number == attempt.number else None
+
+    async def PushDelivery(
+        self, request: collection_pb2.PushDeliveryRequest, context: Context
+    ) -> collection_pb2.PushDeliveryResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        k = request.component
+        if not 1 <= k <= len(study.right):
+            raise Refused("malformed", f"component must be between 1 and {len(study.right)}")
+        require_role(context, study, [study.unmasking[k - 1]])
+        pending = self._find(request.attempt)
+        if pending is None:
+            raise Refused("stale_attempt", "that try is over")
+        if not pending.outcome.done():
+            pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.columns)
+            if all(part.complete for part in pending.parts):
+                pending.outcome.set_result([part.take() for part in pending.parts])
+        return collection_pb2.PushDeliveryResponse()
+
+    async def ReportFailure(
+        self, request: collection_pb2.ReportFailureRequest, context: Context
+    ) -> collection_pb2.ReportFailureResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_role(context, study, study.parties)
+        pending = self._find(request.attempt)
+        if pending is not None:
+            self._node.refusals.count(f"attempt_{request.reason}"[:60])
+            pending.fail(request.reason, f"a node gave the try up: {request.reason}")
+        return collection_pb2.ReportFailureResponse()

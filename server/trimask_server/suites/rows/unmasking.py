@@ -1,0 +1,192 @@
+"""Serving the unmasking node's part, on right and left providers alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.errors import Refused
+from trimask_core.identity import verify
+from trimask_core.rows.rotation import Matrix
+from trimask_core.sealing import SealingKey
+from trimask_core.study import Study
+from trimask_proto.v1 import common_pb2, unmasking_pb2, unmasking_pb2_grpc
+from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
+from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
+from trimask_proto.v1.right_masking_pb2 import BlindingKey
+from trimask_server.node.node import Node
+from trimask_server.node.peers import Context, require_role
+from trimask_server.protocol.attempts import AttemptTable, attempt_bytes, worker_of
+from trimask_server.protocol.blinding import blind
+from trimask_server.protocol.matrices import Assembler, slices
+from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
+
+__all__ = ["UnmaskingServicer", "unmask_component"]
+
+
+def unmask_component(study: Study, masked: Matrix, mask: RightMask) -> NDArray[np.int64]:
+    """A X^k on the grid, from A X^k B_k, once its Gram matrix has been checked."""
+    return study.grid.round(remove_right_mask(masked, mask))
+
+
+@dataclass
+class _Component:
+    """What has come for one component."""
+
+    frame_seed: bytes = b""
+    probe_seed: bytes = b""
+    probe_gram: Matrix | None = None
+    basis: Assembler = field(default_factory=Assembler)
+    masked: Assembler = field(default_factory=Assembler)
+    begun: bool = False
+
+
+@dataclass
+class _Try:
+    """One try's blinding key, everybody's public keys (by component), and the components."""
+
+    key: SealingKey | None = None
+    publics: dict[int, bytes] = field(default_factory=dict)
+    components: dict[int, _Component] = field(default_factory=dict)
+    delivered: int = 0
+
+
+class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
+    """Serves the collector (keys), right providers (masks) and the last left provider (masked rows)."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._tries: AttemptTable[_Try] = AttemptTable(node.clock, _Try)
+        node.tries.append(self._tries.attempts)
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        unmasking_pb2_grpc.add_UnmaskingServiceServicer_to_server(self, server)
+        return unmasking_pb2.DESCRIPTOR.services_by_name["UnmaskingService"].full_name
+
+    def forget(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget everything about a block."""
+        self._tries.forget(study_id, block_id)
+
+    async def PrepareAttempt(
+        self, request: unmasking_pb2.PrepareAttemptRequest, context: Context
+    ) -> unmasking_pb2.PrepareAttemptResponse:
+        node = self._node
+        study = node.studies.get(request.attempt.study_id)
+        require_role(context, study, ["collector"])
+        state = self._tries.get(request.attempt)
+        state.key = state.key or SealingKey.generate(node.source)
+        role = study.role_of(node.keys.identity.public)
+        message = attempt_bytes(request.attempt) + role.encode() + state.key.public
+        signature = node.keys.identity.sign("blinding-key", message)
+        return unmasking_pb2.PrepareAttemptResponse(
+            key=BlindingKey(role=role, public_key=state.key.public, signature=signature)
+        )
+
+    async def ShareBlindingKeys(
+        self, request: unmasking_pb2.ShareBlindingKeysRequest, context: Context
+    ) -> unmasking_pb2.ShareBlindingKeysResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_role(context, study, ["collector"])
+        state = self._prepared(request.attempt)
+        publics: dict[str, bytes] = {}
+        for key in request.keys:
+            # Signed by the node itself: a collector that slipped its own key in here could unblind.
+            message = attempt_bytes(request.attempt) + key.role.encode() + key.public_key
+            identity = study.party(key.role).identity
+            verify(identity, "blinding-key", message, key.signature, f"the blinding key of {key.role}")
+            publics[key.role] = key.public_key
+        missing = set(study.unmasking) - set(publics)
+        if missing:
+            raise Refused("malformed", f"the blinding key of {min(missing)} is missing")
+        state.publics = {k: publics[role] for k, role in enumerate(study.unmasking, 1)}
+        for k in list(state.components):
+            self._begin_if_complete(study, request.attempt, k)
+        return unmasking_pb2.ShareBlindingKeysResponse()
+
+    async def PushRightMask(
+        self, request: unmasking_pb2.PushRightMaskRequest, context: Context
+    ) -> unmasking_pb2.PushRightMaskResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_role(context, study, [f"R{request.component}"])
+        self.take_right_mask(study, request)
+        return unmasking_pb2.PushRightMaskResponse()
+
+    async def PushMasked(
+        self, request: unmasking_pb2.PushMaskedRequest, context: Context
+    ) -> unmasking_pb2.PushMaskedResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_role(context, study, [f"L{len(study.left)}"])
+        self.take_masked(study, request)
+        return unmasking_pb2.PushMaskedResponse()
+
+    def take_right_mask(self, study: Study, request: unmasking_pb2.PushRightMaskRequest) -> None:
+        """Take B_k in, from the wire or from this node itself."""
+        component = self._component(study, request.attempt, request.component)
+        if component.begun:
+            return
+        if len(request.probe_gram) != 8 * PROBES * PROBES:
+            raise Refused("wrong_shape", f"the probe's Gram matrix must be {PROBES} x {PROBES}")
+        component.frame_seed, component.probe_seed = request.frame_seed, request.probe_seed
+        component.probe_gram = np.frombuffer(request.probe_gram, dtype="<f8").reshape(PROBES, PROBES)
+        component.basis.add(request.basis, range(study.block_rows, study.max_block_rows + 1), study.columns)
+        self._begin_if_complete(study, request.attempt, request.component)
+
+    def take_masked(self, study: Study, request: unmasking_pb2.PushMaskedRequest) -> None:
+        """Take rows of A X^k B_k in."""
+        component = self._component(study, request.attempt, request.component)
+        if component.begun:
+            return
+        component.masked.add(request.slice, range(study.block_rows, study.max_block_rows + 1), study.columns)
+        self._begin_if_complete(study, request.attempt, request.component)
+
+    def _prepared(self, attempt: common_pb2.Attempt) -> _Try:
+        state = self._tries.get(attempt)
+        if state.key is None:
+            raise Refused(
+                "unknown_attempt", "this node has not been told of that try; it may have been restarted"
+            )
+        return state
+
+    def _component(self, study: Study, attempt: common_pb2.Attempt, k: int) -> _Component:
+        own = study.role_of(self._node.keys.identity.public)
+        if not 1 <= k <= len(study.right) or study.unmasking[k - 1] != own:
+            raise Refused("not_your_role", f"this node does not unmask component {k}")
+        state = self._tries.get(attempt)
+        done = state.components.get(k)
+        if done is not None and done.begun:
+            return done
+        return self._prepared(attempt).components.setdefault(k, _Component())
+
+    def _begin_if_complete(self, study: Study, attempt: common_pb2.Attempt, k: int) -> None:
+        state = self._tries.get(attempt)
+        component = state.components[k]
+        if component.begun or not (state.publics and component.basis.complete and component.masked.complete):
+            return
+        component.begun = True
+        work = self._node.run_attempt(attempt, self._unmask(study, attempt, state, k), "unmasking")
+        self._node.spawn(work, "unmasking")
+
+    async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Try, k: int) -> None:
+        node, component = self._node, state.components[k]
+        if component.probe_gram is None or state.key is None:
+            raise Refused("unknown_attempt", "the right mask of this component has not come")
+        mask = RightMask(
+            component.frame_seed, component.basis.take(), component.probe_seed, component.probe_gram
+        )
+        values = await node.workers.run(unmask_component, study, component.masked.take(), mask)
+        delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
+        stub = CollectionServiceStub(node.peers.channel(study.collector, worker_of(attempt, "collector")))
+        for piece in slices(delivery):
+            await node.peers.call(
+                stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
+            )
+        node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
+        state.components[k] = _Component(begun=True)
+        mine = study.unmasking.count(study.unmasking[k - 1])
+        state.delivered += 1
+        if state.delivered == mine:
+            state.key = None  # nothing seized later may unblind what was delivered
