@@ -246,6 +246,9 @@ def _attribute(table: _Table) -> Attribute:
         levels=table.words("levels"),
         label=table.text("label", ""),
         unit=table.text("unit", ""),
+        step=table.number("step"),
+        centre=table.number("centre"),
+        scale=table.number("scale"),
     )
 
 

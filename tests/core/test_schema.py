@@ -208,6 +208,19 @@ def test_derived_bounds(kind: Any, sources: list[tuple[float, float]], expected:
             lambda: Schema((Attribute("y", "continuous", 0, 1e200),), (Derived("x", "square", ("y",)),)),
         ),
         ("no_attributes", lambda: Schema(())),
+        ("grid_unused", lambda: Attribute("x", "integer", 0, 9, step=1)),
+        ("grid_unused", lambda: Attribute("x", "binary", step=1)),
+        ("grid_unused", lambda: Attribute("x", "binary", scale=1)),
+        ("grid_unused", lambda: Attribute("x", "categorical", levels=("a", "b"), centre=0)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, step=0)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, step=-1)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, step=math.nan)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, step=True)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, step="1")),  # type: ignore[arg-type]
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, scale=0)),
+        ("bad_grid", lambda: Attribute("x", "integer", 0, 9, scale=math.inf)),
+        ("bad_grid", lambda: Attribute("x", "integer", 0, 9, centre=9.5)),
+        ("bad_grid", lambda: Attribute("x", "continuous", 0, 9, centre=-0.1)),
     ],
 )
 def test_schemas_that_cannot_be(reason: str, make: Any) -> None:
@@ -223,3 +236,31 @@ def test_json_round_trip() -> None:
         assert again.to_dict() == schema.to_dict()
         assert again.row_norm == schema.row_norm
     assert ALL.encode(GOOD) == Schema.from_dict(ALL.to_dict()).encode(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("step", lambda: Attribute("x", "integer", 0, 9, step=1)),
+        ("centre", lambda: Attribute("x", "continuous", 0, 9, centre=10)),
+        ("scale", lambda: Attribute("x", "continuous", 0, 9, scale=-1)),
+    ],
+)
+def test_a_grid_is_refused_by_its_field(field: str, make: Any) -> None:
+    with pytest.raises(ImpossibleStudy, match=f"^x: .*{field}"):
+        make()
+
+
+def test_a_grid_is_written_only_where_it_is_given() -> None:
+    """So that the ids of studies without one are what they were."""
+    plain = Schema((AGE, BMI)).to_dict()["attributes"]
+    assert [set(item) for item in plain] == [{"name", "kind", "minimum", "maximum", "label", "unit"}] * 2
+    schema = Schema(
+        (
+            Attribute("x", "continuous", 0, 9, step=0.5, centre=4, scale=2),
+            Attribute("y", "integer", 0, 9, scale=2),
+        )
+    )
+    written = json.loads(json.dumps(schema.to_dict()))
+    assert (written["attributes"][0]["step"], written["attributes"][1].get("step")) == (0.5, None)
+    assert Schema.from_dict(written) == schema

@@ -113,11 +113,11 @@ class MomentsLayout:
         """Where h(0), h(m+1)..h(2m) are."""
         return range(self.f_zero + 1, self.elements)
 
-    def product(self, j: int, l: int) -> int:  # noqa: E741  (the note's letters)
-        """Where T_jl is, for columns j and l from 0 in either order."""
-        if not (0 <= j < self.q and 0 <= l < self.q):
+    def product(self, j: int, k: int) -> int:
+        """Where T_jk is, for columns j and k from 0 in either order."""
+        if not (0 <= j < self.q and 0 <= k < self.q):
             raise ParameterError("column", f"from 0 to {self.q - 1}")
-        low, high = min(j, l), max(j, l)
+        low, high = min(j, k), max(j, k)
         return self.bits + low * self.q - low * (low - 1) // 2 + high - low
 
     @cached_property
@@ -160,9 +160,9 @@ class MomentsLayout:
             return largest
         return min(largest, math.isqrt(self.ball.capacity // self.ball.coefficients[j]))
 
-    def largest(self, j: int, l: int) -> int:  # noqa: E741
-        """|T_jl| is at most this in every accepted report: with N of them a sum is at most N times it."""
-        return self.bound(j) * self.bound(l)
+    def largest(self, j: int, k: int) -> int:
+        """|T_jk| is at most this in every accepted report: with N of them a sum is at most N times it."""
+        return self.bound(j) * self.bound(k)
 
     def encode(self, answers: Mapping[str, object]) -> Encoded:
         """Bits and z of a person's answers, inside the ball; answers are refused as by `Schema.read`."""

@@ -1,0 +1,223 @@
+"""Writes moments-reports.json and moments-refused.json: `python tests/vectors/make_moments_vectors.py`.
+
+They are for clients in other languages. Field elements are decimal strings, because JSON's numbers hold 53 bits in many
+languages; bytes are hexadecimal. `randomness` is every read of a report and its split, in order: rho and f(0), 8 bytes
+each (and more where P was rejected), then a seed of 32 bytes for each right provider but the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from trimask_core.moments.challenge import (
+    Challenge,
+    bucket_of,
+    challenge_key,
+    contribution_hash,
+    derive_challenge,
+)
+from trimask_core.moments.check import FORMS, forms, verdict
+from trimask_core.moments.field import P, expand_elements, pack
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import _elements, build_report
+from trimask_core.moments.sharing import payloads, read_share, split
+from trimask_core.randomness import Stream
+from trimask_core.schema import Attribute, Derived, Schema
+
+FOLDER = Path(__file__).parent
+STUDY = bytes(range(32))
+CONTRIBUTIONS = [hashlib.sha256(f"contribution of R{k}".encode()).digest() for k in (1, 2, 3)]
+HOURS = Attribute("hours", "continuous", 0, 6, step=0.5, centre=2, scale=2)
+SMOKER = Attribute("smoker", "binary")
+REGION = Attribute("region", "categorical", levels=("north", "south", "west"))
+AGE = Attribute("age", "integer", 18, 90)
+WEIGHT = Attribute("weight", "continuous", 40, 200)
+SMALL = Schema((HOURS, SMOKER, REGION), (Derived("hours_smoker", "product", ("hours", "smoker")),))
+LARGE = Schema(
+    (AGE, WEIGHT, SMOKER, REGION),
+    (Derived("age_squared", "square", ("age",)), Derived("log_weight", "log", ("weight",))),
+)
+CASES: list[tuple[str, Schema, float | None, dict[str, Any], int]] = [
+    ("one binary answer", Schema((SMOKER,)), None, {"smoker": True}, 2),
+    ("a grid with centre and scale, a choice, a product", SMALL, None, {"hours": 6, "smoker": False, "region": "north"}, 2),
+    ("a row inside the ball", SMALL, 2.25, {"hours": 2.5, "smoker": True, "region": "west"}, 2),
+    ("a row shrunk to the ball", SMALL, 2.25, {"hours": 6, "smoker": True, "region": "west"}, 3),
+    ("steps of a thousandth, a square, a logarithm", LARGE, None,
+     {"age": 37, "weight": 71.3, "smoker": False, "region": "south"}, 3),
+]  # fmt: skip
+
+
+class Recorded:
+    """A repeatable source that keeps what was read from it."""
+
+    def __init__(self, label: str) -> None:
+        self._stream = Stream(hashlib.sha256(label.encode()).digest(), b"moments vectors")
+        self.reads: list[str] = []
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self.reads.append(data.hex())
+        return data
+
+    def seed(self) -> bytes:
+        return self.read(32)
+
+
+def numbers(values: Any) -> list[str]:
+    """Whole numbers as strings."""
+    return [str(value) for value in values]
+
+
+def challenge_dict(challenge: Challenge) -> dict[str, Any]:
+    """A challenge, which is a secret everywhere but here."""
+    return {
+        "u": numbers(challenge.u),
+        "u_rho": str(challenge.u_rho),
+        "r": str(challenge.r),
+        "g": numbers(challenge.g),
+    }
+
+
+def layout_dict(layout: MomentsLayout) -> dict[str, Any]:
+    """What another implementation should find before it makes a report."""
+    ball = layout.ball
+    return {
+        "bits": layout.bits,
+        "elements": layout.elements,
+        "radius_squared": str(layout.radius_squared),
+        "columns": [
+            {
+                "name": column.name, "kind": column.kind, "offset": column.offset, "width": column.width,
+                "largest": column.largest, "first_bit": column.first_bit, "weights": list(column.weights),
+                "factors": column.factors and list(column.factors),
+            }
+            for column in layout.columns
+        ],
+        "choices": [list(bits) for bits in layout.choices],
+        "ball": ball and {
+            "exponent": ball.exponent, "coefficients": numbers(ball.coefficients), "capacity": str(ball.capacity),
+            "first_bit": layout.ball_bit, "weights": numbers(ball.weights),
+        },
+    }  # fmt: skip
+
+
+def report_case(
+    name: str, schema: Schema, row_norm: float | None, answers: dict[str, Any], providers: int
+) -> dict[str, Any]:
+    """One honest report from answers to verdict."""
+    layout, source = MomentsLayout.of(schema, row_norm), Recorded(name)
+    encoded = layout.encode(answers)
+    elements = build_report(layout, answers, source)
+    seeds, vector = split(elements, providers, source)
+    contributions = CONTRIBUTIONS[:providers]
+    submission = hashlib.sha256(name.encode()).digest()[:16]
+    key, bucket = challenge_key(STUDY, contributions), bucket_of(submission)
+    challenge = derive_challenge(key, STUDY, bucket, layout)
+    form = forms(layout, challenge)
+    sent = payloads(seeds, vector)
+    shares = [read_share(payload, k, providers, layout.elements) for k, payload in enumerate(sent, 1)]
+    said = [form.apply(share, first=k == 0) for k, share in enumerate(shares)]
+    sums = [sum(values) % P for values in zip(*said, strict=True)]
+    return {
+        "name": name,
+        "schema": schema.to_dict(),
+        "row_norm": row_norm,
+        "answers": answers,
+        "layout": layout_dict(layout),
+        "randomness": source.reads,
+        "bits": "".join(map(str, encoded.bits)),
+        "z": list(encoded.z),
+        "clipped": encoded.clipped,
+        "elements": numbers(elements),
+        "payloads": [payload.hex() for payload in sent],
+        "submission_id": submission.hex(),
+        "contributions": [contribution.hex() for contribution in contributions],
+        "contribution_hashes": [contribution_hash(contribution).hex() for contribution in contributions],
+        "challenge_key": key.hex(),
+        "bucket": bucket,
+        "challenge": challenge_dict(challenge),
+        "opened_by": [numbers(values) for values in said],
+        "opened": dict(zip(FORMS, numbers(sums), strict=True)),
+        "verdict": verdict(sums),
+    }
+
+
+def refused() -> dict[str, Any]:
+    """Reports and payloads that must not be accepted, each with the reason."""
+    _, schema, row_norm, answers, _ = CASES[2]
+    layout = MomentsLayout.of(schema, row_norm)
+    honest = build_report(layout, answers, Recorded("refused"))
+    challenge = derive_challenge(challenge_key(STUDY, CONTRIBUTIONS[:2]), STUDY, 7, layout)
+    form = forms(layout, challenge)
+
+    def of(elements: list[int]) -> str | None:
+        return verdict(form.apply(elements, first=True))
+
+    altered = []
+    for place in range(layout.elements):
+        value = (honest[place] + 1) % P
+        altered.append(
+            {
+                "place": place,
+                "value": str(value),
+                "verdict": of([*honest[:place], value, *honest[place + 1 :]]),
+            }
+        )
+    # Proofs over one bit that is another root of b^2 - b = c; z and the products follow from the bits.
+    encoded, roots = layout.encode(answers), []
+    for value in (2, P - 1, 3, P - 2):
+        bits, z = [value, *encoded.bits[1:]], list(encoded.z)
+        z[0] += 2 * (value - encoded.bits[0])
+        z[4] = z[0] * z[1]
+        elements = _elements(bits, z, 123456789, 987654321)
+        roots.append({"bit": 0, "value": str(value), "elements": numbers(elements), "verdict": of(elements)})
+    vector = pack(honest)
+    wrong = {
+        "a vector one byte short": b"\x02" + vector[:-1],
+        "a vector one element short": b"\x02" + vector[:-8],
+        "a vector one element long": b"\x02" + vector + bytes(8),
+        "an element that is P": b"\x02" + P.to_bytes(8, "little") + vector[8:],
+        "an element of 64 ones": b"\x02" + vector[:-8] + b"\xff" * 8,
+        "the kind of a seed": b"\x01" + vector,
+        "a seed in the place of the vector": b"\x01" + bytes(32),
+        "nothing": b"",
+    }
+    return {
+        "what": "Reports and payloads of the moments suite that are refused, over one small report.",
+        "source": "tests/vectors/make_moments_vectors.py",
+        "schema": schema.to_dict(),
+        "row_norm": row_norm,
+        "honest": numbers(honest),
+        "honest_verdict": of(honest),
+        "challenge": challenge_dict(challenge),
+        "altered": altered,
+        "roots": roots,
+        "payloads_for_the_last_of_two": {name: payload.hex() for name, payload in wrong.items()},
+    }
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """File names and what is in them."""
+    seed = hashlib.sha256(b"expansion").digest()
+    reports = {
+        "what": "Reports of the moments suite from answers to the verdict of the right providers.",
+        "source": "tests/vectors/make_moments_vectors.py",
+        "p": str(P),
+        "study_id": STUDY.hex(),
+        "expansion": {"seed": seed.hex(), "elements": numbers(expand_elements(seed, 8))},
+        "cases": [report_case(*case) for case in CASES],
+    }
+    return {"moments-reports.json": reports, "moments-refused.json": refused()}
+
+
+def written(document: dict[str, Any]) -> str:
+    """As it stands in the file."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for file_name, content in documents().items():
+        (FOLDER / file_name).write_text(written(content), encoding="utf-8")
