@@ -14,6 +14,7 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
+from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
 
@@ -53,12 +54,12 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
         node = own_lab.node(name)
         if name == "L1":  # it keeps no row, and is not told that a study closed
             own_lab.on_loop(node.studies.set_state(study.id, "closed"))
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         _later(node, 29)
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         _later(node, 2)
-        assert own_lab.on_loop(collect_garbage(node)) == [study.id]
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == [study.id]
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         assert [item.id for item in node.studies.all()] == [other.study.id]
         kept = {row[0]: row for row in _tables(own_lab, name)["studies"]}
         assert kept[study.id][1:3] == ("", "collected")
@@ -94,9 +95,9 @@ def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
         )
 
     own_lab.on_loop(node.database.write(answerable))
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     _later(node, 365)
-    assert own_lab.on_loop(collect_garbage(node)) == []
+    assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
     assert _tables(own_lab, "collector")["releases"][0][4] == b"factor"
 
 
@@ -111,9 +112,9 @@ def test_an_expired_key_is_destroyed_once_no_row_needs_it(own_lab: Any) -> None:
     save_ring(folder, node.sealing)
     secret = old.key.secret_bytes().hex()
     _later(node, 2)
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     assert secret in (folder / "sealing.keys").read_text()  # a row still needs it
     own_lab.on_loop(node.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     assert secret not in (folder / "sealing.keys").read_text()
     assert len(node.sealing.keys) == 1
