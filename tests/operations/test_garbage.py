@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import trimask
-from trimask_cli import owner
+from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
@@ -41,13 +41,16 @@ def _later(node: Any, days: float) -> None:
 
 
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
-    signed, other = own_lab.open_study(), own_lab.open_study("Still open")
-    study = signed.study
+    signed, other = own_lab.open_study(access="token"), own_lab.open_study("Still open")
+    study, owner_folder = signed.study, own_lab.folder / "owner"
+    text, made = tokens.new(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
+    _, ended = tokens.new(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
+    tokens.revoke(study, owner_folder, ended["id"])
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
         late = client.prepare({"hours": 1.0, "rested": True})
-    owner.close_study(study, own_lab.folder / "owner")
+    owner.close_study(study, owner_folder)
     own_lab.wait(lambda: owner.study_status(study).state == "closed")
     assert len(_tables(own_lab, "R1")["submissions"]) == 32
     for name in NODES:
@@ -72,14 +75,22 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     own_lab.cluster.stop("R1")
     own_lab.cluster.start("R1")
     with pytest.raises(trimask.errors.Refused, match="cannot begin again"):
-        owner.open_study(signed, own_lab.folder / "owner")
-    # What was published is still there, and still verifies.
+        owner.open_study(signed, owner_folder)
+    # What was published is still there, and still verifies; a token for it still opens it, and can still be revoked.
     party = study.collector
     with trimask.connect(
-        party.address, roots=study.tls_roots, tls_name=party.tls_name, cache=own_lab.folder / "cache"
+        party.address,
+        roots=study.tls_roots,
+        tls_name=party.tls_name,
+        cache=own_lab.folder / "cache",
+        token=text,
     ) as connection:
         (info,) = connection.datasets(study.id)
         assert connection.dataset(info.id).rows == 32
+        assert tokens.listed(study, owner_folder) == [made]
+        tokens.revoke(study, owner_folder, made["id"])
+        with pytest.raises(trimask.errors.Refused, match="revoked"):
+            connection.datasets(study.id)
 
 
 def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
