@@ -171,7 +171,10 @@ async def _insert(path: Path, payloads: list[bytes]) -> float:
     database = SqliteStore(path, PROVIDER)
     try:
         rows, study_id = RowStore(database, Vault(KeyRing.generate())), bytes(32)
-        await database.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '', 'open', 0)", (study_id,)))
+        statement = (
+            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '', 'open', 0)"
+        )
+        await database.write(lambda tx: tx.run(statement, (study_id,)))
         start = time.perf_counter()
         await asyncio.gather(
             *(

@@ -41,7 +41,11 @@ def _run(config: NodeConfig, ring: KeyRing, work: Any) -> Any:
 
 async def _pool(store: Any, ledger: Ledger) -> bytes:
     await store.write(
-        lambda tx: tx.run("INSERT INTO studies VALUES (?, '{}', 'open', 0) ON CONFLICT DO NOTHING", (STUDY,))
+        lambda tx: tx.run(
+            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '{}', 'open', 0)"
+            " ON CONFLICT DO NOTHING",
+            (STUDY,),
+        )
     )
     await ledger.plan(STUDY, b"b" * 16, [bytes([i]) * 16 for i in range(20)])
     await ledger.pool(STUDY, b"b" * 16, BLOCK, release_rows=100)

@@ -160,7 +160,7 @@ def test_another_nodes_schema_is_refused(store: PostgresStore, postgres_url: str
 
     PostgresStore(postgres_url, "trimask_mixed", PROVIDER).close()
     with pytest.raises(ConfigError, match="not this node's"):
-        PostgresStore(postgres_url, "trimask_mixed", [COLLECTOR[1], *COLLECTOR])
+        PostgresStore(postgres_url, "trimask_mixed", COLLECTOR)
 
 
 def test_a_scrub_waits_for_a_long_reader_and_nobody_waits_for_the_scrub(postgres_url: str) -> None:

@@ -31,7 +31,11 @@ def payload(submission_id: bytes) -> bytes:
 
 async def open_rows(store: Any, ring: KeyRing | None = None, ids: list[bytes] = IDS) -> RowStore:
     await store.write(
-        lambda tx: tx.run("INSERT INTO studies VALUES (?, '{}', 'open', 0) ON CONFLICT DO NOTHING", (STUDY,))
+        lambda tx: tx.run(
+            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '{}', 'open', 0)"
+            " ON CONFLICT DO NOTHING",
+            (STUDY,),
+        )
     )
     rows = RowStore(store, Vault(ring or KeyRing.generate()))
     await asyncio.gather(*(rows.insert(STUDY, name, payload(name), 7) for name in ids))
@@ -72,7 +76,12 @@ def test_each_row_of_a_group_is_answered_for_itself(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(PROVIDER)
         rows = await open_rows(store)
-        await store.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '{}', 'open', 0)", (closed,)))
+        await store.write(
+            lambda tx: tx.run(
+                "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '{}', 'open', 0)",
+                (closed,),
+            )
+        )
         await rows.insert(closed, IDS[0], b"while it was open", 7)
         await store.write(
             lambda tx: tx.run("UPDATE studies SET state = 'closing' WHERE study_id = ?", (closed,))
@@ -177,7 +186,6 @@ def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureR
         assert payload(b"o" * 16)[:60] in files()
         rows = await open_rows(store)
         wrapped = dict(await store.read(lambda tx: tx.rows("SELECT scope, wrapped FROM data_keys")))
-        assert await rows.encrypt_old_rows() == 1
         assert not any(payload(name)[:60] in files() for name in IDS), "they are stored encrypted"
         await rows.assign(STUDY, BLOCK, IDS[:10])
         wrapped |= dict(await store.read(lambda tx: tx.rows("SELECT scope, wrapped FROM data_keys")))
@@ -201,40 +209,6 @@ def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureR
         # The ids remain, so that none of them can come a second time with other bytes.
         with refused("other bytes"):
             await rows.insert(STUDY, IDS[0], b"other", 2)
-
-    asyncio.run(course())
-
-
-def test_rows_of_a_version_without_data_keys(make_store: Any) -> None:
-    """Rows from before encryption, waiting and in a block, are read, moved and encrypted like the others."""
-
-    async def course() -> None:
-        old = make_store(PROVIDER[:1])
-        insert = (
-            "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, block_id)"
-            " VALUES (?, ?, ?, ?, 1, ?)"
-        )
-        for name in IDS:
-            block = BLOCK if name in IDS[:5] else None
-            digest = hashlib.sha256(payload(name)).digest()
-            values = (STUDY, name, payload(name), digest, block)
-            await old.write(lambda tx, values=values: tx.run(insert, values))
-        await old.write(
-            lambda tx: tx.run("INSERT INTO blocks VALUES (?, ?, ?, 0)", (BLOCK, STUDY, b"".join(IDS[:5])))
-        )
-        old.close()
-        store = make_store(PROVIDER)
-        rows = await open_rows(store, ids=[])
-        assert await rows.insert(STUDY, IDS[0], payload(IDS[0]), 9) == 1
-        expected = [(name, payload(name)) for name in IDS[:5]]
-        assert await rows.start(STUDY, BLOCK) == expected
-        await rows.assign(STUDY, b"c" * 16, IDS[5:10])
-        assert await rows.encrypt_old_rows() == 15
-        assert await rows.encrypt_old_rows() == 0
-        assert await rows.start(STUDY, BLOCK) == expected
-        assert await rows.start(STUDY, b"c" * 16) == [(name, payload(name)) for name in IDS[5:10]]
-        await rows.assign(STUDY, b"d" * 16, IDS[10:])
-        assert await rows.start(STUDY, b"d" * 16) == [(name, payload(name)) for name in IDS[10:]]
 
     asyncio.run(course())
 

@@ -10,40 +10,30 @@ from typing import Any
 import pytest
 
 from trimask_core.clock import ManualClock
+from trimask_server.node.config import NodeRole
+from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
 from trimask_server.operations.metrics import Metrics, _of_store
 from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.studies import StudyRegistry
 
 DAY = 24 * 3600
 OLD, NEW = b"o" * 32, b"n" * 32
 
 
-class _Registry:
-    """What the collection asks of a node's studies."""
-
-    def __init__(self) -> None:
-        self.states = {OLD: "closed", NEW: "open"}
-
-    def all(self) -> list[Any]:
-        return [SimpleNamespace(id=study_id) for study_id in self.states]
-
-    def state(self, study_id: bytes) -> str:
-        return self.states[study_id]
-
-    def forget(self, study_id: bytes) -> None:
-        del self.states[study_id]
-
-
 def _node(store: Any, role: str) -> Any:
     return SimpleNamespace(
-        role=role, database=store, clock=ManualClock(10**12), studies=_Registry(), metrics=Metrics(),
+        role=role, database=store, clock=ManualClock(10**12), studies=StudyRegistry(store), metrics=Metrics(),
         log=logging.getLogger("test"), sealing=None, config=SimpleNamespace(keep_closed_days=30.0),
     )  # fmt: skip
 
 
 def _fill(tx: Any, role: str) -> None:
     for study_id, state in ((OLD, "closed"), (NEW, "open")):
-        tx.run("INSERT INTO studies VALUES (?, ?, ?, ?)", (study_id, "{}", state, 1))
+        tx.run(
+            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, ?, ?)",
+            (study_id, "{}", state, 1),
+        )
         if role == "collector":
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, 9, 'erased')",
@@ -71,7 +61,7 @@ def _samples(found: list[Any]) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("role", ["right", "collector"])
-def test_counts_and_collection(make_store: Any, role: str) -> None:
+def test_counts_and_collection(make_store: Any, role: NodeRole) -> None:
     store = make_store(COLLECTOR if role == "collector" else PROVIDER)
     node = _node(store, role)
     old, new = (study_id.hex()[:12] for study_id in (OLD, NEW))
@@ -82,10 +72,10 @@ def test_counts_and_collection(make_store: Any, role: str) -> None:
         assert before["trimask_blocks", *sorted((old, "erased"))] == 1
         if role == "right":
             assert before["trimask_pending_rows", new] == 3
-        assert await collect_garbage(node) == []
+        assert await collect_garbage(node, erasers_of(role)) == []
         node.clock.advance(31 * DAY)
-        assert await collect_garbage(node) == [OLD]
-        assert await collect_garbage(node) == []
+        assert await collect_garbage(node, erasers_of(role)) == [OLD]
+        assert await collect_garbage(node, erasers_of(role)) == []
         after = _samples(await _of_store(node))
         assert not [key for key in after if old in key]
         assert after["trimask_blocks", *sorted((new, "erased"))] == 1

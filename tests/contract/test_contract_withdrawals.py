@@ -27,7 +27,12 @@ def with_rows(make_store: Any) -> Callable[[Callable[[RowStore, WithdrawalStore]
     def run(test: Callable[[RowStore, WithdrawalStore], Awaitable[None]]) -> None:
         async def body() -> None:
             database = make_store(PROVIDER)
-            await database.write(lambda tx: tx.run("INSERT INTO studies VALUES (?, '', 'open', 0)", (STUDY,)))
+            await database.write(
+                lambda tx: tx.run(
+                    "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '', 'open', 0)",
+                    (STUDY,),
+                )
+            )
             rows = RowStore(database, Vault(KeyRing.generate()))
             for submission_id in IDS:
                 await rows.insert(STUDY, submission_id, MARK + submission_id, 1)
@@ -129,19 +134,3 @@ def test_a_plan_that_was_cancelled_before_it_arrived_is_refused(with_rows: Any) 
         assert await _pending(rows) == IDS
 
     with_rows(test)
-
-
-def test_blocks_from_before_cancelling_was_known_cannot_be_cancelled(make_store: Any) -> None:
-    async def test() -> None:
-        old = make_store(PROVIDER[:2])
-        await old.write(
-            lambda tx: tx.run(
-                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
-                (BLOCK, STUDY, b""),
-            )
-        )
-        await _refused(
-            "block_started", RowStore(make_store(PROVIDER), Vault(KeyRing.generate())).cancel(STUDY, BLOCK)
-        )
-
-    asyncio.run(test())

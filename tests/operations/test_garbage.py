@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import trimask
-from trimask_cli import owner
+from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
+from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
 
@@ -40,25 +41,28 @@ def _later(node: Any, days: float) -> None:
 
 
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
-    signed, other = own_lab.open_study(), own_lab.open_study("Still open")
-    study = signed.study
+    signed, other = own_lab.open_study(access="token"), own_lab.open_study("Still open")
+    study, owner_folder = signed.study, own_lab.folder / "owner"
+    text, made = tokens.new(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
+    _, ended = tokens.new(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
+    tokens.revoke(study, owner_folder, ended["id"])
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
         late = client.prepare({"hours": 1.0, "rested": True})
-    owner.close_study(study, own_lab.folder / "owner")
+    owner.close_study(study, owner_folder)
     own_lab.wait(lambda: owner.study_status(study).state == "closed")
     assert len(_tables(own_lab, "R1")["submissions"]) == 32
     for name in NODES:
         node = own_lab.node(name)
         if name == "L1":  # it keeps no row, and is not told that a study closed
             own_lab.on_loop(node.studies.set_state(study.id, "closed"))
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         _later(node, 29)
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         _later(node, 2)
-        assert own_lab.on_loop(collect_garbage(node)) == [study.id]
-        assert own_lab.on_loop(collect_garbage(node)) == []
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == [study.id]
+        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
         assert [item.id for item in node.studies.all()] == [other.study.id]
         kept = {row[0]: row for row in _tables(own_lab, name)["studies"]}
         assert kept[study.id][1:3] == ("", "collected")
@@ -71,14 +75,22 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     own_lab.cluster.stop("R1")
     own_lab.cluster.start("R1")
     with pytest.raises(trimask.errors.Refused, match="cannot begin again"):
-        owner.open_study(signed, own_lab.folder / "owner")
-    # What was published is still there, and still verifies.
+        owner.open_study(signed, owner_folder)
+    # What was published is still there, and still verifies; a token for it still opens it, and can still be revoked.
     party = study.collector
     with trimask.connect(
-        party.address, roots=study.tls_roots, tls_name=party.tls_name, cache=own_lab.folder / "cache"
+        party.address,
+        roots=study.tls_roots,
+        tls_name=party.tls_name,
+        cache=own_lab.folder / "cache",
+        token=text,
     ) as connection:
         (info,) = connection.datasets(study.id)
         assert connection.dataset(info.id).rows == 32
+        assert tokens.listed(study, owner_folder) == [made]
+        tokens.revoke(study, owner_folder, made["id"])
+        with pytest.raises(trimask.errors.Refused, match="revoked"):
+            connection.datasets(study.id)
 
 
 def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
@@ -94,9 +106,9 @@ def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
         )
 
     own_lab.on_loop(node.database.write(answerable))
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     _later(node, 365)
-    assert own_lab.on_loop(collect_garbage(node)) == []
+    assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
     assert _tables(own_lab, "collector")["releases"][0][4] == b"factor"
 
 
@@ -111,9 +123,9 @@ def test_an_expired_key_is_destroyed_once_no_row_needs_it(own_lab: Any) -> None:
     save_ring(folder, node.sealing)
     secret = old.key.secret_bytes().hex()
     _later(node, 2)
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     assert secret in (folder / "sealing.keys").read_text()  # a row still needs it
     own_lab.on_loop(node.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
-    own_lab.on_loop(collect_garbage(node))
+    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
     assert secret not in (folder / "sealing.keys").read_text()
     assert len(node.sealing.keys) == 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stored_rows import put_release
 from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases.factors import Factors
@@ -22,7 +23,6 @@ from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.rows.pool import factor_to_bytes
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
 # What a kill leaves in the ledger: the reservation is the first thing on disk, the answer with its cost the last.
@@ -58,14 +58,9 @@ def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
         await registry.register(made.signed, 1)
         await registry.set_state(made.study.id, "closed")
         rows = np.random.default_rng(1).uniform(-1, 1, (48, made.study.attributes))
-        factor = factor_to_bytes(np.linalg.qr(rows, mode="r"))
-        statement = (
-            "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
-            " VALUES (?, 1, 48, 2, ?, 'full')"
-        )
-        await database.write(lambda tx: tx.run(statement, (made.study.id, factor)))
-        factors = Factors(database, Vault(KeyRing.open(tmp_path)))
-        await factors.make_answerable(made.study.id, made.study.release_rows)
+        factor, vault = np.linalg.qr(rows, mode="r"), Vault(KeyRing.open(tmp_path))
+        await database.write(lambda tx: put_release(tx, vault, made.study.id, factor, 48))
+        await Factors(database, vault).make_answerable(made.study.id, made.study.release_rows)
 
     asyncio.run(fill())
     database.close()

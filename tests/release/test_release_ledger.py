@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stored_rows import put_release
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
 from trimask_server.collector.releases.accounting import Price
@@ -19,7 +20,6 @@ from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, StoreError
 from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
-from trimask_server.suites.rows.pool import factor_to_bytes
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)
@@ -50,11 +50,7 @@ class Books:
 
     async def put_factor(self, rows: int = 48, state: str = "full", number: int = 1) -> None:
         await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
-                " VALUES (?, ?, ?, 2, ?, ?)",
-                (STUDY, number, rows, factor_to_bytes(FACTOR * number), state),
-            )
+            lambda tx: put_release(tx, self.vault, STUDY, FACTOR * number, rows, state, number)
         )
 
 
@@ -73,6 +69,11 @@ def key(number: int) -> bytes:
 
 
 def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
+    stored: list[bytes] = []
+
+    def in_files(value: bytes) -> bool:
+        return any(value in path.read_bytes() for path in Path(books.make_store.place).iterdir())
+
     async def story() -> None:
         ledger = books.ledger
         await books.put_factor()
@@ -93,6 +94,9 @@ def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
         # The last of the budget takes the factor with it.
         await ledger.reserve(STUDY, BUDGET, wanted(2))
         assert (await books.factors.load(STUDY)).shape == (3, 3)
+        for statement in ("SELECT factor FROM releases", "SELECT wrapped FROM data_keys"):
+            found = await books.database.read(lambda tx, statement=statement: tx.row(statement))
+            stored.append(found[0])
         assert await ledger.answer(STUDY, BUDGET, key(2), b"last", b"signed")
         assert await books.factors.state(STUDY) == ("spent", 48)
         with pytest.raises(Refused):
@@ -105,9 +109,8 @@ def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
 
     asyncio.run(story())
     if books.make_store.kind == "sqlite":
-        files = [path.read_bytes() for path in Path(books.make_store.place).iterdir()]
-        assert files
-        assert not any(factor_to_bytes(FACTOR)[:40] in data for data in files)
+        assert in_files(b"the answer"), "the search finds what is stored"
+        assert not any(in_files(value) for value in stored), "neither the encrypted factor nor its key"
 
 
 def test_a_crash_after_the_reservation_stays_paid_and_is_resumed(books: Books) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stored_rows import put_release
 from trimask.release.answer import Answer
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ParameterError, Refused, VerificationError
@@ -31,7 +32,6 @@ from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.rows.pool import factor_to_bytes
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
 
@@ -71,11 +71,7 @@ class Bench:
         p = self.study.attributes
         factor = np.linalg.qr(np.random.default_rng(1).uniform(-1, 1, (self.rows, p)), mode="r")
         await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO releases (study_id, release_number, row_count, block_count, factor, state)"
-                " VALUES (?, 1, ?, 2, ?, ?)",
-                (self.study.id, self.rows, factor_to_bytes(factor), factor_state),
-            )
+            lambda tx: put_release(tx, self.vault, self.study.id, factor, self.rows, factor_state)
         )
         await Factors(self.database, self.vault).make_answerable(self.study.id, self.study.release_rows)
 

@@ -10,8 +10,9 @@ from trimask_core.errors import Refused
 from trimask_core.study import Approval, SignedStudy, Study
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.studies import refuse_collected
 
-__all__ = ["DecisionWord", "Proposals", "StoredProposal", "refuse_collector"]
+__all__ = ["DecisionWord", "Proposals", "StoredProposal", "erase_study", "refuse_collector"]
 
 DecisionWord = Literal["waiting", "approved", "refused"]
 _MOST_WAITING = 200
@@ -106,6 +107,7 @@ class Proposals:
 def _insert(
     tx: Transaction, signed: SignedStudy, decision: str, approval: str, reason: str, now_ms: int
 ) -> int:
+    refuse_collected(tx, signed.study.id)
     return tx.run(
         f"INSERT INTO proposals (study_id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study_id) DO NOTHING",  # noqa: S608
         (signed.study.id, signed.without_seed().to_json(), decision, approval, reason, now_ms),
@@ -121,6 +123,12 @@ def _decide(
         "UPDATE proposals SET decision = ?, approval = ?, reason = ? WHERE study_id = ?",
         (decision, approval, reason, signed.study.id),
     )
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase a proposal and what was decided on it; the audit log has the decision."""
+    tx.run("DELETE FROM proposals WHERE study_id = ?", (study_id,))
+    return 0
 
 
 def _proposal(row: tuple[object, ...]) -> StoredProposal:

@@ -16,7 +16,7 @@ from trimask_core.randomness import RandomSource
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["SCOPES", "Token", "TokenStore"]
+__all__ = ["SCOPES", "Token", "TokenStore", "erase_study"]
 
 SCOPES = ("datasets", "releases")
 PREFIX = "trimask_"  # so that a scan for leaked secrets, or a person, knows what it is
@@ -143,3 +143,13 @@ def _token(row: tuple[object, ...]) -> Token:
         digest, study_id, str(name), tuple(str(scopes).split(",")), int(str(created)), int(str(expires)),
         int(str(revoked)),
     )  # fmt: skip
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase the tokens that open nothing any more. Those for datasets stay, and can be revoked: so do the datasets."""
+    for token_hash, scopes, revoked in tx.rows(
+        "SELECT token_hash, scopes, revoke_time_ms FROM tokens WHERE study_id = ?", (study_id,)
+    ):
+        if revoked or "datasets" not in str(scopes).split(","):
+            tx.run("DELETE FROM tokens WHERE token_hash = ?", (token_hash,))
+    return 0

@@ -16,7 +16,7 @@ from trimask_server.node.node import Node, require_owner
 from trimask_server.node.peers import Context
 from trimask_server.store.interface import Transaction
 
-__all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer"]
+__all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer", "erase_study"]
 
 MOST_INVITATIONS = 1000
 _ID_BYTES = 16
@@ -98,17 +98,16 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
         self, request: admission_pb2.ListTokensRequest, context: Context
     ) -> admission_pb2.ListTokensResponse:
         require_owner(self._node, context)
-        study = self._node.studies.get(request.study_id)
-        return admission_pb2.ListTokensResponse(
-            tokens=[_summary(token) for token in await self._tokens.list(study.id)]
-        )
+        tokens = await self._tokens.list(request.study_id)
+        if not tokens:  # of a study that was erased, those that open its datasets are still here
+            self._node.studies.get(request.study_id)
+        return admission_pb2.ListTokensResponse(tokens=[_summary(token) for token in tokens])
 
     async def RevokeToken(
         self, request: admission_pb2.RevokeTokenRequest, context: Context
     ) -> admission_pb2.RevokeTokenResponse:
         require_owner(self._node, context)
-        study = self._node.studies.get(request.study_id)
-        await self._tokens.revoke(study.id, request.token_id, self._node.clock.now_ms())
+        await self._tokens.revoke(request.study_id, request.token_id, self._node.clock.now_ms())
         return admission_pb2.RevokeTokenResponse()
 
 
@@ -121,3 +120,9 @@ def _summary(token: Token) -> admission_pb2.TokenSummary:
         expire_time_ms=token.expire_time_ms,
         revoke_time_ms=token.revoke_time_ms,
     )
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase how many invitations were made."""
+    tx.run("DELETE FROM invitations_made WHERE study_id = ?", (study_id,))
+    return 0

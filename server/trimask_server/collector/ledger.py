@@ -13,7 +13,7 @@ from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.suites.rows.pool import fold
 
-__all__ = ["Block", "BlockState", "Ledger", "Release"]
+__all__ = ["Block", "BlockState", "Ledger", "Release", "erase_study"]
 
 BlockState = Literal["planned", "pooled", "erased", "abandoned", "cancelled", "released"]
 
@@ -312,3 +312,10 @@ class Ledger:
             lambda tx: tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
         )
         return "" if row is None else str(row[0])
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase plans, with the ids in them, and notes; published datasets stay."""
+    for table in ("blocks", "notes", "progress", "provider_generations"):
+        tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
+    return 0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from trimask_core.rows.rotation import Matrix
 from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
-from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.interface import Transaction
 from trimask_server.suites.rows.pool import factor_from_bytes, factor_to_bytes
 
-__all__ = ["StoredFactors"]
+__all__ = ["StoredFactors", "erase_study", "still_needed"]
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,18 @@ class StoredFactors:
             factor_to_bytes(factor), b"factor"
         )
         tx.run(
-            "UPDATE releases SET factor = ?, encrypted = 1 WHERE study_id = ? AND release_number = ?",
+            "UPDATE releases SET factor = ? WHERE study_id = ? AND release_number = ?",
             (stored, study_id, number),
         )
 
     def load(self, tx: Transaction, study_id: bytes, number: int) -> Matrix | None:
         """A release's factor; None if it has none any more."""
         row = tx.row(
-            "SELECT factor, encrypted FROM releases WHERE study_id = ? AND release_number = ?",
+            "SELECT factor FROM releases WHERE study_id = ? AND release_number = ?",
             (study_id, number),
         )
         if row is None or row[0] is None:
             return None
-        if not row[1]:  # written by a version without data keys
-            return factor_from_bytes(row[0])
         key = self.vault.find(tx, study_id, release_scope(number))
         return None if key is None else factor_from_bytes(key.decrypt(row[0], b"factor"))
 
@@ -77,18 +75,19 @@ class StoredFactors:
         )
         destroy_keys(tx, study_id, [release_scope(number) for number in numbers])
 
-    async def encrypt_old(self, store: Store) -> int:
-        """Encrypt what a version without data keys left in the store; how many factors."""
 
-        def write(tx: Transaction) -> int:
-            rows = tx.rows(
-                "SELECT study_id, release_number, factor FROM releases WHERE encrypted = 0 AND factor IS NOT NULL"
-            )
-            for study_id, number, factor in rows:
-                self.save(tx, study_id, number, factor_from_bytes(factor))
-            return len(rows)
+def still_needed(tx: Transaction, study_id: bytes) -> bool:
+    """Whether a release of the study is still being filled, waits to be published, or answers questions."""
+    return (
+        tx.row(
+            "SELECT 1 FROM releases WHERE study_id = ? AND state IN ('open', 'full', 'answerable')",
+            (study_id,),
+        )
+        is not None
+    )
 
-        count = await store.write(write)
-        if count:
-            await store.scrub()
-        return count
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase whatever factor is left; each release's number, size and state stay beside what was published of it."""
+    tx.run("UPDATE releases SET factor = NULL WHERE study_id = ?", (study_id,))
+    return 0

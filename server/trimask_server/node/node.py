@@ -32,7 +32,7 @@ from trimask_server.node.config import NodeConfig, NodeKeys, NodeRole, load_keys
 from trimask_server.node.guard import GuardedServer
 from trimask_server.node.peers import Context, Peers, require_role
 from trimask_server.node.workers import Workers
-from trimask_server.operations import drain, garbage, logs, upkeep
+from trimask_server.operations import drain, logs, upkeep
 from trimask_server.operations.certificates import Certificates, TlsMaterial
 from trimask_server.operations.http_port import HttpPort
 from trimask_server.operations.limits import Limits, server_options
@@ -181,7 +181,6 @@ class Node:
             self.log.info("allow_collectors is empty: any collector may propose studies to this node")
         self.spawn(upkeep.follow_readiness(self), "following readiness")
         self.spawn(upkeep.watch_key_files(self), "watching key files")
-        self.spawn(garbage.collect_forever(self), "collecting garbage")
         if self.worker_address:
             self.spawn(drain.follow_others(self), "following other workers")
         self.log.info(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import uvloop
 from aiohttp.web import RouteDef
@@ -14,17 +13,20 @@ from trimask_core.errors import ConfigError
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
 from trimask_server.node.config import NodeConfig, NodeRole, load_config
 from trimask_server.node.node import AddServices, Node
+from trimask_server.operations.garbage import collect_forever
 from trimask_server.operations.signals import serve_until_told
 from trimask_server.operations.tracing import configure_tracing
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys
 from trimask_server.right.rows import RowStore
 from trimask_server.right.submissions import SubmissionServicer
+from trimask_server.right.tables import ERASERS as PROVIDER_ERASERS
+from trimask_server.store.erasure import Erasers
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
-__all__ = ["Services", "run_node", "services_of", "start_node"]
+__all__ = ["Services", "erasers_of", "run_node", "services_of", "start_node"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,6 @@ def _collector_services(node: Node, governing: list[AddServices]) -> Services:
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
     from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
     from trimask_server.collector.status_page import StatusPages
-    from trimask_server.collector.stored_factors import StoredFactors
     from trimask_server.collector.study_leases import Drivers
     from trimask_server.suites.rows.deliveries import CollectionServicer
 
@@ -78,9 +79,6 @@ def _collector_services(node: Node, governing: list[AddServices]) -> Services:
     ]
 
     def drive() -> None:
-        node.spawn(
-            _encrypt_old(node, StoredFactors(node.vault).encrypt_old(node.database)), "encrypting factors"
-        )
         node.spawn(drivers.run(), "driving studies")
 
     pages = StatusPages(node, ledger, studies).routes()
@@ -94,21 +92,20 @@ def _right_services(node: Node, unmasking: UnmaskingServicer, governing: list[Ad
     opener = Opener(OpeningKeys(node.keys.identity, (node.keys.sealing,)))
     node.at_stop(opener.stop)
 
-    def begin() -> None:
-        opener.start()
-        node.spawn(_encrypt_old(node, rows.encrypt_old_rows()), "encrypting rows")
-
     return Services(
         [SubmissionServicer(node, rows, opener).add_to],
         [RightMaskingServicer(node, rows, unmasking).add_to, unmasking.add_to, *governing],
-        begin,
+        opener.start,
     )
 
 
-async def _encrypt_old(node: Node, work: Coroutine[Any, Any, int]) -> None:
-    """What a version without data keys left in the store."""
-    if count := await work:
-        node.log.info("encrypted %d stored values of an earlier version", count)
+def erasers_of(role: NodeRole) -> Erasers:
+    """Who erases a study in the tables of a role."""
+    if role == "collector":
+        from trimask_server.collector import tables  # a provider has no use for what comes with it
+
+        return tables.ERASERS
+    return PROVIDER_ERASERS
 
 
 def _nothing() -> None:
@@ -125,6 +122,7 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
         # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
         await node.database.scrub()
         services.begin()
+        node.spawn(collect_forever(node, erasers_of(role)), "collecting garbage")
     except BaseException:
         await node.stop(0)  # a port that was taken, say: leave nothing half started
         raise

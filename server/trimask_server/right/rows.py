@@ -11,10 +11,11 @@ from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
+from trimask_server.right.invitations import bind
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["RowStore", "split_ids"]
+__all__ = ["RowStore", "erase_study", "oldest_row_ms", "split_ids"]
 
 _AT_ONCE = 500  # rows named in one statement
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
@@ -68,7 +69,7 @@ class RowStore:
     ) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns.
 
-        A verified `invitation` is bound to the submission in the same transaction, for ever.
+        A verified `invitation` is bound to the submission in the same transaction.
         """
         digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
@@ -85,7 +86,7 @@ class RowStore:
             repeat = _known(tx, study_id, submission_id, digest)
             if repeat is not None:
                 return repeat
-            _bind(tx, invitation, submission_id, now_ms)
+            bind(tx, invitation, submission_id, now_ms)
             return _or_raise(_insert(tx, [arrival])[0])
 
         return await self.database.write(write)
@@ -135,13 +136,13 @@ class RowStore:
             withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
             if withdrawn:
                 return withdrawn
-            if any(bound is not None or payload is None for bound, payload, _ in rows.values()):
+            if any(bound is not None or payload is None for bound, payload in rows.values()):
                 raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
             )
-            self._move(tx, study_id, block_id, [(name, row[1], row[2]) for name, row in rows.items()])
+            self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
             if self.audit is not None:
                 self.audit.append(
                     tx, "block_assigned", study=study_id.hex(), block=block_id.hex(), rows=len(ids)
@@ -151,16 +152,16 @@ class RowStore:
         return await self.database.write(write)
 
     def _move(
-        self, tx: Transaction, study_id: bytes, block_id: bytes, rows: Sequence[tuple[bytes, bytes, int]]
+        self, tx: Transaction, study_id: bytes, block_id: bytes, rows: Sequence[tuple[bytes, bytes]]
     ) -> None:
-        """Encrypt (id, payload, encrypted) rows under their block's key rather than the study's."""
+        """Encrypt (id, payload) rows under their block's key rather than the study's."""
         intake = self.vault.find(tx, study_id, INTAKE)
         key = self.vault.obtain(tx, study_id, block_scope(block_id))
         tx.run_many(
-            "UPDATE submissions SET block_id = ?, payload = ?, encrypted = 1 WHERE study_id = ? AND submission_id = ?",
+            "UPDATE submissions SET block_id = ?, payload = ? WHERE study_id = ? AND submission_id = ?",
             [
-                (block_id, key.encrypt(_plain(intake, name, payload, encrypted), name), study_id, name)
-                for name, payload, encrypted in rows
+                (block_id, key.encrypt(_plain(intake, name, payload), name), study_id, name)
+                for name, payload in rows
             ],
         )
 
@@ -193,15 +194,14 @@ class RowStore:
     def _move_back(self, tx: Transaction, study_id: bytes, block_id: bytes) -> None:
         """Encrypt a block's rows under the study's key again, and destroy the block's."""
         rows = tx.rows(
-            "SELECT submission_id, payload, encrypted FROM submissions WHERE block_id = ? ORDER BY sequence",
+            "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY sequence",
             (block_id,),
         )
         if rows:
             key = self.vault.find(tx, study_id, block_scope(block_id))
             intake = self.vault.obtain(tx, study_id, INTAKE)
             tx.run_many(
-                "UPDATE submissions SET block_id = NULL, payload = ?, encrypted = 1"
-                " WHERE study_id = ? AND submission_id = ?",
+                "UPDATE submissions SET block_id = NULL, payload = ? WHERE study_id = ? AND submission_id = ?",
                 [(intake.encrypt(_plain(key, *row), row[0]), study_id, row[0]) for row in rows],
             )
         destroy_keys(tx, study_id, [block_scope(block_id)])
@@ -222,8 +222,7 @@ class RowStore:
             return [
                 (row[0], _plain(key, *row))
                 for row in tx.rows(
-                    "SELECT submission_id, payload, encrypted FROM submissions WHERE block_id = ?"
-                    " ORDER BY submission_id",
+                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id",
                     (block_id,),
                 )
             ]
@@ -274,29 +273,17 @@ class RowStore:
         await self.database.scrub()
         return rows
 
-    async def encrypt_old_rows(self) -> int:
-        """Encrypt what a version without data keys left in the store; how many rows."""
 
-        def write(tx: Transaction) -> int:
-            rows = tx.rows(
-                "SELECT study_id, block_id, submission_id, payload FROM submissions"
-                " WHERE encrypted = 0 AND payload IS NOT NULL ORDER BY sequence LIMIT ?",
-                (_AT_ONCE,),
-            )
-            for study_id, block_id, submission_id, payload in rows:
-                key = self.vault.obtain(tx, study_id, INTAKE if block_id is None else block_scope(block_id))
-                tx.run(
-                    "UPDATE submissions SET payload = ?, encrypted = 1 WHERE study_id = ? AND submission_id = ?",
-                    (key.encrypt(payload, submission_id), study_id, submission_id),
-                )
-            return len(rows)
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase a study's ids, hashes and plans; how many submissions it had. The study cannot be opened again."""
+    tx.run("DELETE FROM blocks WHERE study_id = ?", (study_id,))
+    return tx.run("DELETE FROM submissions WHERE study_id = ?", (study_id,))
 
-        total = 0
-        while count := await self.database.write(write):
-            total += count
-        if total:
-            await self.database.scrub()
-        return total
+
+def oldest_row_ms(tx: Transaction) -> int | None:
+    """When the oldest row that is still held came in; None if none is held."""
+    row = tx.row("SELECT min(receive_time_ms) FROM submissions WHERE payload IS NOT NULL")
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Exception]:
@@ -335,8 +322,8 @@ def _insertion(size: int) -> str:
     two, so that the few statements there are stay prepared.
     """
     return (
-        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, encrypted)"  # noqa: S608
-        f" VALUES {', '.join(['(?, ?, ?, ?, ?, 1)'] * size)}"
+        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"  # noqa: S608
+        f" VALUES {', '.join(['(?, ?, ?, ?, ?)'] * size)}"
         " ON CONFLICT (study_id, submission_id) DO NOTHING RETURNING study_id, submission_id"
     )
 
@@ -359,21 +346,6 @@ def _or_raise(answer: int | Exception) -> int:
     return answer
 
 
-def _bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
-    """Bind an invitation to a submission, unless its time is over or it has another one."""
-    if invitation.expires_ms <= now_ms:
-        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
-    key = (invitation.study_id, invitation.invitation_id)
-    tx.run(
-        "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
-        " ON CONFLICT (study_id, invitation_id) DO NOTHING",
-        (*key, submission_id),
-    )
-    bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
-    if bound is None or bytes(bound[0]) != submission_id:
-        raise Refused("invitation_used", "this invitation was used before, for another submission")
-
-
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
     row = tx.row(
         "SELECT payload_hash, receive_time_ms, withdrawn_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
@@ -393,20 +365,18 @@ def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[b
     return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
 
 
-def _rows(
-    tx: Transaction, study_id: bytes, ids: Sequence[bytes]
-) -> dict[bytes, tuple[bytes | None, bytes, int]]:
-    """(block, payload, encrypted) of the rows that are here, by id."""
-    found: dict[bytes, tuple[bytes | None, bytes, int]] = {}
+def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes | None, bytes]]:
+    """(block, payload) of the rows that are here, by id."""
+    found: dict[bytes, tuple[bytes | None, bytes]] = {}
     for first in range(0, len(ids), _AT_ONCE):
         some = ids[first : first + _AT_ONCE]
         marks = ", ".join("?" * len(some))
         rows = tx.rows(
-            "SELECT submission_id, block_id, payload, encrypted FROM submissions"  # noqa: S608 - marks only
+            "SELECT submission_id, block_id, payload FROM submissions"  # noqa: S608 - marks only
             f" WHERE study_id = ? AND submission_id IN ({marks})",
             (study_id, *some),
         )
-        found |= {row[0]: (row[1], row[2], row[3]) for row in rows}
+        found |= {row[0]: (row[1], row[2]) for row in rows}
     return found
 
 
@@ -423,9 +393,7 @@ def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[byt
     )
 
 
-def _plain(key: DataKey | None, name: bytes, payload: bytes, encrypted: int) -> bytes:
-    if not encrypted:
-        return payload
+def _plain(key: DataKey | None, name: bytes, payload: bytes) -> bytes:
     if key is None:
         raise Refused("row_already_used", "the key of these rows is destroyed")
     return key.decrypt(payload, name)

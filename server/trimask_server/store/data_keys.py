@@ -17,7 +17,7 @@ from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_server.store.interface import Transaction
 from trimask_server.store.master_keys import KeyRing
 
-__all__ = ["INTAKE", "DataKey", "Vault", "block_scope", "destroy_keys", "release_scope"]
+__all__ = ["INTAKE", "DataKey", "Vault", "block_scope", "destroy_keys", "erase_study", "release_scope"]
 
 INTAKE = "intake"
 _NONCE_BYTES = 12
@@ -130,3 +130,9 @@ def destroy_keys(tx: Transaction, study_id: bytes, scopes: Sequence[str]) -> int
     return tx.run_many(
         "DELETE FROM data_keys WHERE study_id = ? AND scope = ?", [(study_id, scope) for scope in scopes]
     )
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Destroy every data key of a study."""
+    tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
+    return 0

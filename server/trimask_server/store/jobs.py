@@ -21,7 +21,7 @@ from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["Job", "Jobs", "add_job", "check_lease"]
+__all__ = ["Job", "Jobs", "add_job", "check_lease", "erase_study"]
 
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 300_000
@@ -158,3 +158,9 @@ class Jobs:
             return due_ms
 
         return await self._store.write(write, exclusive=False)
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase the jobs whose key is the study."""
+    tx.run("DELETE FROM jobs WHERE job_key = ?", (study_id,))
+    return 0

@@ -1,35 +1,15 @@
-"""The tables of each kind of node, as ordered steps: append, never edit."""
+"""The tables of each kind of node, as ordered steps: append, never edit.
+
+The name of a first step says for which kind of node it is, so that a node refuses the schema of another kind.
+"""
 
 from __future__ import annotations
 
 from trimask_server.store.migration import Migration
-from trimask_server.store.migrations import (
-    m20261116_budget_ledger,
-    m20261116_closures,
-    m20261116_governance,
-    m20261116_old_rows,
-    m20261116_progress,
-    m20261116_shared_store,
-    m20261116_tables,
-    m20261116_withdrawals,
-)
+from trimask_server.store.migrations import m20261116_initial
 
 __all__ = ["COLLECTOR", "PROVIDER"]
 
-PROVIDER: tuple[Migration, ...] = (
-    m20261116_tables.PROVIDER,
-    m20261116_shared_store.PROVIDER,
-    m20261116_old_rows.PROVIDER,
-    m20261116_withdrawals.PROVIDER,
-    m20261116_governance.PROVIDER,
-    m20261116_closures.BOTH,
-)
+PROVIDER: tuple[Migration, ...] = (m20261116_initial.PROVIDER,)
 
-COLLECTOR: tuple[Migration, ...] = (
-    m20261116_tables.COLLECTOR,
-    m20261116_budget_ledger.COLLECTOR,
-    m20261116_shared_store.COLLECTOR,
-    m20261116_progress.COLLECTOR,
-    m20261116_governance.COLLECTOR,
-    m20261116_closures.BOTH,
-)
+COLLECTOR: tuple[Migration, ...] = (m20261116_initial.COLLECTOR,)

@@ -6,12 +6,19 @@ from collections.abc import Callable
 
 from trimask_core.errors import Refused
 from trimask_core.study import SignedStudy, Study
+from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["StudyRegistry"]
+__all__ = ["StudyRegistry", "refuse_collected"]
 
 # An operator may refuse an open study and approve it again (`proposals`); for everybody else states go forward only.
 _STATES = ("open", "refused", "closing", "closed")
+
+
+def refuse_collected(tx: Transaction, study_id: bytes) -> None:
+    """Refuse a study that was closed and erased here: nothing of it may be stored again."""
+    if tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'collected'", (study_id,)) is not None:
+        raise Refused("study_closed", "this study was closed and erased here; it cannot begin again")
 
 
 class StudyRegistry:
@@ -54,9 +61,7 @@ class StudyRegistry:
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
-            known = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
-            if known is not None and known[0] == "collected":
-                raise Refused("study_closed", "this study was closed and erased here; it cannot begin again")
+            refuse_collected(tx, study_id)
             added = tx.run(
                 "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, ?, 'open', ?)"
                 " ON CONFLICT (study_id) DO NOTHING",
@@ -121,3 +126,32 @@ class StudyRegistry:
 
         await self._database.write(write)
         await self.refresh()
+
+    async def collect(self, erasers: Erasers, now_ms: int, keep_ms: int) -> dict[bytes, int]:
+        """Erase studies that closed at least `keep_ms` ago, but for their ids; each one's number of submissions.
+
+        A study counts as closed from the first call that finds it so.
+        """
+
+        def write(tx: Transaction) -> dict[bytes, int]:
+            tx.run("UPDATE studies SET closed_ms = ? WHERE state = 'closed' AND closed_ms IS NULL", (now_ms,))
+            due = tx.rows(
+                "SELECT study_id FROM studies WHERE state = 'closed' AND closed_ms <= ?", (now_ms - keep_ms,)
+            )
+            gone = {}
+            for (study_id,) in due:
+                erased = erasers.erase_study(tx, study_id)
+                if erased is None:
+                    continue
+                tx.run(
+                    "UPDATE studies SET state = 'collected', signed_study = '', registered_ms = 0, closed_ms = NULL"
+                    " WHERE study_id = ?",
+                    (study_id,),
+                )
+                gone[study_id] = erased
+            return gone
+
+        gone = await self._database.write(write)
+        for study_id in gone:
+            self.forget(study_id)
+        return gone

@@ -1,0 +1,23 @@
+"""Who erases a study at the collector, and who still needs it."""
+
+from __future__ import annotations
+
+from trimask_server.access import proposals, tokens
+from trimask_server.collector import admission, ledger, stored_factors
+from trimask_server.store import data_keys, jobs
+from trimask_server.store.erasure import Erasers
+
+__all__ = ["ERASERS"]
+
+ERASERS = Erasers(
+    (
+        ledger.erase_study,
+        stored_factors.erase_study,
+        admission.erase_study,
+        tokens.erase_study,
+        proposals.erase_study,
+        jobs.erase_study,
+        data_keys.erase_study,
+    ),
+    still_needed=(stored_factors.still_needed,),
+)

@@ -1,0 +1,30 @@
+"""Invitations that were used, each bound to the first submission that came with it for as long as the study is kept."""
+
+from __future__ import annotations
+
+from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
+from trimask_server.store.interface import Transaction
+
+__all__ = ["bind", "erase_study"]
+
+
+def bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
+    """Bind an invitation to a submission, unless its time is over or it has another one."""
+    if invitation.expires_ms <= now_ms:
+        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
+    key = (invitation.study_id, invitation.invitation_id)
+    tx.run(
+        "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
+        " ON CONFLICT (study_id, invitation_id) DO NOTHING",
+        (*key, submission_id),
+    )
+    bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
+    if bound is None or bytes(bound[0]) != submission_id:
+        raise Refused("invitation_used", "this invitation was used before, for another submission")
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase which invitation came with which submission: the study takes none of either any more."""
+    tx.run("DELETE FROM invitations WHERE study_id = ?", (study_id,))
+    return 0

@@ -1,0 +1,207 @@
+"""2026-11-16. The tables of the first release.
+
+A row's payload is sealed and encrypted; after its block is pooled the payload is NULL and the id and hash remain, so that
+the submission cannot come a second time. A withdrawn row keeps its id alone. A provider's block is `started` from the
+moment its masking may have begun: such a plan is never cancelled. At the collector a block's A X is never here: only the
+release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
+
+One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
+first submission that came with it; a collector has how many it made, tokens by their hash, and the last audit head it saw of
+every node. What is in the budget ledger counts for ever: the triggers hold even if the program does not.
+"""
+
+from __future__ import annotations
+
+from trimask_server.store.migration import Migration, append_only, portable
+
+__all__ = ["COLLECTOR", "PROVIDER"]
+
+_COMMON = """
+CREATE TABLE refusals (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE studies (
+  study_id BLOB PRIMARY KEY,
+  signed_study TEXT NOT NULL,
+  state TEXT NOT NULL,
+  registered_ms INTEGER NOT NULL,
+  closed_ms INTEGER
+);
+CREATE TABLE proposals (
+  study_id BLOB PRIMARY KEY,
+  signed_study TEXT NOT NULL,
+  decision TEXT NOT NULL,
+  approval TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  propose_time_ms INTEGER NOT NULL
+);
+CREATE TABLE data_keys (
+  study_id BLOB NOT NULL,
+  scope TEXT NOT NULL,
+  master_id TEXT NOT NULL,
+  wrapped BLOB NOT NULL,
+  PRIMARY KEY (study_id, scope)
+);
+CREATE TABLE audit (
+  sequence INTEGER PRIMARY KEY,
+  time_ms INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  details TEXT NOT NULL,
+  previous BLOB NOT NULL,
+  hash BLOB NOT NULL,
+  signature BLOB NOT NULL
+);
+CREATE TABLE audit_head (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, hash BLOB NOT NULL);
+"""
+_AUDIT_STAYS = append_only("audit", "the audit log is append-only")
+
+PROVIDER = (
+    portable(
+        "2026-11-16 initial, provider",
+        _COMMON
+        + """
+CREATE TABLE submissions (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  study_id BLOB NOT NULL,
+  submission_id BLOB NOT NULL,
+  payload BLOB,
+  payload_hash BLOB NOT NULL,
+  receive_time_ms INTEGER NOT NULL,
+  block_id BLOB,
+  withdrawn_ms INTEGER,
+  UNIQUE (study_id, submission_id)
+);
+CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
+CREATE INDEX submissions_block ON submissions (block_id) WHERE block_id IS NOT NULL;
+CREATE TABLE blocks (
+  block_id BLOB PRIMARY KEY,
+  study_id BLOB NOT NULL,
+  submission_ids BLOB NOT NULL,
+  erased INTEGER NOT NULL DEFAULT 0,
+  started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE invitations (
+  study_id BLOB NOT NULL,
+  invitation_id BLOB NOT NULL,
+  submission_id BLOB NOT NULL,
+  PRIMARY KEY (study_id, invitation_id)
+);
+""",
+    )
+    + _AUDIT_STAYS
+)
+
+_BUDGET_STAYS = Migration(
+    "",
+    """CREATE TRIGGER release_answers_stay BEFORE DELETE ON release_answers WHEN OLD.state <> 'reserved'
+BEGIN SELECT RAISE(ABORT, 'an answer stays in the ledger'); END;
+CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
+WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
+  OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
+BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
+""",
+    """
+CREATE FUNCTION release_answers_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    IF OLD.state <> 'reserved' THEN RAISE EXCEPTION 'an answer stays in the ledger'; END IF;
+    RETURN OLD;
+  END IF;
+  IF OLD.state <> 'reserved' OR OLD.epsilon IS DISTINCT FROM NEW.epsilon OR OLD.delta IS DISTINCT FROM NEW.delta
+    OR OLD.mu IS DISTINCT FROM NEW.mu OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id
+    OR OLD.fingerprint <> NEW.fingerprint
+  THEN RAISE EXCEPTION 'what was paid does not change'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER release_answers_guard BEFORE UPDATE OR DELETE ON release_answers
+FOR EACH ROW EXECUTE FUNCTION release_answers_guard();
+""",
+)
+
+COLLECTOR = (
+    portable(
+        "2026-11-16 initial, collector",
+        _COMMON
+        + """
+CREATE TABLE blocks (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  block_id BLOB NOT NULL UNIQUE,
+  study_id BLOB NOT NULL,
+  submission_ids BLOB NOT NULL,
+  row_count INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  release_number INTEGER
+);
+CREATE INDEX blocks_study ON blocks (study_id, sequence);
+CREATE TABLE releases (
+  study_id BLOB NOT NULL,
+  release_number INTEGER NOT NULL,
+  row_count INTEGER NOT NULL,
+  block_count INTEGER NOT NULL,
+  factor BLOB,
+  state TEXT NOT NULL,
+  PRIMARY KEY (study_id, release_number)
+);
+CREATE TABLE datasets (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  dataset_id TEXT NOT NULL UNIQUE,
+  study_id BLOB NOT NULL,
+  release_number INTEGER NOT NULL,
+  manifest BLOB NOT NULL,
+  signature BLOB NOT NULL
+);
+CREATE TABLE release_answers (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  study_id BLOB NOT NULL,
+  request_id BLOB NOT NULL,
+  fingerprint BLOB NOT NULL,
+  mechanism TEXT NOT NULL,
+  epsilon REAL,
+  delta REAL,
+  mu REAL,
+  reserve_time_ms INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  answer BLOB,
+  signature BLOB,
+  UNIQUE (study_id, request_id)
+);
+CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
+CREATE TABLE progress (study_id BLOB PRIMARY KEY, pending_rows INTEGER NOT NULL);
+CREATE TABLE provider_generations (
+  study_id BLOB NOT NULL,
+  role TEXT NOT NULL,
+  generation BLOB NOT NULL,
+  PRIMARY KEY (study_id, role)
+);
+CREATE TABLE jobs (
+  kind TEXT NOT NULL,
+  job_key BLOB NOT NULL,
+  state TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  worker TEXT,
+  due_ms INTEGER NOT NULL,
+  PRIMARY KEY (kind, job_key)
+);
+CREATE INDEX jobs_due ON jobs (kind, due_ms) WHERE state = 'waiting';
+CREATE TABLE invitations_made (study_id BLOB PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE tokens (
+  token_hash BLOB PRIMARY KEY,
+  study_id BLOB NOT NULL,
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  create_time_ms INTEGER NOT NULL,
+  expire_time_ms INTEGER NOT NULL,
+  revoke_time_ms INTEGER NOT NULL
+);
+CREATE TABLE witnessed_heads (
+  identity BLOB PRIMARY KEY,
+  sequence INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  signature BLOB NOT NULL
+);
+""",
+    )
+    + _AUDIT_STAYS
+    + _BUDGET_STAYS
+)

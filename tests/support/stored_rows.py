@@ -1,0 +1,148 @@
+"""A row in every table of a node's store, for a study, and what a store holds, whichever database is behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimask_core.rows.rotation import Matrix
+from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.store.data_keys import Vault
+from trimask_server.store.interface import Transaction
+
+__all__ = ["OWN_TABLES", "insert", "put_release", "read_store", "rows_of"]
+
+Row = dict[str, Any]
+# What a store keeps about itself.
+OWN_TABLES = {"store_facts", "store_migrations", "store_writers"}
+# Where `sequence` is a fact and not the database's own count.
+_SEQUENCE_IS_DATA = {"audit", "audit_head", "witnessed_heads"}
+
+
+def rows_of(role: str, study_id: bytes, sequence: int = 1, state: str = "closed") -> list[tuple[str, Row]]:
+    """(table, row) for every table. Two studies differ by their ids' first bytes, and by `sequence`."""
+    short = study_id[:16]
+    common: list[tuple[str, Row]] = [
+        ("refusals", {"reason": f"malformed{sequence}", "count": 3}),
+        ("studies",
+         {"study_id": study_id, "signed_study": "{}", "state": state, "registered_ms": 1, "closed_ms": None}),
+        ("proposals",
+         {"study_id": study_id, "signed_study": "{}", "decision": "approved", "approval": "{}", "reason": "",
+          "propose_time_ms": 1}),
+        ("data_keys", {"study_id": study_id, "scope": "intake", "master_id": "m", "wrapped": b"w"}),
+        ("audit",
+         {"sequence": sequence, "time_ms": 1, "kind": "study_closed", "details": f'{{"study":"{study_id.hex()}"}}',
+          "previous": b"p", "hash": b"h", "signature": b"s"}),
+        ("audit_head", {"id": sequence, "sequence": sequence, "hash": b"h"}),
+    ]  # fmt: skip
+    return common + (_collector(study_id, short) if role == "collector" else _provider(study_id, short))
+
+
+def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
+    rows: list[tuple[str, Row]] = [
+        ("submissions",
+         {"study_id": study_id, "submission_id": bytes([i]) * 16, "payload": b"p" if i else None, "payload_hash": b"h",
+          "receive_time_ms": i, "block_id": short if i == 1 else None, "withdrawn_ms": None if i else 9})
+        for i in range(3)
+    ]  # fmt: skip
+    rows += [
+        ("blocks",
+         {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "erased": 0, "started": 1,
+          "cancelled": 0}),
+        ("invitations", {"study_id": study_id, "invitation_id": b"i" * 16, "submission_id": bytes([1]) * 16}),
+    ]  # fmt: skip
+    return rows
+
+
+def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
+    # Planned and published in an order that is not that of their ids.
+    rows: list[tuple[str, Row]] = [
+        ("blocks",
+         {"block_id": bytes([i]) + short[1:], "study_id": study_id, "submission_ids": b"ids", "row_count": 9,
+          "state": "erased", "attempts": 2, "release_number": 1})
+        for i in (5, 2, 8)
+    ]  # fmt: skip
+    rows += [
+        ("datasets",
+         {"dataset_id": f"{name}-{short.hex()}", "study_id": study_id, "release_number": i, "manifest": b"{}",
+          "signature": b"s"})
+        for i, name in enumerate(("z", "a"))
+    ]  # fmt: skip
+    rows += [
+        ("tokens",
+         {"token_hash": name.encode() + short, "study_id": study_id, "name": name, "scopes": scopes,
+          "create_time_ms": 1, "expire_time_ms": 1 << 60, "revoke_time_ms": revoked})
+        for name, scopes, revoked in (
+            ("live", "datasets,releases", 0), ("revoked", "datasets", 5), ("asker", "releases", 0)
+        )
+    ]  # fmt: skip
+    return [
+        *rows,
+        ("releases",
+         {"study_id": study_id, "release_number": 1, "row_count": 9, "block_count": 1, "factor": b"f",
+          "state": "published"}),
+        ("release_answers",
+         {"study_id": study_id, "request_id": b"r", "fingerprint": b"f", "mechanism": "sum", "epsilon": 0.5,
+          "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s"}),
+        ("notes", {"study_id": study_id, "note": "n"}),
+        ("progress", {"study_id": study_id, "pending_rows": 7}),
+        ("provider_generations", {"study_id": study_id, "role": "R1", "generation": b"g"}),
+        ("jobs",
+         {"kind": "drive", "job_key": study_id, "state": "done", "attempts": 1, "fence": 1, "worker": None, "due_ms": 1}),
+        ("invitations_made", {"study_id": study_id, "count": 2}),
+        ("witnessed_heads", {"identity": b"i" + short, "sequence": 1, "hash": b"h", "signature": b"s"}),
+    ]  # fmt: skip
+
+
+def put_release(
+    tx: Transaction,
+    vault: Vault,
+    study_id: bytes,
+    factor: Matrix,
+    rows: int,
+    state: str = "full",
+    number: int = 1,
+) -> None:
+    """Write a release of two blocks with its factor."""
+    release = {
+        "study_id": study_id,
+        "release_number": number,
+        "row_count": rows,
+        "block_count": 2,
+        "state": state,
+    }
+    insert(tx, [("releases", release)])
+    StoredFactors(vault).save(tx, study_id, number, factor)
+
+
+def insert(tx: Transaction, rows: list[tuple[str, Row]]) -> None:
+    """Write the rows."""
+    for table, row in rows:
+        marks = ", ".join("?" * len(row))
+        tx.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))  # noqa: S608
+
+
+def read_store(tx: Transaction, kind: str) -> dict[str, list[Row]]:
+    """Every table's rows, without the numbers the database gave them."""
+    if kind == "sqlite":
+        columns = tx.rows(
+            "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+            " WHERE m.type = 'table' AND m.name <> 'sqlite_sequence' ORDER BY m.name, c.cid"
+        )
+    else:
+        columns = tx.rows(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+            " ORDER BY table_name, ordinal_position"
+        )
+    tables: dict[str, list[str]] = {}
+    for table, column in columns:
+        tables.setdefault(table, []).append(column)
+    found = {}
+    for table, names in tables.items():
+        order = " ORDER BY sequence" if "sequence" in names else ""
+        counted = set() if table in _SEQUENCE_IS_DATA else {"sequence"}
+        rows = tx.rows(f"SELECT {', '.join(names)} FROM {table}{order}")  # noqa: S608
+        found[table] = [
+            {name: value for name, value in zip(names, row, strict=True) if name not in counted}
+            for row in rows
+        ]
+    return found
