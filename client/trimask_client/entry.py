@@ -8,28 +8,12 @@ from typing import Any, Literal
 
 from trimask_core.receipt import ProviderReceipt, Receipt
 
-__all__ = ["DONE", "Entry", "State", "backoff_ms", "is_final", "provider_receipt", "receipt_record"]
+__all__ = ["DONE", "Entry", "State", "backoff_ms", "provider_receipt", "receipt_record"]
 
 State = Literal["waiting", "refused", "sent", "damaged", "withdrawing", "withdrawn", "too_late"]
 DONE: tuple[State, ...] = ("sent", "withdrawn", "too_late")
 FIRST_WAIT_MS = 15_000
 LONGEST_WAIT_MS = 6 * 3600 * 1000
-# Refusals that no waiting changes. Every other reason may pass: a study not yet open there, a node being repaired.
-_FINAL = {
-    "bad_invitation",
-    "invitation_expired",
-    "invitation_used",
-    "conflicting_submission",
-    "expired_key",
-    "malformed",
-    "no_invitation",
-    "oversized_message",
-    "replayed_submission",
-    "study_closed",
-    "submission_withdrawn",
-    "tampered_component",
-    "wrong_shape",
-}
 
 
 @dataclass(frozen=True)
@@ -100,11 +84,6 @@ def _span(milliseconds: int) -> str:
     if minutes < 100:
         return f"in about {minutes} minute{'s' if minutes > 1 else ''}"
     return f"in about {-(-minutes // 60)} hours"
-
-
-def is_final(reason: str) -> bool:
-    """Whether a refusal for this reason will stand."""
-    return reason in _FINAL
 
 
 def backoff_ms(attempts: int, share: float) -> int:

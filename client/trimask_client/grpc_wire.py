@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trimask_core.refusals import REASON_KEY, RETRY_KEY
+
 __all__ = [
     "STATUS_NAMES",
     "CallFailed",
@@ -78,11 +80,7 @@ def reset_status(code: int) -> str:
 
 
 def read_answer(
-    headers: Mapping[bytes, bytes],
-    body: bytes | bytearray,
-    trailers: Mapping[bytes, bytes],
-    reason_key: str,
-    retry_key: str = "retry-after-ms",
+    headers: Mapping[bytes, bytes], body: bytes | bytearray, trailers: Mapping[bytes, bytes]
 ) -> bytes:
     """The message of an answer that has ended, or `CallFailed` with what the trailers say."""
     found = {**headers, **trailers}
@@ -95,13 +93,13 @@ def read_answer(
         raise CallFailed(_HTTP.get(http, "UNKNOWN"), words, answered=True)
     if given != b"0":
         number = int(given) if given.isdigit() else 2
-        reason = found.get(reason_key.encode())
+        reason = found.get(REASON_KEY.encode())
         raise CallFailed(
             STATUS_NAMES[number] if number < len(STATUS_NAMES) else "UNKNOWN",
             percent_decode(found.get(b"grpc-message", b"")),
             None if reason is None else reason.decode("utf-8", "replace"),
             answered=True,
-            retry_after=found.get(retry_key.encode()),
+            retry_after=found.get(RETRY_KEY.encode()),
         )
     length = message_length(body)
     if length is None or body[0] != 0 or len(body) != PREFIX_BYTES + length:

@@ -6,14 +6,8 @@ import threading
 
 import grpc
 
-from trimask_client.transport import (
-    MAX_RESPONSE_BYTES,
-    REASON_KEY,
-    RETRY_KEY,
-    Endpoint,
-    call_error,
-    read_retry,
-)
+from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, call_error, read_retry
+from trimask_core.refusals import REASON_KEY, RETRY_KEY
 
 __all__ = ["GrpcioTransport"]
 

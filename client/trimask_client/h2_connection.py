@@ -27,7 +27,7 @@ from trimask_client.grpc_wire import (
     read_answer,
     reset_status,
 )
-from trimask_client.transport import MAX_RESPONSE_BYTES, REASON_KEY, Endpoint
+from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint
 
 __all__ = ["Connection", "Deadline"]
 
@@ -170,7 +170,7 @@ class Connection:
         if stream.reset is not None and b"grpc-status" not in {**stream.headers, **stream.trailers}:
             refused = stream.reset == h2.errors.ErrorCodes.REFUSED_STREAM
             raise CallFailed(reset_status(stream.reset), "it broke the call off", unprocessed=refused)
-        return read_answer(stream.headers, stream.body, stream.trailers, REASON_KEY)
+        return read_answer(stream.headers, stream.body, stream.trailers)
 
     def _send(self, stream: _Stream, method: str, request: bytes, deadline: Deadline) -> None:
         self._h2.send_headers(

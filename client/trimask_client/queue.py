@@ -23,7 +23,6 @@ from trimask_client.entry import (
     LONGEST_WAIT_MS,
     Entry,
     backoff_ms,
-    is_final,
     provider_receipt,
     receipt_record,
 )
@@ -365,7 +364,7 @@ class Queue:
                 failures.append(str(error) if role in str(error) else f"{role}: {error}")
                 if isinstance(error, Refused):
                     asked_ms = max(asked_ms, error.retry_after_ms or 0)
-                if isinstance(error, Refused) and is_final(error.reason):
+                if isinstance(error, Refused) and error.reason.final:
                     progress["final"] = True
                     break
                 if invitation and not received:

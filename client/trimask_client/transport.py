@@ -8,11 +8,10 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from trimask_core.errors import ConfigError, Refused, TrimaskError
+from trimask_core.refusals import read_reason
 
 __all__ = [
     "MAX_RESPONSE_BYTES",
-    "REASON_KEY",
-    "RETRY_KEY",
     "Endpoint",
     "LazyTransport",
     "Transport",
@@ -22,8 +21,6 @@ __all__ = [
     "read_retry",
 ]
 
-REASON_KEY = "trimask-reason"
-RETRY_KEY = "retry-after-ms"
 _LONGEST_RETRY_MS = 6 * 3600 * 1000
 MAX_RESPONSE_BYTES = 4 << 20
 # Without a reason from the node itself, these say that it was not asked, or that nobody knows whether it was.
@@ -103,4 +100,4 @@ def call_error(
         details = "no answer in time; it may be busy, or the network slow"
     if reason is None and status in _AGAIN:
         return Unreachable(f"{endpoint.address}: {details}")
-    return Refused(reason or status.lower(), details, retry_after_ms=retry_after_ms)
+    return Refused(read_reason(reason, status), details, retry_after_ms=retry_after_ms)

@@ -17,6 +17,8 @@ A message says what is wrong and what to do; none carries a secret (mask, share,
 
 from __future__ import annotations
 
+from trimask_core.refusals import AnyReason, as_reason
+
 __all__ = [
     "AnswerError",
     "ApprovalError",
@@ -78,13 +80,14 @@ class AnswerError(TrimaskError, ValueError):
 
 
 class Refused(TrimaskError):
-    """A party refused a request. `.reason` is the word under which the refusal is counted.
+    """A party refused a request. `.reason` is one of the catalogue's (`trimask_core.refusals`): it is text, and knows its
+    gRPC status and whether to ask again.
 
     `.retry_after_ms` is how long to wait before asking again, where the party said so.
     """
 
-    def __init__(self, reason: str, message: str, *, retry_after_ms: int | None = None) -> None:
-        self.reason = reason
+    def __init__(self, reason: AnyReason | str, message: str, *, retry_after_ms: int | None = None) -> None:
+        self.reason = as_reason(reason)
         self.retry_after_ms = retry_after_ms
         super().__init__(message)
 

@@ -9,11 +9,9 @@ from typing import cast
 import grpc
 
 from trimask.errors import ConnectionFailed, Refused
+from trimask_core.refusals import REASON_KEY, read_reason
 
-__all__ = ["REASON_KEY", "plain_errors"]
-
-# The collector's counted word for a refusal travels under this key, its sentence in the status details.
-REASON_KEY = "trimask-reason"
+__all__ = ["plain_errors"]
 
 _UNREACHED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 
@@ -29,9 +27,8 @@ def plain_errors(target: str) -> Iterator[None]:
         code, details = call.code(), str(call.details() or "no details given")
         reason = next((value for key, value in call.trailing_metadata() or () if key == REASON_KEY), None)
         if reason is not None:
-            word = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-            raise Refused(word, details) from None
+            raise Refused(read_reason(reason, code.name), details) from None
         if code in _UNREACHED:
             hint = " (check roots and tls_name)" if "SSL" in details or "handshake" in details.lower() else ""
             raise ConnectionFailed(f"{target} could not be reached: {details}{hint}") from None
-        raise Refused(code.name.lower(), f"{target}: {details}") from None
+        raise Refused(read_reason(None, code.name), f"{target}: {details}") from None

@@ -67,7 +67,7 @@ def test_a_failure_in_a_group_undoes_only_itself(make_store: Any) -> None:
 
     def half(tx: Transaction) -> None:
         tx.run("INSERT INTO t (x, y) VALUES (7, 'half')")
-        raise Refused("test", "no")
+        raise Refused("malformed", "no")
 
     async def course() -> None:
         results = await asyncio.gather(
@@ -105,7 +105,10 @@ def test_items_of_one_function_share_its_run(make_store: Any) -> None:
     def each(tx: Transaction, items: Sequence[int]) -> list[int | Exception]:
         sizes.append(len(items))
         counts = [tx.run("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", (x,)) for x in items]
-        return [x if count else Refused("known", "known") for x, count in zip(items, counts, strict=True)]
+        return [
+            x if count else Refused("row_already_used", "known")
+            for x, count in zip(items, counts, strict=True)
+        ]
 
     async def course() -> None:
         results = await asyncio.gather(

@@ -17,7 +17,6 @@ from trimask_client.grpc_wire import (
     reset_status,
 )
 
-REASON = "trimask-reason"
 OK = {b":status": b"200"}
 
 
@@ -72,7 +71,7 @@ def test_frames(message: bytes) -> None:
     framed = frame_message(message)
     assert message_length(framed) == len(message)
     assert message_length(framed[:4]) is None
-    assert read_answer(OK, framed, {b"grpc-status": b"0"}, REASON) == message
+    assert read_answer(OK, framed, {b"grpc-status": b"0"}) == message
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_answers_that_are_no_message(
     headers: dict[bytes, bytes], trailers: dict[bytes, bytes], status: str, reason: str | None
 ) -> None:
     with pytest.raises(CallFailed) as caught:
-        read_answer(headers, b"", trailers, REASON)
+        read_answer(headers, b"", trailers)
     assert (caught.value.status, caught.value.reason, caught.value.answered) == (status, reason, True)
 
 

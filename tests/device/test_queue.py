@@ -14,7 +14,7 @@ import pytest
 
 from trimask_client import Endpoint, Queue, Unreachable, device_key
 from trimask_client.disk import FileDisk
-from trimask_client.entry import FIRST_WAIT_MS, LONGEST_WAIT_MS, Entry, backoff_ms, is_final
+from trimask_client.entry import FIRST_WAIT_MS, LONGEST_WAIT_MS, Entry, backoff_ms
 from trimask_client.record_store import Vault
 from trimask_core.clock import ManualClock
 from trimask_core.errors import (
@@ -28,6 +28,7 @@ from trimask_core.errors import (
 )
 from trimask_core.randomness import DeterministicRandom, SystemRandom
 from trimask_core.receipt import receipt_message
+from trimask_core.refusals import AnyReason, Reason, Status, Unlisted, read_reason
 from trimask_core.study import SignedStudy
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
@@ -211,10 +212,13 @@ def test_a_clock_that_was_set_back_does_not_stop_it(at: Setting, answers: Mappin
 
 
 @pytest.mark.parametrize(
-    "reason", ["study_closed", "conflicting_submission", "tampered_component", "malformed"]
-)
-def test_a_refusal_that_stands(at: Setting, answers: Mapping[str, object], reason: str) -> None:
-    assert is_final(reason)
+    "reason",
+    [
+        Reason.STUDY_CLOSED, Reason.CONFLICTING_SUBMISSION, Reason.TAMPERED_COMPONENT, Reason.MALFORMED,
+        Unlisted("quite_new", Status.INVALID_ARGUMENT),
+    ],
+)  # fmt: skip
+def test_a_refusal_that_stands(at: Setting, answers: Mapping[str, object], reason: AnyReason) -> None:
     at.providers.moods["R2"] = Refused(reason, "this study takes no more submissions")
     at.queue.seal(at.study_id, answers)
     (entry,) = at.queue.send()
@@ -229,8 +233,14 @@ def test_a_refusal_that_stands(at: Setting, answers: Mapping[str, object], reaso
     assert not any(name.startswith(("payloads/", "progress/")) for name in _files(at.folder))
 
 
-@pytest.mark.parametrize("reason", ["internal_error", "unknown_study", "resource_exhausted"])
-def test_a_refusal_that_may_pass(at: Setting, answers: Mapping[str, object], reason: str) -> None:
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.INTERNAL_ERROR, Reason.UNKNOWN_STUDY, Reason.DRAINING, read_reason(None, "RESOURCE_EXHAUSTED"),
+        Unlisted("quite_new", Status.FAILED_PRECONDITION),
+    ],
+)  # fmt: skip
+def test_a_refusal_that_may_pass(at: Setting, answers: Mapping[str, object], reason: AnyReason) -> None:
     at.providers.moods["R2"] = Refused(reason, "not now")
     at.queue.seal(at.study_id, answers)
     assert [entry.state for entry in at.queue.send()] == ["waiting"]

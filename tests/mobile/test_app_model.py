@@ -12,6 +12,7 @@ from trimask_client import Endpoint, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
+from trimask_core.refusals import Reason, Status, Unlisted
 from trimask_core.study import SignedStudy
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
 from trimask_mobile.model.device import Device
@@ -192,15 +193,26 @@ def test_a_draft_of_another_program_begins_at_the_beginning(start: Callable[[], 
         (ApprovalError("x"), "unapproved"),
         (StudyError("x"), "untrusted"),
         (Unreachable("x"), "offline"),
-        (Refused("study_closed", "x"), "closed"),
-        (Refused("invitation_expired", "x"), "expired"),
-        (Refused("quite_new", "x"), "refused"),
+        (Refused(Reason.STUDY_CLOSED, "x"), "closed"),
+        (Refused(Reason.INVITATION_EXPIRED, "x"), "expired"),
+        (Refused(Unlisted("quite_new", Status.FAILED_PRECONDITION), "x"), "refused"),
         (TrimaskError("x"), "other"),
     ],
 )
 def test_every_error_has_words(error: TrimaskError, kind: str) -> None:
     problem = explain(error)
     assert problem.kind == kind
+    for language in LANGUAGES:
+        words = catalogue(language)
+        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.told])
+def test_a_refusal_is_told_in_every_language(reason: Reason) -> None:
+    """Every reason a device may meet has a title, a text and an advice of its own, and a way on where there is one."""
+    problem = explain(Refused(reason, "x"))
+    assert problem.kind == reason.told != "refused"
+    assert problem.again == (not reason.final)
     for language in LANGUAGES:
         words = catalogue(language)
         assert all((problem.title(words), problem.text(words), problem.advice(words)))

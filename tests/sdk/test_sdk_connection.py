@@ -140,7 +140,7 @@ class Collector(dataset_pb2_grpc.DatasetServiceServicer, study_pb2_grpc.StudySer
     def GetStudyStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
         if request.study_id != self.study.id:
             _refuse(context, grpc.StatusCode.NOT_FOUND, "unknown_study", "there is no such study here")
-        count = common_pb2.RefusalCount(reason="replayed_submission", count=2)
+        count = common_pb2.RefusalCount(reason="conflicting_submission", count=2)
         return study_pb2.GetStudyStatusResponse(
             state=study_pb2.STUDY_STATE_CLOSED, published_rows=400, pooled_blocks=3, releases=1, note="all is well",
             refusals=[
@@ -219,7 +219,7 @@ def test_catalogue(served: Served, noisy: Any) -> None:
             1,
             "all is well",
         )
-        assert status.refusals == {"R1": {"replayed_submission": 2}, "L1": None}
+        assert status.refusals == {"R1": {"conflicting_submission": 2}, "L1": None}
         assert connection.study(noisy.study.id) == noisy.study
         (dataset,) = connection.datasets(noisy.study.id)
         assert (dataset.id, dataset.rows, dataset.study_id) == (_id(served), 400, study.id)

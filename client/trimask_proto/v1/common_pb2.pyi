@@ -125,7 +125,7 @@ class RefusalCount(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """The reason's fixed word, such as "replayed_submission"."""
+    """The reason's fixed word, such as "study_closed"."""
     count: _builtins.int
     """How many times since the node was first started."""
     def __init__(

@@ -17,16 +17,6 @@ from trimask_mobile.model.catalogue import Catalogue
 
 __all__ = ["Problem", "explain"]
 
-_REASONS = {
-    "already_answered": "answered",
-    "study_closed": "closed",
-    "unknown_study": "unknown_study",
-    "invitation_expired": "expired",
-    "invitation_used": "used",
-    "no_invitation": "uninvited",
-    "bad_invitation": "link",
-}
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -59,7 +49,7 @@ def explain(error: TrimaskError) -> Problem:
     if isinstance(error, Unreachable):
         return Problem("offline", detail, again=True)
     if isinstance(error, Refused):
-        return Problem(_REASONS.get(error.reason, "refused"), detail)
+        return Problem(error.reason.told or "refused", detail, again=not error.reason.final)
     if isinstance(error, (StudyError, VerificationError)):
         return Problem("untrusted", detail)
     return Problem("other", detail, again=True)

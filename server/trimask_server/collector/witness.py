@@ -7,6 +7,7 @@ new one agree with a head somebody else kept.
 from __future__ import annotations
 
 from trimask_core.errors import VerificationError
+from trimask_core.refusals import Alarm
 from trimask_core.study import Party
 from trimask_proto.v1 import governance_pb2
 from trimask_server.audit.chain import AuditHead
@@ -14,8 +15,6 @@ from trimask_server.node.node import Node
 from trimask_server.store.interface import Transaction
 
 __all__ = ["witness"]
-
-REASON = "peer_log_rewritten"
 
 
 async def witness(node: Node, party: Party, message: governance_pb2.AuditHead) -> None:
@@ -26,7 +25,7 @@ async def witness(node: Node, party: Party, message: governance_pb2.AuditHead) -
     try:
         head.verify(party.identity)
     except VerificationError:
-        node.refusals.count("bad_audit_head")
+        node.refusals.count(Alarm.BAD_AUDIT_HEAD)
         return
 
     def write(tx: Transaction) -> bool:
@@ -43,10 +42,15 @@ async def witness(node: Node, party: Party, message: governance_pb2.AuditHead) -
             )
         if row is not None and gone_back:
             node.audit.append(
-                tx, REASON, node=party.tls_name, had=int(row[0]), hash=bytes(row[1]).hex(), now=head.sequence
+                tx,
+                "peer_log_rewritten",
+                node=party.tls_name,
+                had=int(row[0]),
+                hash=bytes(row[1]).hex(),
+                now=head.sequence,
             )
         return gone_back
 
     if await node.database.write(write):
-        node.refusals.count(REASON)
+        node.refusals.count(Alarm.PEER_LOG_REWRITTEN)
         node.log.error("the audit log of %s was cut short or rewritten", party.tls_name)

@@ -1,4 +1,4 @@
-"""Every refusal's word, its gRPC status, and the one place where an exception becomes an answer.
+"""The one place where an exception becomes an answer.
 
 A handler raises; the guard around it counts the reason, logs it, and answers with the status, the message, and the reason
 in the trailing metadata. What was not foreseen is logged with its traceback and answered without detail.
@@ -12,85 +12,29 @@ from typing import Any, Protocol
 
 import grpc
 
-from trimask_core.errors import (
-    ApprovalError,
-    ParameterError,
-    Refused,
-    StudyError,
-    TrimaskError,
-    VerificationError,
-)
+from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
+from trimask_core.refusals import REASON_KEY, RETRY_KEY, AnyReason, Reason
 from trimask_server.operations.refusal_counts import Refusals
 
-__all__ = ["MAX_MESSAGE_BYTES", "REASON_KEY", "RETRY_KEY", "GuardedServer", "Layer", "rewrapped", "status_of"]
+__all__ = ["MAX_MESSAGE_BYTES", "GuardedServer", "Layer", "rewrapped", "status_of"]
 
-REASON_KEY = "trimask-reason"
-RETRY_KEY = "retry-after-ms"
 MAX_MESSAGE_BYTES = 4 << 20
 
-_STATUS: dict[str, grpc.StatusCode] = {
-    "unknown_study": grpc.StatusCode.NOT_FOUND,
-    "unknown_dataset": grpc.StatusCode.NOT_FOUND,
-    "unknown_block": grpc.StatusCode.NOT_FOUND,
-    "unknown_row": grpc.StatusCode.FAILED_PRECONDITION,
-    "unknown_attempt": grpc.StatusCode.FAILED_PRECONDITION,
-    "stale_attempt": grpc.StatusCode.FAILED_PRECONDITION,
-    "not_your_role": grpc.StatusCode.PERMISSION_DENIED,
-    "not_the_owner": grpc.StatusCode.PERMISSION_DENIED,
-    "bad_signature": grpc.StatusCode.PERMISSION_DENIED,
-    "not_approved": grpc.StatusCode.PERMISSION_DENIED,
-    "conflicting_submission": grpc.StatusCode.ALREADY_EXISTS,
-    "replayed_submission": grpc.StatusCode.ALREADY_EXISTS,
-    "submission_withdrawn": grpc.StatusCode.ALREADY_EXISTS,
-    "already_in_block": grpc.StatusCode.FAILED_PRECONDITION,
-    "block_started": grpc.StatusCode.FAILED_PRECONDITION,
-    "block_cancelled": grpc.StatusCode.FAILED_PRECONDITION,
-    "row_already_used": grpc.StatusCode.FAILED_PRECONDITION,
-    "block_too_small": grpc.StatusCode.FAILED_PRECONDITION,
-    "study_closed": grpc.StatusCode.FAILED_PRECONDITION,
-    "study_refused": grpc.StatusCode.FAILED_PRECONDITION,
-    "collector_not_allowed": grpc.StatusCode.PERMISSION_DENIED,
-    "too_many_proposals": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "no_invitation": grpc.StatusCode.PERMISSION_DENIED,
-    "bad_invitation": grpc.StatusCode.PERMISSION_DENIED,
-    "invitation_expired": grpc.StatusCode.PERMISSION_DENIED,
-    "invitation_used": grpc.StatusCode.ALREADY_EXISTS,
-    "no_token": grpc.StatusCode.UNAUTHENTICATED,
-    "bad_token": grpc.StatusCode.UNAUTHENTICATED,
-    "token_expired": grpc.StatusCode.UNAUTHENTICATED,
-    "wrong_scope": grpc.StatusCode.PERMISSION_DENIED,
-    "unknown_token": grpc.StatusCode.NOT_FOUND,
-    "not_served": grpc.StatusCode.UNIMPLEMENTED,
-    "tampered_component": grpc.StatusCode.INVALID_ARGUMENT,
-    "wrong_shape": grpc.StatusCode.INVALID_ARGUMENT,
-    "not_finite": grpc.StatusCode.INVALID_ARGUMENT,
-    "malformed": grpc.StatusCode.INVALID_ARGUMENT,
-    "oversized_message": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "unreachable": grpc.StatusCode.UNAVAILABLE,
-    "draining": grpc.StatusCode.UNAVAILABLE,
-    "overloaded": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "expired_key": grpc.StatusCode.FAILED_PRECONDITION,
-    "store_unavailable": grpc.StatusCode.UNAVAILABLE,
-}
 
-
-def reason_of(error: TrimaskError) -> str:
-    """The word an error is counted under."""
+def reason_of(error: TrimaskError) -> AnyReason:
+    """The reason an error is answered and counted under."""
     if isinstance(error, Refused):
         return error.reason
     if isinstance(error, ApprovalError):
-        return "not_approved"
+        return Reason.NOT_APPROVED
     if isinstance(error, VerificationError):
-        return "bad_signature"
-    if isinstance(error, (StudyError, ParameterError)):
-        return "malformed"
-    return "malformed"
+        return Reason.BAD_SIGNATURE
+    return Reason.MALFORMED
 
 
-def status_of(reason: str) -> grpc.StatusCode:
+def status_of(reason: AnyReason) -> grpc.StatusCode:
     """The gRPC status of a reason."""
-    return _STATUS.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
+    return grpc.StatusCode[reason.status.name]
 
 
 class Admission(Protocol):
@@ -122,9 +66,9 @@ async def _not_served(_: Any, __: Any) -> None:
     raise Refused("not_served", "this call is not served on this port of this node")
 
 
-def _trailers(reason: str, error: TrimaskError) -> tuple[tuple[str, str], ...]:
+def _trailers(reason: AnyReason, error: TrimaskError) -> tuple[tuple[str, str], ...]:
     again = error.retry_after_ms if isinstance(error, Refused) else None
-    return ((REASON_KEY, reason), *(((RETRY_KEY, str(again)),) if again is not None else ()))
+    return ((REASON_KEY, str(reason)), *(((RETRY_KEY, str(again)),) if again is not None else ()))
 
 
 Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
@@ -190,7 +134,7 @@ class GuardedServer:
                 try:
                     return await inner(request, context)
                 except Refused as error:
-                    if error.reason != "unknown_study":
+                    if error.reason is not Reason.UNKNOWN_STUDY:
                         raise
                 await look_again()
                 return await inner(request, context)
@@ -202,12 +146,12 @@ class GuardedServer:
             except grpc.aio.AbortError:
                 raise
             except Exception:  # answered without detail
-                refusals.count("internal_error")
+                refusals.count(Reason.INTERNAL_ERROR)
                 log.exception("failed %s", method)
                 await context.abort(
-                    grpc.StatusCode.INTERNAL,
+                    status_of(Reason.INTERNAL_ERROR),
                     "internal error; the node's log has it",
-                    ((REASON_KEY, "internal_error"),),
+                    ((REASON_KEY, str(Reason.INTERNAL_ERROR)),),
                 )
 
         return rewrapped(handler, guarded)

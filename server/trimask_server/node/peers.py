@@ -15,9 +15,10 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.refusals import REASON_KEY, RETRY_KEY, Reason, Retry, read_reason
 from trimask_core.study import Party, Study
 from trimask_server.node.config import NodeKeys
-from trimask_server.node.guard import MAX_MESSAGE_BYTES, REASON_KEY, RETRY_KEY
+from trimask_server.node.guard import MAX_MESSAGE_BYTES
 from trimask_server.operations.certificates import TlsMaterial
 from trimask_server.operations.context import REQUEST_KEY, current_request
 from trimask_server.operations.metrics import Metrics
@@ -36,7 +37,6 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 60_000),
 )
-_PATIENCE = {"draining", "overloaded"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _LONGEST_RETRY_MS = 5000
 _RETIRE_SECONDS = 60.0
@@ -130,8 +130,9 @@ class Peers:
             except grpc.aio.AioRpcError as error:
                 refusal = _refusal(error)
                 # Without a reason only a broken connection is worth a repeat; a deadline that passed has passed.
+                silent = refusal.reason is Reason.UNREACHABLE
                 broke = error.code() is grpc.StatusCode.UNAVAILABLE
-                if refusal.reason not in _PATIENCE and not (refusal.reason == "unreachable" and broke):
+                if refusal.reason.retry is not Retry.SOON or (silent and not broke):
                     raise refusal from None
                 pause = self._pause(attempt, refusal.retry_after_ms)
                 attempt += 1
@@ -173,10 +174,10 @@ def _refusal(error: grpc.aio.AioRpcError) -> Refused:
     found = dict(error.trailing_metadata() or ())
     reason = found.get(REASON_KEY)
     if reason is None:
-        return Refused("unreachable", f"a peer did not answer: {error.code().name}")
+        return Refused(Reason.UNREACHABLE, f"a peer did not answer: {error.code().name}")
     again = str(found.get(RETRY_KEY, ""))
     return Refused(
-        str(reason),
+        read_reason(reason, error.code().name),
         error.details() or str(reason),
         retry_after_ms=min(int(again), _LONGEST_RETRY_MS) if again.isdigit() else None,
     )

@@ -30,9 +30,10 @@ class Refusals:
         self._stored = Counter(await database.read(_read))
 
     def count(self, reason: str) -> None:
-        """One more refusal."""
-        self._unsaved[reason] += 1
-        self._here[reason] += 1
+        """One more refusal, or one more of what is counted beside them (`trimask_core.refusals`)."""
+        text = str(reason)  # not an enum's member: this goes into the store
+        self._unsaved[text] += 1
+        self._here[text] += 1
 
     def as_dict(self) -> dict[str, int]:
         """Counts by reason: the node's, whatever its workers have saved."""

@@ -18,9 +18,10 @@ import grpc
 from grpc.aio import AioRpcError, Metadata
 
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.refusals import REASON_KEY
 from trimask_core.study import Party
 from trimask_server.access.gate import Gate
-from trimask_server.node.guard import REASON_KEY, GuardedServer
+from trimask_server.node.guard import GuardedServer
 from trimask_server.node.node import Node
 from trimask_server.node.peers import Peers
 from trimask_server.operations.limits import Limits

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import AnyReason, Status, attempt_counter, read_reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
@@ -59,7 +60,7 @@ class PendingDelivery:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def fail(self, reason: str, message: str) -> None:
+    def fail(self, reason: AnyReason | str, message: str) -> None:
         """Give the try up."""
         if not self.outcome.done():
             self.outcome.set_exception(Refused(reason, message))
@@ -115,6 +116,7 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         require_role(context, study, study.parties)
         pending = self._find(request.attempt)
         if pending is not None:
-            self._node.refusals.count(f"attempt_{request.reason}"[:60])
-            pending.fail(request.reason, f"a node gave the try up: {request.reason}")
+            reason = read_reason(request.reason, Status.ABORTED.name)
+            self._node.refusals.count(attempt_counter(reason))
+            pending.fail(reason, f"a node gave the try up: {reason}")
         return collection_pb2.ReportFailureResponse()

@@ -1,0 +1,149 @@
+"""The catalogue of refusals against the source: every reason given is listed, every reason listed is given."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from trimask_core.refusals import REASON_KEY, RETRY_KEY, Alarm, Reason, Status
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE = "trimask_core/refusals.py"
+LISTED = {str(member): member for member in (*Reason, *Alarm)}
+# Modules that answer a participant's device, whatever folder they are in; what they refuse needs words for a person.
+FOR_DEVICES = {
+    "submissions.py",
+    "withdrawals.py",
+    "sealing_keys.py",
+    "limits.py",
+    "guard.py",
+    "trimask_client",
+}
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Every module of every package by its path, the generated ones aside."""
+    found = {}
+    for init in ROOT.glob("*/trimask*/__init__.py"):
+        for path in init.parent.rglob("*.py"):
+            name = path.relative_to(init.parents[1]).as_posix()
+            if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")) and init.parents[1].name != "tests":
+                found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def text_of(node: ast.expr | None) -> str | None:
+    """The reason an expression names: `Reason.X` and `Alarm.X`, or its text."""
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("Reason", "Alarm")
+    ):
+        return node.attr.lower()
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
+
+
+def named(node: ast.expr, endings: tuple[str, ...]) -> bool:
+    return ast.unparse(node).endswith(endings)
+
+
+def given(tree: ast.Module) -> Iterator[tuple[ast.expr, str | None]]:
+    """Every expression that is given as a reason: to `Refused`, to a counter, to the collector, to a caller."""
+    for node in ast.walk(tree):
+        value: ast.expr | None = None
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and named(node.func, ("Refused", "refusals.count", "pending.fail"))
+        ):
+            value = node.args[0]
+        elif isinstance(node, ast.Call) and named(node.func, ("ReportFailureRequest",)):
+            value = next((item.value for item in node.keywords if item.arg == "reason"), None)
+        elif isinstance(node, ast.IfExp) and named(node.body, (".reason",)):
+            value = node.orelse
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Attribute) and text_of(node.value):
+            value = node.value
+        if value is not None:
+            yield value, text_of(value)
+
+
+def compared(tree: ast.Module) -> Iterator[str]:
+    """The reasons that code looks for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and named(node.left, (".reason",)):
+            for right in node.comparators:
+                members = right.elts if isinstance(right, (ast.Tuple, ast.Set, ast.List)) else [right]
+                yield from (text for member in members if (text := text_of(member)) is not None)
+
+
+@cache
+def places() -> dict[str, set[str]]:
+    """The modules that give each reason."""
+    found = defaultdict(set)
+    for name, tree in sources().items():
+        if name != CATALOGUE:
+            for _, text in given(tree):
+                if text is not None:
+                    found[text].add(name)
+    return found
+
+
+def test_every_reason_given_is_listed() -> None:
+    assert len(sources()) > 150
+    assert not {text: where for text, where in places().items() if text not in LISTED}
+
+
+@pytest.mark.parametrize("member", LISTED.values(), ids=str)
+def test_every_reason_listed_is_given(member: Reason | Alarm) -> None:
+    assert places().get(str(member)), f"{member!r} is listed, and nobody refuses for it"
+
+
+def test_every_reason_looked_for_is_listed() -> None:
+    """Or is a status's name, which stands for a reason where a node gave none."""
+    known = {*LISTED, *(status.name.lower() for status in Status)}
+    found = {text for tree in sources().values() for text in compared(tree)}
+    assert {"unknown_study", "lease_lost"} <= found <= known
+
+
+def test_a_reason_is_computed_in_few_places() -> None:
+    """Everything but a member: a reason that came over the wire, or is passed on."""
+    odd = {
+        ast.unparse(node)
+        for name, tree in sources().items()
+        if name != CATALOGUE
+        for node, text in given(tree)
+        if text is None
+    }
+    assert {item for item in odd if not item.startswith("read_reason(")} <= {
+        "reason", "error.reason", "attempt_counter(reason)",
+    }, odd  # fmt: skip
+
+
+def test_what_a_device_may_meet_has_words_for_the_person() -> None:
+    seen = set()
+    for text, where in places().items():
+        for name in where:
+            parts = FOR_DEVICES & {name.split("/")[0], name.rsplit("/", 1)[-1]}
+            seen |= parts
+            member = LISTED[text]
+            assert not parts or not isinstance(member, Reason) or member.told, f"{text} has no texts ({name})"
+    assert seen == FOR_DEVICES, "a module was renamed: name the one that answers devices now"
+
+
+@pytest.mark.parametrize("key", [REASON_KEY, RETRY_KEY])
+def test_a_key_of_the_metadata_is_written_once(key: str) -> None:
+    found = [
+        name
+        for name, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in (key, key.encode())
+    ]
+    assert found == [CATALOGUE]
