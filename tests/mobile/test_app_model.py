@@ -12,7 +12,7 @@ from trimask_client import Endpoint, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide

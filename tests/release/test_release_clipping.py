@@ -74,7 +74,7 @@ def test_both_arithmetics_clip_alike(study: Study) -> None:
     answers = {"dose": 99.0, "sbp": 70.0, "region": "north"}
     by_numpy = noisy_answers(study, answers, DeterministicRandom("a"))
     assert list(by_numpy) == pure.noisy_answers(study, answers, DeterministicRandom("a"))
-    assert away(list(study.grid.to_float(by_numpy))) == pytest.approx(RADIUS, rel=1e-5)
+    assert away(list(study.rows.grid.to_float(by_numpy))) == pytest.approx(RADIUS, rel=1e-5)
 
 
 def asked(study: Study, *columns: str, method: int = pb.SUM_METHOD_CLIPPED) -> Any:

@@ -20,7 +20,7 @@ from trimask_client.queue import Queue
 from trimask_client.transport import Endpoint, call_error
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_server.node.guard import REASON_KEY
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import VirtualLoop

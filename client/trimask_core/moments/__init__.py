@@ -1,0 +1,1 @@
+"""Verified moments: second moments summed in shares, each report with a proof."""
