@@ -1,1 +1,0 @@
-"""Verified moments: second moments summed in shares, each report with a proof."""
