@@ -36,7 +36,11 @@ def _name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One thing a person is asked."""
+    """One thing a person is asked.
+
+    `step`, `centre` and `scale` are for the moments suite: the grid of a continuous answer, and where and how wide
+    answers are expected to lie. They are public and chosen before anything is collected.
+    """
 
     name: str
     kind: AttributeKind
@@ -45,6 +49,9 @@ class Attribute:
     levels: tuple[str, ...] = ()
     label: str = ""
     unit: str = ""
+    step: float | None = None
+    centre: float | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         _name(self.name)
@@ -76,6 +83,25 @@ class Attribute:
                     "bounds_reversed",
                     f"{self.name}: minimum {self.minimum:g} must be below maximum {self.maximum:g}",
                 )
+        self._check_grid()
+
+    def _check_grid(self) -> None:
+        for field, value in (("step", self.step), ("centre", self.centre), ("scale", self.scale)):
+            if value is None:
+                continue
+            if self.kind not in (("continuous",) if field == "step" else ("continuous", "integer")):
+                raise ImpossibleStudy(
+                    "grid_unused", f"{self.name}: {self.kind} has no {field}; leave {field} out"
+                )
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise ImpossibleStudy("bad_grid", f"{self.name}: {field} must be a finite number")
+            if field != "centre" and value <= 0:
+                raise ImpossibleStudy("bad_grid", f"{self.name}: {field} must be above 0")
+        low, high = self.bounds
+        if self.centre is not None and not low <= self.centre <= high:
+            raise ImpossibleStudy(
+                "bad_grid", f"{self.name}: centre must be between its bounds, {low:g} and {high:g}"
+            )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -222,17 +248,25 @@ class Schema:
         """The largest norm a row can have: 1 for the ones column, each scaled value and each one-hot group."""
         return math.sqrt(self.ones + len(self.attributes) + len(self.derived))
 
-    def encode(self, answers: Mapping[str, object]) -> list[float]:
-        """The row x1, scaled. Missing, unknown, mistyped and out-of-bounds answers raise `AnswerError`."""
+    def read(self, answers: Mapping[str, object]) -> dict[str, float | str]:
+        """Each attribute's number or level. Missing, unknown, mistyped and out-of-bounds answers raise `AnswerError`."""
         unknown = sorted(set(answers) - {attribute.name for attribute in self.attributes})
         if unknown:
             raise AnswerError(unknown[0], "is not asked by this study")
-        row = [1.0] if self.ones else []
-        numbers: dict[str, float] = {}
+        values: dict[str, float | str] = {}
         for attribute in self.attributes:
             if attribute.name not in answers or answers[attribute.name] is None:
                 raise AnswerError(attribute.name, "an answer is needed")
-            value = attribute.read(answers[attribute.name])
+            values[attribute.name] = attribute.read(answers[attribute.name])
+        return values
+
+    def encode(self, answers: Mapping[str, object]) -> list[float]:
+        """The row x1, scaled; answers are refused as by `read`."""
+        values = self.read(answers)
+        row = [1.0] if self.ones else []
+        numbers: dict[str, float] = {}
+        for attribute in self.attributes:
+            value = values[attribute.name]
             if isinstance(value, str):
                 row += [float(level == value) for level in attribute.levels]
             else:
@@ -272,6 +306,8 @@ def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
         data["levels"] = list(attribute.levels)
     elif attribute.kind != "binary":
         data |= {"minimum": float(attribute.bounds[0]), "maximum": float(attribute.bounds[1])}
+        grid = {"step": attribute.step, "centre": attribute.centre, "scale": attribute.scale}
+        data |= {field: float(value) for field, value in grid.items() if value is not None}
     return data | {"label": attribute.label, "unit": attribute.unit}
 
 

@@ -1,0 +1,108 @@
+"""The check of a report (note 6.2): five linear forms over its elements, applied by each provider to its own share.
+
+    s      = sum_j u_j z_j + u_rho rho
+    Q      = sum_j u_j^2 T_jj + 2 sum_(j<l) u_j u_l T_jl + 2 u_rho sum_j u_j (rho z_j) + u_rho^2 rho^2
+    phi    = f(r)
+    eta    = h(r); the values of h at 1..m are zero and are nobody's elements
+    lambda = sum_i g_i (linear check i)
+
+A report is accepted iff Q = s^2, eta = phi^2 - phi and lambda = 0. With u_rho != 0 and L_0(r) != 0, s and phi are uniform
+whatever the answers are, and the other three follow from them. A report that is not valid passes with probability at
+most 2/(P-1) if its products are wrong, 2m/(P-2m-1) if a bit is not one, 1/P if a linear check fails.
+
+What a provider computes is a share of these values. It is for the other right providers alone: s is linear in u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import mul
+
+from trimask_core.errors import ParameterError
+from trimask_core.moments.challenge import Challenge
+from trimask_core.moments.field import P
+from trimask_core.moments.interpolation import basis_at
+from trimask_core.moments.layout import MomentsLayout
+
+__all__ = ["FORMS", "Forms", "forms", "verdict"]
+
+FORMS = ("s", "Q", "phi", "eta", "lambda")
+
+
+@dataclass(frozen=True)
+class Forms:
+    """For each of `FORMS`, coefficients over a report's elements and a constant, which is R_1's. Secret as the challenge."""
+
+    coefficients: tuple[tuple[int, ...], ...] = field(repr=False)
+    constants: tuple[int, ...] = field(repr=False)
+    prime: int = P
+
+    def apply(self, share: Sequence[int], first: bool) -> tuple[int, ...]:
+        """A provider's share of the five values; `first` is True for R_1 alone, which adds the constants."""
+        if len(share) != len(self.coefficients[0]):
+            raise ParameterError("share", f"{len(self.coefficients[0])} field elements", len(share))
+        return tuple(
+            (sum(map(mul, row, share)) + (constant if first else 0)) % self.prime
+            for row, constant in zip(self.coefficients, self.constants, strict=True)
+        )
+
+
+def forms(layout: MomentsLayout, challenge: Challenge) -> Forms:
+    """The five forms of a layout under a challenge."""
+    return _forms(layout, challenge, P)
+
+
+def verdict(sums: Sequence[int]) -> str | None:
+    """From the five values, added up over all right providers: None if the report is valid, else the reason."""
+    return _verdict(sums, P)
+
+
+def _forms(layout: MomentsLayout, challenge: Challenge, p: int) -> Forms:
+    u, u_rho, m = challenge.u, challenge.u_rho, layout.bits
+    if len(u) != layout.q or len(challenge.g) != len(layout.linear_checks):
+        raise ParameterError("challenge", "of this layout")
+    if u_rho % p == 0 or not 2 * m < challenge.r < p:
+        raise ParameterError(
+            "challenge", "with u_rho other than 0 and r above 2m: else it would open answers"
+        )
+    s, quadratic, phi, eta, linear = ([0] * layout.elements for _ in FORMS)
+    s_constant = linear_constant = 0
+    for weight, column, terms in zip(u, layout.columns, layout.terms, strict=True):
+        s_constant -= weight * column.offset
+        for index, coefficient in terms:
+            s[index] += weight * coefficient
+    s[layout.rho] = u_rho
+    place = layout.products.start
+    for j, weight in enumerate(u):
+        quadratic[place] = weight * weight
+        quadratic[place + 1 : place + layout.q - j] = [2 * weight * other for other in u[j + 1 :]]
+        place += layout.q - j
+    for index, weight in zip(layout.rho_products, u, strict=True):
+        quadratic[index] = 2 * u_rho * weight
+    quadratic[layout.rho_squared] = u_rho * u_rho
+    phi[layout.f_zero], *phi[:m] = basis_at(m, challenge.r, p)
+    at_r = basis_at(2 * m, challenge.r, p)
+    eta[layout.h_values.start :] = [at_r[0], *at_r[m + 1 :]]
+    for weight, check in zip(challenge.g, layout.linear_checks, strict=True):
+        linear_constant -= weight * check.total
+        for index, coefficient in check.terms:
+            linear[index] += weight * coefficient
+    rows = (s, quadratic, phi, eta, linear)
+    constants = (s_constant, 0, 0, 0, linear_constant)
+    return Forms(
+        tuple(tuple(value % p for value in row) for row in rows), tuple(value % p for value in constants), p
+    )
+
+
+def _verdict(sums: Sequence[int], p: int) -> str | None:
+    if len(sums) != len(FORMS):
+        raise ParameterError("sums", f"{len(FORMS)} values", len(sums))
+    s, quadratic, phi, eta, linear = sums
+    if (quadratic - s * s) % p:
+        return "bad_products"
+    if (eta - phi * phi + phi) % p:
+        return "bad_bits"
+    if linear % p:
+        return "bad_linear"
+    return None

@@ -1,0 +1,191 @@
+"""The columns of the moments suite: how a schema's attributes become whole numbers z, and which bits hold them.
+
+kind      z                                          w (x = z / w)                    bits
+bounded   2 answer - offset, answer in 0..steps      steps, or round(2 scale / step)  of the answer
+level     1 if it is the chosen one, else 0          1                                one
+product   z_a z_b (a square: a = b)                  w_a w_b                          none: it is the shared product T_ab
+log       2 answer - 1000, thousandths of its range  1000                             of the answer
+clipped   1 if the row was shrunk, else 0            4                                one
+
+The offset is `steps` (the middle of the range) or round(2 (centre - minimum) / step). An integer attribute has steps of
+1, a continuous one of `step` (a thousandth of its range unless given), a binary one has the answers 0 and 1. Halves
+are rounded up: floor(x + 1/2) in double precision.
+
+A choice question has one bit a level; its first level is the reference, which has a bit and no column.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from trimask_core.errors import ImpossibleStudy
+from trimask_core.schema import Attribute, Derived, Schema
+
+__all__ = [
+    "CLIPPED",
+    "ColumnKind",
+    "MomentsColumn",
+    "bit_weights",
+    "bits_of",
+    "clipped_column",
+    "columns_of",
+]
+
+ColumnKind = Literal["bounded", "level", "product", "log", "clipped"]
+CLIPPED = "clipped"
+# One bit that costs 1/16 of |x|^2: a shrunk row has to make room for it. The noise on its sum is then 4 times a level's.
+_CLIPPED_WIDTH = 4
+_DEFAULT_STEPS = 1000
+_DIVIDES = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsColumn:
+    """One column. `minimum + step (z + offset) / 2` is the value (for a product: z_a z_b, see `natural`)."""
+
+    name: str
+    kind: ColumnKind
+    sources: tuple[str, ...]
+    offset: int = 0
+    width: int = 1
+    largest: int = 1  # |z| <= largest for every answer
+    minimum: float = 0.0
+    step: float = 2.0
+    steps: int = 1
+    level: str | None = None
+    first_bit: int = -1  # -1: a product has no bits
+    weights: tuple[int, ...] = ()
+    factors: tuple[int, int] | None = None  # columns a <= b of a product
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether clipping moves it towards 0; products follow their factors."""
+        return self.kind in ("bounded", "log")
+
+    @property
+    def least(self) -> int:
+        """The least |z| a clipped row can have here: z keeps the parity of the offset. A chosen level stays."""
+        return self.offset & 1 if self.shrinks else 1
+
+    def answer(self, value: float) -> int:
+        """The value in whole steps 0..steps, to the nearest."""
+        return min(self.steps, max(0, _nearest((value - self.minimum) / self.step)))
+
+    def value(self, z: float) -> float:
+        """What a z stands for."""
+        return self.minimum + self.step * (z + self.offset) / 2
+
+
+def bit_weights(largest: int) -> tuple[int, ...]:
+    """1, 2, 4, ... and a last one such that bits give exactly 0..largest, whatever it is."""
+    if largest < 1:
+        return ()
+    powers = [1 << i for i in range(largest.bit_length() - 1)]
+    return (*powers, largest - sum(powers))
+
+
+def bits_of(number: int, weights: tuple[int, ...]) -> list[int]:
+    """Bits that give the number; the last one is set only where the others are not enough."""
+    powers = len(weights) - 1
+    last = int(number >= 1 << powers)
+    rest = number - last * weights[-1]
+    return [*(rest >> i & 1 for i in range(powers)), last]
+
+
+def columns_of(schema: Schema) -> tuple[tuple[MomentsColumn, ...], tuple[tuple[int, ...], ...], int]:
+    """The columns of attributes and derived ones, the bits of each choice question (reference first), and all bits."""
+    columns: list[MomentsColumn] = []
+    choices: list[tuple[int, ...]] = []
+    used = 0
+    for attribute in schema.attributes:
+        if attribute.kind == "categorical":
+            choices.append(tuple(range(used, used + len(attribute.levels))))
+            columns += [
+                MomentsColumn(
+                    f"{attribute.name}_{level}", "level", (attribute.name,),
+                    level=level, first_bit=used + place, weights=(1,),
+                )
+                for place, level in enumerate(attribute.levels) if place
+            ]  # fmt: skip
+            used += len(attribute.levels)
+        else:
+            columns.append(_bounded(attribute, used))
+            used += len(columns[-1].weights)
+    places = {column.name: place for place, column in enumerate(columns) if column.kind == "bounded"}
+    for derived in schema.derived:
+        if derived.kind == "log":
+            columns.append(_log(schema, derived, used))
+            used += len(columns[-1].weights)
+        else:
+            columns.append(_product(derived, columns, places))
+    return tuple(columns), tuple(choices), used
+
+
+def clipped_column(bit: int) -> MomentsColumn:
+    """The column that says whether the device shrank the row to the ball."""
+    return MomentsColumn(CLIPPED, "clipped", (), width=_CLIPPED_WIDTH, first_bit=bit, weights=(1,))
+
+
+def _bounded(attribute: Attribute, bit: int) -> MomentsColumn:
+    minimum, step, steps = _grid(attribute)
+    offset = steps
+    if attribute.centre is not None:
+        offset = min(2 * steps, max(0, _nearest(2 * (attribute.centre - minimum) / step)))
+    width = steps if attribute.scale is None else max(1, _nearest(2 * attribute.scale / step))
+    return MomentsColumn(
+        attribute.name, "bounded", (attribute.name,),
+        offset=offset, width=width, largest=max(offset, 2 * steps - offset),
+        minimum=minimum, step=step, steps=steps, first_bit=bit, weights=bit_weights(steps),
+    )  # fmt: skip
+
+
+def _grid(attribute: Attribute) -> tuple[float, float, int]:
+    """The least answer, the step, and how many steps there are."""
+    low, high = attribute.bounds
+    if attribute.kind == "binary":
+        return 0.0, 1.0, 1
+    if attribute.kind == "integer":
+        least, most = math.ceil(low), math.floor(high)
+        if most <= least:
+            raise ImpossibleStudy(
+                "bad_grid", f"{attribute.name}: give minimum and maximum with at least two whole numbers"
+            )
+        return float(least), 1.0, most - least
+    if attribute.step is None:
+        return low, (high - low) / _DEFAULT_STEPS, _DEFAULT_STEPS
+    ratio = (high - low) / attribute.step
+    if not math.isfinite(ratio):
+        raise ImpossibleStudy("bad_grid", f"{attribute.name}: step is too small for its range")
+    steps = max(1, _nearest(ratio))
+    if abs(ratio - steps) > _DIVIDES * steps:
+        raise ImpossibleStudy(
+            "bad_grid",
+            f"{attribute.name}: step {attribute.step:.12g} does not divide the range from {low:g} to {high:g}; "
+            f"the nearest step that does is {(high - low) / steps:.12g}",
+        )
+    return low, (high - low) / steps, steps
+
+
+def _log(schema: Schema, derived: Derived, bit: int) -> MomentsColumn:
+    source = next(attribute for attribute in schema.attributes if attribute.name == derived.of[0])
+    low, high = derived.bounds([source.bounds])
+    steps = _DEFAULT_STEPS
+    return MomentsColumn(
+        derived.name, "log", derived.of, offset=steps, width=steps, largest=steps,
+        minimum=low, step=(high - low) / steps, steps=steps, first_bit=bit, weights=bit_weights(steps),
+    )  # fmt: skip
+
+
+def _product(derived: Derived, columns: list[MomentsColumn], places: dict[str, int]) -> MomentsColumn:
+    # Schema has refused sources that are not numeric attributes, so both have a bounded column.
+    a, b = sorted((places[derived.of[0]], places[derived.of[-1]]))
+    return MomentsColumn(
+        derived.name, "product", derived.of, factors=(a, b),
+        width=columns[a].width * columns[b].width, largest=columns[a].largest * columns[b].largest,
+    )  # fmt: skip
+
+
+def _nearest(value: float) -> int:
+    return math.floor(value + 0.5)

@@ -1,0 +1,231 @@
+"""Which elements a report has, in one fixed order that devices and providers agree on.
+
+m bits and q columns make 2m + q(q+1)/2 + q + 4 elements of the field:
+
+    b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first), logarithms,
+                        `clipped`, then what is left of the ball
+    T_jl, j <= l        products z_j z_l, upper triangle row by row
+    rho                 uniform; hides s in the check
+    rho z_1..rho z_q
+    rho^2
+    f(0)                uniform; hides phi in the check. f has degree m, f(k) = b_k
+    h(0), h(m+1)..h(2m) h = f^2 - f, which is zero at 1..m when every bit is 0 or 1
+
+Every z_j is linear in the elements: `terms` has its indices and coefficients, and -offset is its constant. The constants
+of a report belong to one share only, that of R_1; the constants of N added reports are N times those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.moments.ball import Ball, box_radius_squared
+from trimask_core.moments.column import CLIPPED, MomentsColumn, bits_of, clipped_column, columns_of
+from trimask_core.moments.field import P
+from trimask_core.moments.natural import NaturalColumn, natural_columns
+from trimask_core.schema import Schema
+
+__all__ = ["Encoded", "LinearCheck", "MomentsLayout"]
+
+_LARGEST_PRODUCT = 2**59  # sums are decoded as signed numbers below P / 2, with room for noise
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One row: every bit, every z, and whether it was shrunk to the ball."""
+
+    bits: tuple[int, ...] = field(repr=False)
+    z: tuple[int, ...] = field(repr=False)
+    clipped: bool = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCheck:
+    """sum of coefficient * element over `terms` (index, coefficient) must be `total`."""
+
+    terms: tuple[tuple[int, int], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class MomentsLayout:
+    """Bits, columns, products and linear checks of a schema; made by `of`."""
+
+    schema: Schema
+    row_norm: float | None
+    columns: tuple[MomentsColumn, ...]
+    choices: tuple[tuple[int, ...], ...]  # the bits of each choice question, the reference first
+    ball: Ball | None
+    ball_bit: int  # the first bit of what is left of the ball: all bits before it are answers'
+
+    @staticmethod
+    def of(schema: Schema, row_norm: float | None = None) -> MomentsLayout:
+        """The layout of a schema, with a ball of radius `row_norm` where one is given."""
+        return _layout(schema, row_norm)
+
+    @property
+    def q(self) -> int:
+        """How many columns there are, beside x_0 = 1."""
+        return len(self.columns)
+
+    @cached_property
+    def bits(self) -> int:
+        """m: every bit."""
+        return self.ball_bit + (0 if self.ball is None else len(self.ball.weights))
+
+    @property
+    def elements(self) -> int:
+        """How many field elements a report has."""
+        return 2 * self.bits + self.q * (self.q + 1) // 2 + self.q + 4
+
+    @property
+    def products(self) -> range:
+        """Where T is."""
+        return range(self.bits, self.bits + self.q * (self.q + 1) // 2)
+
+    @property
+    def rho(self) -> int:
+        """Where rho is."""
+        return self.products.stop
+
+    @property
+    def rho_products(self) -> range:
+        """Where rho z_1..rho z_q are."""
+        return range(self.rho + 1, self.rho + 1 + self.q)
+
+    @property
+    def rho_squared(self) -> int:
+        """Where rho^2 is."""
+        return self.rho_products.stop
+
+    @property
+    def f_zero(self) -> int:
+        """Where f(0) is."""
+        return self.rho_squared + 1
+
+    @property
+    def h_values(self) -> range:
+        """Where h(0), h(m+1)..h(2m) are."""
+        return range(self.f_zero + 1, self.elements)
+
+    def product(self, j: int, l: int) -> int:  # noqa: E741  (the note's letters)
+        """Where T_jl is, for columns j and l from 0 in either order."""
+        if not (0 <= j < self.q and 0 <= l < self.q):
+            raise ParameterError("column", f"from 0 to {self.q - 1}")
+        low, high = min(j, l), max(j, l)
+        return self.bits + low * self.q - low * (low - 1) // 2 + high - low
+
+    @cached_property
+    def terms(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each column, z_j + offset_j as (index, coefficient) pairs over a report's elements."""
+        return tuple(self._terms(column) for column in self.columns)
+
+    def _terms(self, column: MomentsColumn) -> tuple[tuple[int, int], ...]:
+        if column.factors is not None:
+            return ((self.product(*column.factors), 1),)
+        each = 2 if column.shrinks else 1
+        return tuple((column.first_bit + i, each * weight) for i, weight in enumerate(column.weights))
+
+    @cached_property
+    def linear_checks(self) -> tuple[LinearCheck, ...]:
+        """Each choice question has one level; then the ball."""
+        checks = [LinearCheck(tuple((bit, 1) for bit in bits), 1) for bits in self.choices]
+        if self.ball is not None:
+            squares = tuple((self.product(j, j), c) for j, c in enumerate(self.ball.coefficients))
+            left = tuple((self.ball_bit + i, weight) for i, weight in enumerate(self.ball.weights))
+            checks.append(LinearCheck((*squares, *left), self.ball.capacity))
+        return tuple(checks)
+
+    @cached_property
+    def radius_squared(self) -> Fraction:
+        """R^2 >= |x|^2 of every row the check accepts, x_0 = 1 counted: the box's, or the ball's."""
+        if self.row_norm is not None:
+            return Fraction(self.row_norm) ** 2
+        return box_radius_squared(self.columns, len(self.choices))
+
+    @cached_property
+    def natural(self) -> tuple[NaturalColumn, ...]:
+        """The schema's own columns, each a constant and a linear combination of z."""
+        return natural_columns(self.schema, self.columns)
+
+    def bound(self, j: int) -> int:
+        """|z_j| is at most this in every accepted report."""
+        largest = self.columns[j].largest
+        if self.ball is None:
+            return largest
+        return min(largest, math.isqrt(self.ball.capacity // self.ball.coefficients[j]))
+
+    def largest(self, j: int, l: int) -> int:  # noqa: E741
+        """|T_jl| is at most this in every accepted report: with N of them a sum is at most N times it."""
+        return self.bound(j) * self.bound(l)
+
+    def encode(self, answers: Mapping[str, object]) -> Encoded:
+        """Bits and z of a person's answers, inside the ball; answers are refused as by `Schema.read`."""
+        values = self.schema.read(answers)
+        z: list[int] = []
+        for column in self.columns:
+            if column.factors is not None:
+                z.append(z[column.factors[0]] * z[column.factors[1]])
+            elif column.kind == "level":
+                z.append(int(values[column.sources[0]] == column.level))
+            elif column.kind == "clipped":
+                z.append(0)
+            else:
+                value = float(values[column.sources[0]])
+                answer = column.answer(math.log(value) if column.kind == "log" else value)
+                z.append(2 * answer - column.offset)
+        if self.ball is not None:
+            z = self.ball.clip(self.columns, z)
+        clipped = self.ball is not None and z[-1] == 1
+        return Encoded(tuple(self._bits(z)), tuple(z), clipped)
+
+    def _bits(self, z: Sequence[int]) -> list[int]:
+        bits = [0] * self.ball_bit
+        for column, value in zip(self.columns, z, strict=True):
+            if column.shrinks:
+                held = bits_of((value + column.offset) // 2, column.weights)
+                bits[column.first_bit : column.first_bit + len(held)] = held
+            elif column.factors is None:
+                bits[column.first_bit] = value
+        for reference, *others in self.choices:
+            bits[reference] = 1 - sum(bits[other] for other in others)
+        return bits if self.ball is None else bits + bits_of(self.ball.left(z), self.ball.weights)
+
+    def totals_of(self, elements: Sequence[int], reports: int = 0) -> tuple[list[int], list[int]]:
+        """First moments z (q of them) and products T (upper triangle) in one report, share or sum of those, modulo P.
+
+        `reports` is how many reports' constants to add: 1 for a whole report, N for R_1's sum of N, 0 for the others'.
+        """
+        if len(elements) != self.elements:
+            raise ParameterError("elements", f"{self.elements} field elements", len(elements))
+        first = [
+            (sum(elements[index] * coefficient for index, coefficient in terms) - reports * column.offset) % P
+            for column, terms in zip(self.columns, self.terms, strict=True)
+        ]
+        return first, [value % P for value in elements[self.products.start : self.products.stop]]
+
+
+@lru_cache(maxsize=64, typed=True)  # typed: True is refused, though it is equal to 1.0
+def _layout(schema: Schema, row_norm: float | None) -> MomentsLayout:
+    columns, choices, used = columns_of(schema)
+    ball = None
+    if row_norm is not None:
+        if CLIPPED in [column.name for column in schema.columns]:
+            raise ImpossibleStudy(
+                "bad_name", f"{CLIPPED} is a column of its own with row_norm; name yours otherwise"
+            )
+        columns = (*columns, clipped_column(used))
+        used += 1
+        ball = Ball.of(columns, len(choices), row_norm)
+    layout = MomentsLayout(schema, row_norm, columns, choices, ball, used)
+    for j, column in enumerate(columns):
+        if layout.largest(j, j) >= _LARGEST_PRODUCT:
+            raise ImpossibleStudy(
+                "overflow", f"{column.name}: its squares do not fit; give coarser steps (step)"
+            )
+    return layout
