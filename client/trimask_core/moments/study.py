@@ -92,15 +92,16 @@ class MomentsStudy(MomentsSettings):
 
     def _check_overflow(self) -> None:
         """2 N max|T| with 12 deviations of every provider's noise must stay below 2^59 (note 6.4)."""
-        layout = self.layout
-        widest = [(column.width, column.largest) for column in layout.columns]
-        for j, (width, largest) in enumerate(widest):
-            for other_width, other_largest in widest[j:]:
-                noise = entry_deviation(self.sigma, width, other_width, self.honest_providers, diagonal=True)
-                total = self.max_release_rows * largest * other_largest + _DEVIATIONS * self.right * noise
-                if total >= LARGEST_TOTAL:
+        layout, most = self.layout, self.max_release_rows
+        for j, column in enumerate(layout.columns):
+            for l in range(j, layout.q):  # noqa: E741 (the note's letters)
+                largest = layout.largest(j, l)
+                noise = entry_deviation(
+                    self.sigma, column.width, layout.columns[l].width, self.honest_providers, diagonal=j == l
+                )
+                if most * largest + _DEVIATIONS * self.right * noise >= LARGEST_TOTAL:
                     raise ImpossibleStudy(
                         "moments_overflow",
-                        f"sums of products up to {largest * other_largest:.3g} over {self.max_release_rows} people do "
-                        "not fit 2^59; give a larger step, a smaller release_rows, or fewer derived columns",
+                        f"{column.name} x {layout.columns[l].name}: sums of products up to {largest:.3g} over {most} "
+                        "people do not fit 2^59; give a larger step, a smaller release_rows, or fewer derived columns",
                     )
