@@ -48,7 +48,7 @@ SECRETS = {k: MomentsSecret(bytes([k]) * 32) for k in (1, 2, 3)}
 def expected_totals(layout: MomentsLayout) -> list[int]:
     rows = [layout.encode(person).z for person in PEOPLE]
     first = [sum(column) for column in zip(*rows, strict=True)]
-    return first + [sum(z[j] * z[l] for z in rows) for j in range(layout.q) for l in range(j, layout.q)]
+    return first + [sum(z[j] * z[k] for z in rows) for j in range(layout.q) for k in range(j, layout.q)]
 
 
 @pytest.mark.parametrize("sigma", [0.0, 2.5])
@@ -80,7 +80,7 @@ def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> 
 
 
 def test_noise_has_the_deviation_of_each_entry() -> None:
-    """4,000 draws of each entry. A sample variance is off by 12 % (5.4 deviations) with probability below 1e-7; 14 entries."""
+    """4,000 draws of each entry. A sample variance is off by 12 % (5.4 deviations) with probability below 1e-7."""
     layout, draws = (
         MomentsLayout.of(Schema((Attribute("a", "integer", 0, 7), Attribute("b", "binary")))),
         4000,
