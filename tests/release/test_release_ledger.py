@@ -12,7 +12,7 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
-from trimask_server.collector.releases.accounting import Price
+from trimask_server.protocol.accounting import Price
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.store.data_keys import Vault

@@ -26,6 +26,7 @@ from trimask_server.suites.moments.totals import (
     blind,
     decode,
     read_values,
+    release_deviations,
     release_hash,
     values_hash,
 )
@@ -57,17 +58,18 @@ def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> 
     parcels = [payloads(*split(build_report(layout, person, source), 3, source)) for person in PEOPLE]
     publics = {k: secret.exchange_key(STUDY).public for k, secret in SECRETS.items()}
     delivered, plain, noise = [], [], []
+    deviations = release_deviations(layout, sigma, 1)
     for k, secret in SECRETS.items():
         shares = read_shares([parcel[k - 1] for parcel in parcels], k, 3, layout)
         halves = [
             sum_accepted(part, [True] * len(part), layout) for part in (shares[:5], shares[5:])
         ]  # two batches
         totals = add_up(layout, halves, len(PEOPLE), first=k == 1)
-        noisy = add_noise(layout, totals, sigma, 1, secret.noise(STUDY, b"release 1"))
-        again = add_noise(layout, totals, sigma, 1, secret.noise(STUDY, b"release 1"))
+        noisy = add_noise(totals, deviations, secret.noise(STUDY, b"release 1"))
+        again = add_noise(totals, deviations, secret.noise(STUDY, b"release 1"))
         assert noisy == again, "a repeat sends the same bytes"
         if sigma:
-            assert noisy != add_noise(layout, totals, sigma, 1, secret.noise(STUDY, b"release 2"))
+            assert noisy != add_noise(totals, deviations, secret.noise(STUDY, b"release 2"))
         noise.append([(a - b) % P for a, b in zip(noisy, totals, strict=True)])
         plain.append(totals)
         delivered.append(blind(noisy, k, secret.exchange_key(STUDY), publics, b"release 1"))
@@ -87,7 +89,7 @@ def test_noise_has_the_deviation_of_each_entry() -> None:
     )
     zeros = [0] * (layout.q + layout.q * (layout.q + 1) // 2)
     samples = [
-        decode([add_noise(layout, zeros, 3.0, 2, SECRETS[1].noise(STUDY, i.to_bytes(4, "big")))])
+        decode([add_noise(zeros, release_deviations(layout, 3.0, 2), SECRETS[1].noise(STUDY, i.to_bytes(4, "big")))])
         for i in range(draws)
     ]
     a, b = (column.width for column in layout.columns)

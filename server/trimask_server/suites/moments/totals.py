@@ -28,7 +28,9 @@ __all__ = [
     "commitment_message",
     "decode",
     "exchange_key_message",
+    "asked_hash",
     "read_values",
+    "release_deviations",
     "release_hash",
     "values_hash",
     "verdict_message",
@@ -76,22 +78,23 @@ def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int,
     return [*z, *products]
 
 
-def add_noise(
-    layout: MomentsLayout, totals: Sequence[int], sigma: float, honest: int, stream: Stream
-) -> list[int]:
-    """The totals with one provider's rounded Gaussian noise (note 6.5)."""
-    if sigma == 0:
-        return list(totals)
+def release_deviations(layout: MomentsLayout, sigma: float, honest: int) -> list[int]:
+    """One provider's deviation for each of a release's totals (note 6.5)."""
     widths = [column.width for column in layout.columns]
-    deviations = [entry_deviation(sigma, width, 1, honest, diagonal=False) for width in widths]
-    deviations += [
+    first = [entry_deviation(sigma, width, 1, honest, diagonal=False) for width in widths]
+    return first + [
         entry_deviation(sigma, width, other, honest, diagonal=place == 0)
         for j, width in enumerate(widths)
         for place, other in enumerate(widths[j:])
     ]
+
+
+def add_noise(totals: Sequence[int], deviations: Sequence[int], stream: Stream) -> list[int]:
+    """The totals with one provider's rounded Gaussian noise; a deviation of 0 adds none."""
     gaussian = RoundedGaussian(_StreamSource(stream))
     return [
-        (total + gaussian.sample(deviation)) % P for total, deviation in zip(totals, deviations, strict=True)
+        (total + (gaussian.sample(deviation) if deviation else 0)) % P
+        for total, deviation in zip(totals, deviations, strict=True)
     ]
 
 
