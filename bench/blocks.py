@@ -30,7 +30,7 @@ def timed_block(live: Live, n: int, people: int) -> tuple[float, int]:
     """Seconds from close to publication with the rows of `people` in the providers' stores; and p."""
     signed = live.open(n, people)
     live.upload(signed.study, live.prepare(signed, people))
-    return live.close_and_wait(signed.study), signed.study.columns
+    return live.close_and_wait(signed.study), signed.study.rows.columns
 
 
 def block(settings: Settings) -> Iterator[Result]:

@@ -24,7 +24,8 @@ from trimask_client import Client, Endpoint, SealedSubmission
 from trimask_core.clock import SystemClock
 from trimask_core.errors import TrimaskError
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local.cluster import ProcessCluster, free_base_port

@@ -18,7 +18,8 @@ from bench.other_protocols import prio3_sum_vec_bytes, secagg_plus_bytes
 from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
 from trimask_core.randomness import SEED_BYTES, SystemRandom
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_core.submission import Arithmetic, SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import SubmitRequest
 
@@ -130,10 +131,10 @@ def _start(settings: Settings) -> Iterator[Result]:
 def _upload(study: Study, submission: SealedSubmission) -> Iterator[Result]:
     messages = [len(message) + _GRPC_PREFIX for message in request_bytes(submission)]
     components = len(messages)
-    theory = [SEED_BYTES] * (components - 1) + [8 * study.columns]
+    theory = [SEED_BYTES] * (components - 1) + [8 * study.rows.columns]
     yield share_of_budget(
         "a device",
-        f"uploaded in all: p = {study.columns:,}, {components} components",
+        f"uploaded in all: p = {study.rows.columns:,}, {components} components",
         sum(messages),
         10 * 1024 + 100 * components,
         "bytes",
@@ -143,7 +144,7 @@ def _upload(study: Study, submission: SealedSubmission) -> Iterator[Result]:
     for k, (got, least) in enumerate(zip(messages, theory, strict=True), 1):
         yield Result(
             "a device", f"component {k}", "budget", got, least, "bytes",
-            "a 32-byte seed" if k < components else f"{study.columns:,} values of 8 bytes", got / least,
+            "a 32-byte seed" if k < components else f"{study.rows.columns:,} values of 8 bytes", got / least,
         )  # fmt: skip
     yield from _beside_others(sum(messages), components)
 

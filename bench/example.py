@@ -11,7 +11,8 @@ from trimask_core.clock import SystemClock
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
-from trimask_core.study import Party, SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Party
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["ATTRIBUTES", "answers", "definition", "offline_study", "sign"]

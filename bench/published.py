@@ -19,7 +19,8 @@ from trimask_cli.keys import make_keys, node_places
 from trimask_core.clock import SystemClock
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.rotation import Matrix
-from trimask_core.study import Party, SignedStudy
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Party
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import Publisher
 from trimask_server.local.cluster import ProcessCluster, free_base_port

@@ -18,7 +18,7 @@ from bench.load import Target, Timing, drive
 from bench.results import Result, Settings, share_of_limit
 from trimask_client import Client
 from trimask_core.sealing import component_info, seal
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.right.rows import RowStore
@@ -40,7 +40,7 @@ def components(signed: SignedStudy, count: int) -> list[bytes]:
     study = signed.study
     with Client(signed) as client:
         vector = len(client.prepare(answers(np.random.default_rng(0))).sealed[-1])
-    plain = b"\x02" + np.ones(study.columns, dtype="<i8").tobytes()
+    plain = b"\x02" + np.ones(study.rows.columns, dtype="<i8").tobytes()
     public = study.right[_LAST - 1].sealing
     messages = []
     for _ in range(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,9 +19,11 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
-from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Party, Protection, Study
 from trimask_server.local.postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
@@ -150,23 +152,28 @@ def _make_study(
         "protection": Protection(norm, sigma, "sharp", promise, promise)
         if sigma
         else Protection(norm, 0.0, "exact"),
-        "block_rows": block_rows,
         "release_rows": 2 * block_rows,
+        "collector": cards["collector"],
+        "right": tuple(cards[role] for role in roles[:right]),
+        "left": tuple(cards[role] for role in roles[right:-1]),
+        "tls_roots": held.tls_roots,
+    }
+    suite: dict[str, Any] = {
+        "block_rows": block_rows,
         "noise_columns": noise_columns,
         "obfuscation_failure": FAILURE,
         "share_leakage": leakage,
         "grid_exponent": exponent,
-        "collector": cards["collector"],
-        "right": tuple(cards[role] for role in roles[:right]),
-        "left": tuple(cards[role] for role in roles[right:-1]),
         "unmasking": collusion.default_unmasking(right, left),
-        "tls_roots": held.tls_roots,
         "mask_seed": source.seed(),
     }
     if "tau" not in changes:
         rows, p1 = 2 * block_rows - 1, len(schema.columns)
-        values["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
-    study = Study(**{**values, **changes})
+        suite["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
+    for item in fields(RowsSettings):
+        if item.name in changes:
+            suite[item.name] = changes.pop(item.name)
+    study = Study(**{**values, "suite": RowsSettings(**suite), **changes})
     approvals = tuple(approve(study, held.identities[role], study.created_ms + 1) for role in study.parties)
     return MadeStudy(SignedStudy(study, approvals), held.identities, held.sealing)
 

@@ -23,7 +23,8 @@ from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
 from trimask_core.invitation import SCHEME, Link
 from trimask_core.receipt import Receipt
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 
 __all__ = ["main"]
 

@@ -20,7 +20,8 @@ from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.sealing import sealing_key_message
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_core.withdrawal import ProviderWithdrawal, submission_id_of
 from trimask_proto.v1.submission_pb2 import (

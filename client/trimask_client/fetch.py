@@ -19,7 +19,8 @@ from google.protobuf.message import DecodeError
 from trimask_client.transport import Endpoint, Transport, call_error
 from trimask_client.words import check_study_id
 from trimask_core.errors import StudyError
-from trimask_core.study import SignedStudy, canonical_json
+from trimask_core.signed_study import SignedStudy
+from trimask_core.text_form import canonical_json
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
 
 __all__ = ["fetch_study"]
@@ -60,7 +61,7 @@ def fetch_study(
     signed = SignedStudy.from_json(text)
     check_study_id(signed.study, study_id)
     signed.verify()
-    if not signed.study.mask_seed:
+    if not signed.study.rows.mask_seed:
         raise StudyError(
             f"{address} gave the study without the seed that devices mask with; ask who invited you"
         )

@@ -34,7 +34,7 @@ from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, 
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SealedSubmission
 
 if TYPE_CHECKING:

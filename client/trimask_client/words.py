@@ -91,7 +91,7 @@ def _promise(study: Study) -> str:
     lines = []
     for who, promise, rows in (
         ("everybody who sees what is published", protection.public, study.release_rows),
-        ("the collector, who sees single blocks for a moment", protection.collector, study.block_rows),
+        ("the collector, who sees single blocks for a moment", protection.collector, study.rows.block_rows),
     ):
         if promise is not None:
             lines.append(f"Towards {who} (at least {rows} people together): {_guarantee(promise)}")
@@ -120,13 +120,14 @@ def _guarantee(promise: Guarantee) -> str:
 
 def _withdrawal(study: Study) -> str:
     return (
-        f"You can withdraw with your receipt until your row is put into a block with {study.block_rows - 1} others or more. "
+        f"You can withdraw with your receipt until your row is put into a block with {study.rows.block_rows - 1} others or "
+        "more. "
         "From then on nobody can tell it from the others, so nobody can find or remove it."
     )
 
 
 def _collusion(study: Study) -> str:
-    report = collusion.report(study.topology)
+    report = collusion.report(study.rows.topology)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     shown = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
     lines = [f"{report.summary} To see answers, these would have to break their word together:"]

@@ -72,9 +72,9 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
         row = [value * (limit / norm) for value in row]
     # Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
     clipped = limit < study.schema.row_norm
-    steps = (study.grid.round_inward if clipped else study.grid.round)(np.array(row))
+    steps = (study.rows.grid.round_inward if clipped else study.rows.grid.round)(np.array(row))
     if study.protection.sigma:
-        sigma = study.grid.steps_up(study.protection.sigma)
+        sigma = study.rows.grid.steps_up(study.protection.sigma)
         steps = steps + np.array(DiscreteGaussian(sigma, source).samples(len(row)), dtype=np.int64)
     return steps
 
@@ -83,10 +83,10 @@ def mask_row(study: Study, x1: NDArray[np.int64], source: RandomSource) -> NDArr
     """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
     from trimask_core.rows.normal import SecureNormals
 
-    g = study.tau * SecureNormals(source).standard_normal((1, study.columns))
-    answers = study.grid.to_float(x1)[None, :]
-    masked = g + study.frame.apply(answers - study.frame.unapply(g))
-    return study.grid.round(masked[0])
+    g = study.rows.tau * SecureNormals(source).standard_normal((1, study.rows.columns))
+    answers = study.rows.grid.to_float(x1)[None, :]
+    masked = g + study.rows.frame.apply(answers - study.rows.frame.unapply(g))
+    return study.rows.grid.round(masked[0])
 
 
 def build_submission(
@@ -125,7 +125,7 @@ def _split_by_numpy(
     from trimask_core.rows.shares import split_row
 
     row = mask_row(study, noisy_answers(study, answers, source), source)
-    components = split_row(row, len(study.right), study.share_steps, source)
+    components = split_row(row, len(study.right), study.rows.share_steps, source)
     return components.seeds, components.vector.astype("<i8").tobytes()
 
 
@@ -133,7 +133,7 @@ def _split_in_python(
     study: Study, answers: Mapping[str, object], source: RandomSource
 ) -> tuple[tuple[bytes, ...], bytes]:
     row = pure.mask_row(study, pure.noisy_answers(study, answers, source), source)
-    seeds, vector = pure.split_row(row, len(study.right), study.share_steps, source)
+    seeds, vector = pure.split_row(row, len(study.right), study.rows.share_steps, source)
     return seeds, pack(f"<{len(vector)}q", *vector)
 
 
@@ -148,7 +148,7 @@ class ComponentForm:
 
 def check_component(study: Study, provider: int, payload: bytes) -> None:
     """Refuse an opened payload that is not a component for right provider `provider` (1..K1), without expanding it."""
-    check_form(ComponentForm(provider, len(study.right), study.columns), payload)
+    check_form(ComponentForm(provider, len(study.right), study.rows.columns), payload)
 
 
 def check_form(form: ComponentForm, payload: bytes) -> None:
@@ -175,5 +175,5 @@ def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.in
 
     check_component(study, provider, payload)
     if provider < len(study.right):
-        return expand_component(payload[1:], study.columns, study.share_steps)
+        return expand_component(payload[1:], study.rows.columns, study.rows.share_steps)
     return np.frombuffer(payload[1:], dtype="<i8").astype(np.int64)

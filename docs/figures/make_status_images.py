@@ -22,7 +22,7 @@ from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 

@@ -15,7 +15,8 @@ from trimask.errors import ParameterError, VerificationError
 from trimask.manifest import Manifest, dataset_key
 from trimask.pull import Progress, pull_file
 from trimask.status import plain_errors
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, study_pb2
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_proto.v1.study_pb2_grpc import StudyServiceStub

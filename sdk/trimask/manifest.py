@@ -19,8 +19,9 @@ from trimask_core.errors import VerificationError
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import verify
 from trimask_core.schema import Column
+from trimask_core.signed_study import SignedStudy
 from trimask_core.strict_json import read_json
-from trimask_core.study import SignedStudy, Study
+from trimask_core.study import Study
 
 __all__ = ["DATA_FILE", "FORMAT", "FileEntry", "Manifest", "dataset_key"]
 

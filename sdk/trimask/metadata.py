@@ -143,7 +143,7 @@ def _provenance(manifest: Manifest) -> str:
     noise = f"Gaussian noise of sigma {manifest.sigma:.6g}" if manifest.sigma else "no noise (exact mode)"
     return (
         f"{manifest.rows:,} rows, each with {noise} added on the device in scaled units, were masked by "
-        f"{len(study.right)} right and {len(study.left)} left providers in blocks of {study.block_rows:,}, "
+        f"{len(study.right)} right and {len(study.left)} left providers in blocks of {study.rows.block_rows:,}, "
         "pooled by the collector and published once. The manifest is signed by the collector, the study by every "
         "party."
     )

@@ -15,7 +15,7 @@ from trimask.status import plain_errors
 from trimask_cli.keys import read_secret
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1 import governance_pb2 as pb
 from trimask_proto.v1.governance_pb2_grpc import OperatorServiceStub
 from trimask_server.audit.chain import AuditEntry, AuditHead

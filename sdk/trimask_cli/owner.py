@@ -15,7 +15,8 @@ from trimask.catalogue import StudyStatus
 from trimask.channel import open_channel
 from trimask.connection import connect
 from trimask.status import plain_errors
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 
 __all__ = ["close_study", "end_releases", "open_study", "owner_channel", "render_status", "study_status"]

@@ -13,7 +13,7 @@ from trimask.errors import Refused
 from trimask_cli import study_file
 from trimask_cli.owner import owner_channel
 from trimask_core.errors import StudyError
-from trimask_core.study import Approval, SignedStudy
+from trimask_core.signed_study import Approval, SignedStudy
 from trimask_proto.v1 import governance_pb2, study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub
 

@@ -101,7 +101,7 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
     towards = status.masking_rows + status.pooled_rows
     bars = Table.grid(padding=(0, 1))
     for words, done, whole in (
-        ("next block", status.pending_rows, 2 * study.block_rows),
+        ("next block", status.pending_rows, 2 * study.rows.block_rows),
         ("next release", towards, study.release_rows),
     ):
         bars.add_row(words, ProgressBar(whole, min(done, whole), width=40), f"{done:,} of {whole:,} rows")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from trimask_cli.keys import load_party, role_of_name
 from trimask_core.errors import ConfigError
-from trimask_core.study import Party, SignedStudy
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Party
 
 __all__ = [
     "Parties",

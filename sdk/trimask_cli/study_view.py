@@ -12,7 +12,8 @@ from rich.text import Text
 from trimask_core.guarantee import Guarantee
 from trimask_core.rows import collusion
 from trimask_core.schema import Attribute
-from trimask_core.study import Budget, SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Budget, Study
 
 __all__ = ["approval_words", "make_console", "render", "summary"]
 
@@ -38,13 +39,13 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "derived": study.schema.to_dict()["derived"],
         "protection": study.protection.to_dict(),
         "clipping": None if study.clipping is None else study.clipping.to_dict(),
-        "block_rows": study.block_rows,
+        "block_rows": study.rows.block_rows,
         "release_rows": study.release_rows,
-        "noise_columns": study.noise_columns,
-        "tau": study.tau,
-        "share_leakage": study.share_leakage,
-        "grid_exponent": study.grid_exponent,
-        "unmasking": list(study.unmasking),
+        "noise_columns": study.rows.noise_columns,
+        "tau": study.rows.tau,
+        "share_leakage": study.rows.share_leakage,
+        "grid_exponent": study.rows.grid_exponent,
+        "unmasking": list(study.rows.unmasking),
         "admission": study.admission,
         "access": study.access,
         "parties": [
@@ -57,7 +58,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
             }
             for role, party in study.parties.items()
         ],
-        "collusion": collusion.report(study.topology).summary,
+        "collusion": collusion.report(study.rows.topology).summary,
     }
 
 
@@ -89,7 +90,7 @@ def approval_words(study: Study, role: str) -> list[str]:
         *_doors(study),
         *_promises(study),
         _duty(study, role),
-        collusion.report(study.topology).summary,
+        collusion.report(study.rows.topology).summary,
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
 
@@ -127,7 +128,7 @@ def _promises(study: Study) -> list[str]:
         ]
     return [
         f"A release holds {study.release_rows:,} people at least, and promises {_pair(protection.public)}.",
-        f"The collector sees blocks of {study.block_rows:,} in passing: {_pair(protection.collector)}.",
+        f"The collector sees blocks of {study.rows.block_rows:,} in passing: {_pair(protection.collector)}.",
     ]
 
 
@@ -137,7 +138,7 @@ def _budget(budget: Budget) -> str:
 
 
 def _duty(study: Study, role: str) -> str:
-    unmasks = [f"R{k}" for k, node in enumerate(study.unmasking, 1) if node == role]
+    unmasks = [f"R{k}" for k, node in enumerate(study.rows.unmasking, 1) if node == role]
     if role == "collector":
         duty = "Your node plans blocks, pools them, publishes releases, and forgets each block once pooled."
     elif role.startswith("R"):
@@ -191,15 +192,19 @@ def _facts(study: Study) -> Table:
         ball = zip(study.clipping.columns, study.clipping.centre, study.clipping.deviations, strict=True)
         near = ", ".join(f"{name} {centre:g} (sd {deviation:g})" for name, centre, deviation in ball)
         table.add_row("devices clip", f"towards {near}, to radius {study.clipping.radius:.4g}")
-    columns = f"{study.attributes} + {study.noise_columns} noise columns of scale {study.tau:.3g}"
+    columns = f"{study.attributes} + {study.rows.noise_columns} noise columns of scale {study.rows.tau:.3g}"
     table.add_row("a row", f"norm at most {protection.row_norm:.4g}; {columns}")
-    table.add_row("together", f"{study.block_rows:,} rows masked, {study.release_rows:,} or more published")
-    leakage = f"2^{study.share_leakage.hex().split('p')[1]}" if _is_power(study.share_leakage) else None
     table.add_row(
-        "components", f"each hides a row to mu = {leakage or f'{study.share_leakage:.3g}'} Gaussian DP"
+        "together", f"{study.rows.block_rows:,} rows masked, {study.release_rows:,} or more published"
+    )
+    leakage = (
+        f"2^{study.rows.share_leakage.hex().split('p')[1]}" if _is_power(study.rows.share_leakage) else None
+    )
+    table.add_row(
+        "components", f"each hides a row to mu = {leakage or f'{study.rows.share_leakage:.3g}'} Gaussian DP"
     )
     table.add_row("who", " ".join(_doors(study)))
-    table.add_row("collusion", collusion.report(study.topology).summary)
+    table.add_row("collusion", collusion.report(study.rows.topology).summary)
     return table
 
 
@@ -211,7 +216,7 @@ def _parties(signed: SignedStudy) -> Table:
     study = signed.study
     table = _table("party", "organisation", "devices", "nodes", "unmasks", "approved")
     for role, party in study.parties.items():
-        unmasks = ", ".join(f"R{k}" for k, node in enumerate(study.unmasking, 1) if node == role)
+        unmasks = ", ".join(f"R{k}" for k, node in enumerate(study.rows.unmasking, 1) if node == role)
         approved = "no" if role in signed.missing else "yes"
         table.add_row(
             role, party.organisation, party.address or "-", party.peer_address, unmasks or "-", approved

@@ -22,6 +22,7 @@ from trimask_core.randomness import RandomSource
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Party, Protection, Study
 from trimask_theory import masked_noise, vector_sum
 from trimask_theory.study_definition import (
@@ -70,6 +71,18 @@ def create_study(
             2 * plan.block_rows - 1, attributes, noise_columns, row_norm, sigma, plan.obfuscation_failure
         )
 
+    settings = RowsSettings(
+        block_rows=plan.block_rows,
+        noise_columns=noise_columns,
+        tau=tau(0.0),
+        obfuscation_failure=plan.obfuscation_failure,
+        share_leakage=plan.share_leakage,
+        grid_exponent=_grid_exponent(row_norm, plan.share_leakage, len(right)),
+        unmasking=collusion.default_unmasking(len(right), len(left))
+        if plan.unmasking is None
+        else plan.unmasking,
+        mask_seed=source.seed(),
+    )
     # Without noise first: what is wrong with sizes, grid or parties is said before sigma is sought.
     draft = Study(
         title=definition.title,
@@ -78,21 +91,12 @@ def create_study(
         created_ms=now_ms,
         schema=definition.schema,
         protection=Protection(row_norm, 0.0, "exact", budget=privacy.budget),
-        block_rows=plan.block_rows,
+        suite=settings,
         release_rows=plan.release_rows,
-        noise_columns=noise_columns,
-        tau=tau(0.0),
-        obfuscation_failure=plan.obfuscation_failure,
-        share_leakage=plan.share_leakage,
-        grid_exponent=_grid_exponent(row_norm, plan.share_leakage, len(right)),
         collector=collector,
         right=tuple(right),
         left=tuple(left),
-        unmasking=collusion.default_unmasking(len(right), len(left))
-        if plan.unmasking is None
-        else plan.unmasking,
         tls_roots=tls_roots,
-        mask_seed=source.seed(),
         admission=plan.admission,
         access=plan.access,
         licence=definition.licence,
@@ -102,7 +106,8 @@ def create_study(
     if privacy.exact:
         return draft
     protection = _protect(privacy, draft)
-    return replace(draft, protection=protection, tau=tau(protection.sigma))
+    suite = replace(settings, tau=tau(protection.sigma))
+    return replace(draft, protection=protection, suite=suite)
 
 
 def verify_guarantees(study: Study) -> None:
@@ -114,7 +119,7 @@ def verify_guarantees(study: Study) -> None:
         return
     for guarantee, rows, towards in (
         (protection.public, study.release_rows, "the public"),
-        (protection.collector, study.block_rows, "the collector"),
+        (protection.collector, study.rows.block_rows, "the collector"),
     ):
         if guarantee is None or guarantee.epsilon is None or guarantee.delta is None:
             raise StudyError(f"the study states no (epsilon, delta) towards {towards}: do not approve it")
@@ -194,10 +199,16 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         row_norm,
         privacy.method,
     )
-    grid = Grid(draft.grid_exponent)
-    sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.grid_exponent)
+    grid = Grid(draft.rows.grid_exponent)
+    sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.rows.grid_exponent)
     epsilon = masked_noise.epsilon(
-        privacy.delta, sigma, draft.block_rows, draft.attributes, privacy.protect, row_norm, privacy.method
+        privacy.delta,
+        sigma,
+        draft.rows.block_rows,
+        draft.attributes,
+        privacy.protect,
+        row_norm,
+        privacy.method,
     )
     if not math.isfinite(epsilon):
         raise ImpossibleStudy(

@@ -22,7 +22,8 @@ from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.collusion import minimal_coalitions
 from trimask_core.rows.rotation import HaarFrame
-from trimask_core.study import SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Study
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.right_mask import RightMask as SentMask
@@ -75,7 +76,7 @@ class Record:
         assert self.collector is not None
         numbers = {mask.frame_seed: k for k, (_, mask) in self.right.items()}
         return Views(
-            topology=self.study.topology,
+            topology=self.study.rows.topology,
             right={k: RightView(x, self._mask(mask)) for k, (x, mask) in sorted(self.right.items())},
             left=dict(enumerate(self.left, 1)),
             unmasking={
@@ -83,7 +84,7 @@ class Record:
                 for returned, mask, values in self.unmasked
             },
             collector=self.collector,
-            device_frame=self.study.frame.matrix(),
+            device_frame=self.study.rows.frame.matrix(),
         )
 
 
@@ -122,11 +123,11 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
 
     def unmask(study: Study, masked: np.ndarray, mask: SentMask) -> np.ndarray:
         values = original_unmask(study, masked, mask)
-        record.unmasked.append((masked.copy(), mask, study.grid.to_float(values)))
+        record.unmasked.append((masked.copy(), mask, study.rows.grid.to_float(values)))
         return values
 
     def total(study: Study, deliveries: list[np.ndarray]) -> np.ndarray:
-        record.collector = study.grid.to_float(sum_deliveries(deliveries))
+        record.collector = study.rows.grid.to_float(sum_deliveries(deliveries))
         return original_sum(study, deliveries)
 
     monkeypatch.setattr(right_masking.RightMaskingServicer, "_component", component)
@@ -204,7 +205,7 @@ def test_every_listed_coalition_recovers_rows_of_a_real_run(runs: Runs, right: i
     """Exact chains to 1e-6; estimates 4.5 standard deviations beyond chance, a power of 0.9998 each."""
     record = runs(right)
     views = record.views()
-    coalitions = minimal_coalitions(record.study.topology)
+    coalitions = minimal_coalitions(record.study.rows.topology)
     assert any(coalition.exact for coalition in coalitions)
     for coalition in coalitions:
         found = recover(views, coalition)
@@ -218,8 +219,8 @@ def test_every_pair_fails_on_a_real_run_of_five_and_two(runs: Runs) -> None:
     """28 pairs, some 340 attempts; each is beyond 5.5 by chance with probability 4e-8: false failure 1.4e-5."""
     record = runs(5)
     views = record.views()
-    breaking = {frozenset(coalition.parties) for coalition in minimal_coalitions(record.study.topology)}
-    pairs = list(combinations(record.study.topology.parties, 2))
+    breaking = {frozenset(coalition.parties) for coalition in minimal_coalitions(record.study.rows.topology)}
+    pairs = list(combinations(record.study.rows.topology.parties, 2))
     assert len(pairs) == 28
     assert not any(frozenset(pair) in breaking for pair in pairs)
     for pair in pairs:

@@ -14,7 +14,7 @@ from trimask_cli.keys import NodePlace, make_authority, make_node
 from trimask_cli.study_file import bundled_definition, read_signed, write_signed
 from trimask_core.errors import ApprovalError
 from trimask_core.rows import collusion
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_theory.planner import Target, standard_error
 from trimask_theory.study_plan import load_definition
 
@@ -196,7 +196,7 @@ def test_show_in_words_and_as_json(trimask: Run, study_folder: Path) -> None:
     assert data["approved_by"] == ["L2"]
     assert data["protection"]["sigma"] == study.protection.sigma
     assert data["columns"][:2] == ["one", "systolic"]
-    assert study.mask_seed == b""  # the seed of B_0 stays with the owner
+    assert study.rows.mask_seed == b""  # the seed of B_0 stays with the owner
 
 
 def test_exact_study_warns(trimask: Run, made: Path, tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_example_is_a_definition(trimask: Run) -> None:
 
 def test_bundled_study_is_informative(made: Path) -> None:
     study = read_signed(made / "study.json").study
-    assert (study.attributes, study.block_rows, study.release_rows) == (9, 128, 1024)
+    assert (study.attributes, study.rows.block_rows, study.release_rows) == (9, 128, 1024)
     assert study.protection.sigma == pytest.approx(0.51, abs=0.005)  # what its comments say
-    assert study.noise_columns == 643
+    assert study.rows.noise_columns == 643
     target = Target(4.0, 1e-6, 9, 1024, row_norm=study.protection.row_norm)
     assert standard_error(target, study.protection.sigma) < target.coefficient / 4

@@ -84,11 +84,11 @@ def test_submissions(made_study: Any, answers: Mapping[str, object]) -> None:
 def test_studies(made_study: Any) -> None:
     """The mask's seed is in the study, which devices read, but in no log line that prints one."""
     for text in (repr(made_study.study), repr(made_study.signed), repr(made_study)):
-        assert not any(form in text for form in forms(made_study.study.mask_seed))
+        assert not any(form in text for form in forms(made_study.study.rows.mask_seed))
     for key in (*made_study.identities.values(), *made_study.sealing.values()):
         assert not any(form in repr(key) for form in forms(key.secret_bytes()))
 
 
 def test_clients(made_study: Any) -> None:
     with Client(made_study.signed) as client:
-        assert not any(form in repr(client) for form in forms(made_study.study.mask_seed))
+        assert not any(form in repr(client) for form in forms(made_study.study.rows.mask_seed))

@@ -48,25 +48,25 @@ def test_exact_mode_gives_the_answers_back(make_study: Make, answers: Answers) -
     study = made.study
     truth = np.array(study.schema.encode(answers))
     x1 = noisy_answers(study, answers, DeterministicRandom("unused"))
-    assert np.array_equal(x1, study.grid.round(truth))
+    assert np.array_equal(x1, study.rows.grid.round(truth))
     for number in range(20):
         submission = build_submission(study, answers, DeterministicRandom(f"exact {number}"))
-        row = study.grid.to_float(sum_components(open_all(made, submission)))
-        unmasked = study.frame.unapply(row[None, :])[0]
+        row = study.rows.grid.to_float(sum_components(open_all(made, submission)))
+        unmasked = study.rows.frame.unapply(row[None, :])[0]
         # Rounding moves each of p entries by half a step at most, so the unmasked row by sqrt(p)/2 steps at most.
         assert (
-            np.linalg.norm(unmasked - study.grid.to_float(x1))
-            <= math.sqrt(study.columns) / 2 * study.grid.step
+            np.linalg.norm(unmasked - study.rows.grid.to_float(x1))
+            <= math.sqrt(study.rows.columns) / 2 * study.rows.grid.step
         )
-        assert np.abs(unmasked - truth).max() < 20 * study.grid.step
+        assert np.abs(unmasked - truth).max() < 20 * study.rows.grid.step
 
 
 def test_the_noise_has_the_study_s_sigma(study: Study, answers: Answers) -> None:
     """Chi-square of 300 rows' noise, and each column's mean zero; set for 1e-6 each."""
     source = DeterministicRandom("sigma")
-    exact = study.grid.round(np.array(study.schema.encode(answers)))
+    exact = study.rows.grid.round(np.array(study.schema.encode(answers)))
     rows = np.array([noisy_answers(study, answers, source) for _ in range(300)])
-    z = study.grid.to_float(rows - exact) / study.protection.sigma
+    z = study.rows.grid.to_float(rows - exact) / study.protection.sigma
     assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
     assert 2 * min(stats.chi2.cdf((z**2).sum(), z.size), stats.chi2.sf((z**2).sum(), z.size)) > 1e-6
     assert np.abs(z.mean(axis=0)).max() < 5.4 / math.sqrt(len(z))
@@ -77,27 +77,27 @@ def test_the_noise_columns_fill_the_rest_of_the_space(make_study: Make, answers:
     study = make_study(sigma=0.0).study
     source = DeterministicRandom("noise columns")
     x1 = noisy_answers(study, answers, source)
-    F = study.frame.matrix()
+    F = study.rows.frame.matrix()
     rest = np.linalg.svd(F)[2][study.attributes :]
-    rows = np.array([study.grid.to_float(mask_row(study, x1, source)) for _ in range(100)])
-    noise = rows - study.grid.to_float(x1) @ F
+    rows = np.array([study.rows.grid.to_float(mask_row(study, x1, source)) for _ in range(100)])
+    noise = rows - study.rows.grid.to_float(x1) @ F
     assert np.abs(noise @ F.T).max() < 1e-5
-    z = noise @ rest.T / study.tau
-    assert z.shape == (100, study.noise_columns)
+    z = noise @ rest.T / study.rows.tau
+    assert z.shape == (100, study.rows.noise_columns)
     assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
     covariance = z.T @ z / len(z)
     # Marchenko-Pastur's edge at ratio 1.7, with a margin no 100 standard normal rows reach: (1 + sqrt(1.7) + 0.6)^2.
-    assert np.linalg.norm(covariance, 2) < (1 + math.sqrt(study.noise_columns / 100) + 0.6) ** 2
+    assert np.linalg.norm(covariance, 2) < (1 + math.sqrt(study.rows.noise_columns / 100) + 0.6) ** 2
 
 
 def test_a_smaller_row_norm_clips_and_never_exceeds_it(make_study: Make, answers: Answers) -> None:
     study = make_study(sigma=0.0, row_norm=1.0).study
     row = np.array(study.schema.encode(answers))
     steps = noisy_answers(study, answers, DeterministicRandom("clip"))
-    clipped = study.grid.to_float(steps)
+    clipped = study.rows.grid.to_float(steps)
     assert np.linalg.norm(row) > 1.0
-    assert np.abs(clipped - row / np.linalg.norm(row)).max() <= study.grid.step
-    assert sum(int(step) ** 2 for step in steps) <= 2 ** (-2 * study.grid_exponent)
+    assert np.abs(clipped - row / np.linalg.norm(row)).max() <= study.rows.grid.step
+    assert sum(int(step) ** 2 for step in steps) <= 2 ** (-2 * study.rows.grid_exponent)
 
 
 def test_rounding_lengthens_no_row_beyond_the_norm(make_study: Make) -> None:
@@ -105,7 +105,7 @@ def test_rounding_lengthens_no_row_beyond_the_norm(make_study: Make) -> None:
     rng = np.random.default_rng(5)
     for row_norm in (None, 1.2):
         study = make_study(sigma=0.0, row_norm=row_norm).study
-        limit = math.floor((study.protection.row_norm / study.grid.step) ** 2 * (1 + 1e-15))
+        limit = math.floor((study.protection.row_norm / study.rows.grid.step) ** 2 * (1 + 1e-15))
         for _ in range(100):
             drawn = {"age": 80, "bmi": 45 - 10 ** rng.uniform(-9, 0), "smoker": 1, "region": "west"}
             steps = noisy_answers(study, drawn, DeterministicRandom("unused"))
@@ -125,7 +125,7 @@ def test_sizes_of_an_upload(make_study: Make, answers: Answers) -> None:
     """One vector and K1 - 1 seeds: 8 p + 100 bytes a component at most."""
     study = make_study(right=4).study
     sizes = [len(sealed) for sealed in build_submission(study, answers, DeterministicRandom("size")).sealed]
-    assert sizes == [32 + 1 + 48] * 3 + [8 * study.columns + 1 + 48]
+    assert sizes == [32 + 1 + 48] * 3 + [8 * study.rows.columns + 1 + 48]
 
 
 def test_a_bad_answer_stops_it_before_anything_is_drawn(study: Study, answers: Answers) -> None:
@@ -139,9 +139,9 @@ SEED, VECTOR = b"\x01", b"\x02"
 
 
 def test_read_component_refuses_every_other_form(study: Study) -> None:
-    zeros = bytes(8 * study.columns)
-    assert read_component(study, 3, VECTOR + zeros).tolist() == [0] * study.columns
-    assert read_component(study, 1, SEED + bytes(32)).shape == (study.columns,)
+    zeros = bytes(8 * study.rows.columns)
+    assert read_component(study, 3, VECTOR + zeros).tolist() == [0] * study.rows.columns
+    assert read_component(study, 1, SEED + bytes(32)).shape == (study.rows.columns,)
     bad: list[tuple[int, bytes]] = [
         (1, b""), (1, SEED), (1, SEED + bytes(31)), (1, SEED + bytes(33)), (1, b"\x03" + bytes(32)),
         (1, bytes(33)), (1, VECTOR + zeros), (2, VECTOR + bytes(32)),
@@ -155,7 +155,7 @@ def test_read_component_refuses_every_other_form(study: Study) -> None:
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**63 - 1, -(2**63)])
 def test_read_component_refuses_values_that_do_not_fit(study: Study, value: int) -> None:
-    vector = np.zeros(study.columns, dtype="<i8")
+    vector = np.zeros(study.rows.columns, dtype="<i8")
     vector[3] = value
     with pytest.raises(VerificationError, match="53 bits"):
         read_component(study, 3, VECTOR + vector.tobytes())

@@ -36,7 +36,7 @@ from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 

@@ -147,7 +147,7 @@ def test_joining_needs_the_id_or_a_look(
 
 
 def test_an_unsigned_study_is_not_joined(run: Callable[..., Result], signed: Any, tmp_path: Path) -> None:
-    from trimask_core.study import SignedStudy
+    from trimask_core.signed_study import SignedStudy
 
     path = tmp_path / "study.json"
     path.write_text(SignedStudy(signed.study, signed.approvals[:-1]).to_json())

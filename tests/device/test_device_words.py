@@ -37,13 +37,13 @@ def test_the_study_in_words(made_study: Any) -> None:
         "at least 16 people together",
     ):
         assert needed in text
-    assert study.mask_seed.hex() not in text
+    assert study.rows.mask_seed.hex() not in text
 
 
 @pytest.mark.parametrize("right", [2, 3, 5])
 def test_who_would_have_to_collude_is_the_reports_word(make_study: Any, right: int) -> None:
     study = make_study(right=right)
-    report = collusion.report(study.study.topology)
+    report = collusion.report(study.study.rows.topology)
     text = Client(study.signed).explain()
     assert report.summary in text
     size = min(len(coalition.parties) for coalition in report.coalitions)

@@ -31,7 +31,7 @@ def test_a_study_is_fetched_with_what_a_device_needs(device_lab: Any, signed: An
     collector = signed.study.collector
     found = fetch_study(collector.address, signed.study.id)
     assert found.to_json() == signed.to_json()
-    assert found.study.mask_seed
+    assert found.study.rows.mask_seed
     again = fetch_study(
         collector.address, signed.study.id, roots=_roots(device_lab), tls_name=collector.tls_name
     )

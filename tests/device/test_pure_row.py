@@ -24,6 +24,7 @@ from trimask_core.rows.pure import row as pure
 from trimask_core.rows.pure.frame import RowFrame
 from trimask_core.rows.pure.normal import PureNormals, normals_from_words
 from trimask_core.rows.rotation import HaarFrame
+from trimask_core.signed_study import SignedStudy
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 NORMALS: list[dict[str, Any]] = json.loads((VECTORS / "device-normal.json").read_text())["cases"]
@@ -37,7 +38,7 @@ def _study(case: dict[str, Any]) -> Any:
     seed, sizes = bytes.fromhex(case["mask_seed"]), (case["attributes"], case["columns"])
     sigma = math.ldexp(case["sigma_steps"], case["grid_exponent"])
     norm = float.fromhex(case["schema_row_norm"])
-    return SimpleNamespace(
+    study = SimpleNamespace(
         schema=SimpleNamespace(row_norm=norm),
         encode=lambda _: list(row),
         protection=SimpleNamespace(row_norm=float.fromhex(case["row_norm"]), sigma=sigma),
@@ -49,6 +50,8 @@ def _study(case: dict[str, Any]) -> Any:
         share_steps=float.fromhex(case["share_steps"]),
         right=[None] * case["right"],
     )
+    study.rows = study
+    return study
 
 
 @pytest.mark.parametrize("case", NORMALS, ids=lambda case: case["name"])
@@ -129,10 +132,10 @@ def test_known_rows(case: dict[str, Any]) -> None:
         masked = module.mask_row(study, x1, source)
         assert max(abs(int(a) - b) for a, b in zip(masked, case["masked"], strict=True)) <= 1
         if path == "numpy":
-            parts = shares.split_row(np.array(case["masked"]), case["right"], study.share_steps, source)
+            parts = shares.split_row(np.array(case["masked"]), case["right"], study.rows.share_steps, source)
             seeds, vector = parts.seeds, parts.vector.tolist()
         else:
-            seeds, vector = pure.split_row(case["masked"], case["right"], study.share_steps, source)
+            seeds, vector = pure.split_row(case["masked"], case["right"], study.rows.share_steps, source)
         assert [seed.hex() for seed in seeds] == case["seeds"]
         assert vector == case["vector"]
 
@@ -183,7 +186,7 @@ def test_a_smaller_row_norm_clips_alike(make_study: Any, answers: Any) -> None:
     source = DeterministicRandom("clip")
     steps = pure.noisy_answers(study, answers, source)
     assert steps == submission.noisy_answers(study, answers, source).tolist()
-    assert math.hypot(*steps) <= math.ldexp(1.5, -study.grid_exponent)
+    assert math.hypot(*steps) <= math.ldexp(1.5, -study.rows.grid_exponent)
 
 
 def test_a_split_that_cannot_be() -> None:
@@ -198,10 +201,9 @@ def test_a_split_that_cannot_be() -> None:
 
 def test_a_study_without_its_mask_seed(make_study: Any) -> None:
     study = make_study().study
-    object.__setattr__(study, "mask_seed", b"")
-    study.__dict__.pop("row_frame", None)
+    study = SignedStudy(study).without_seed().study
     with pytest.raises(StudyError, match="seed"):
-        study.row_frame  # noqa: B018
+        study.rows.row_frame  # noqa: B018
 
 
 SCRIPT = """
@@ -234,8 +236,8 @@ def test_a_device_without_numpy_and_grpcio(made_study: Any, tmp_path: Path) -> N
         )
         for k, item in enumerate(sealed, 1)
     ]
-    row = study.grid.to_float(shares.sum_components(parts))
-    answers = study.frame.unapply(row[None])[0]
+    row = study.rows.grid.to_float(shares.sum_components(parts))
+    answers = study.rows.frame.unapply(row[None])[0]
     expected = study.schema.encode({"age": 40, "bmi": 22.0, "smoker": "no", "region": "west"})
     # sigma is 0.25 here: a sum of p1 = 9 squared normals is beyond 9 + 60 with probability below 1e-10.
     assert np.sum((answers - expected) ** 2) < 69 * 0.25**2

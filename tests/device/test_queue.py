@@ -29,7 +29,7 @@ from trimask_core.errors import (
 from trimask_core.randomness import DeterministicRandom, SystemRandom
 from trimask_core.receipt import receipt_message
 from trimask_core.refusals import AnyReason, Reason, Status, Unlisted, read_reason
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 KEY = bytes(range(32))

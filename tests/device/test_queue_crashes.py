@@ -282,7 +282,7 @@ def _check_all_arrived_once(made: Any, device: Device, world: World) -> None:
             )
             for k in range(1, len(study.right) + 1)
         )
-        scaled = study.frame.unapply(study.grid.to_float(np.asarray(row))[None])[0, column]
+        scaled = study.rows.frame.unapply(study.rows.grid.to_float(np.asarray(row))[None])[0, column]
         ages.append(
             round(study.schema.columns[column].center + scaled * study.schema.columns[column].half_range)
         )

@@ -21,7 +21,7 @@ from trimask_client import Client, SealedSubmission, Unreachable
 from trimask_core.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import component_info, seal
-from trimask_core.study import Approval, SignedStudy, approve
+from trimask_core.signed_study import Approval, SignedStudy, approve
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import (
     collection_pb2,
@@ -138,7 +138,7 @@ def test_component_of_wrong_shape(lab: Lab, signed: SignedStudy, client: Client,
 def test_vector_beyond_the_grid(lab: Lab, signed: SignedStudy, client: Client) -> None:
     good = client.prepare({"x": 1.0, "y": 1.0})
     study = signed.study
-    huge = b"\x02" + np.full(study.columns, 1 << 60, dtype="<i8").tobytes()
+    huge = b"\x02" + np.full(study.rows.columns, 1 << 60, dtype="<i8").tobytes()
     sealed = seal(study.right[2].sealing, huge, component_info(study.id, 3, good.submission_id))
     with counted(lab, "R3", "tampered_component"), pytest.raises(Refused, match="53 bits"):
         client.send(dataclasses.replace(good, sealed=(*good.sealed[:2], sealed)))
@@ -358,7 +358,7 @@ def test_matrix_that_is_wrong(
     lab: Lab, signed: SignedStudy, reason: str, words: str, change: dict[str, Any]
 ) -> None:
     study = signed.study
-    columns = study.columns + change.get("columns", 0)
+    columns = study.rows.columns + change.get("columns", 0)
     rows = change.get("rows", 24)
     values = (
         np.full((rows, columns), change.get("values", 1.0))
@@ -373,17 +373,17 @@ def test_matrix_that_is_wrong(
 
 
 def test_component_pushed_by_the_wrong_right_provider(lab: Lab, signed: SignedStudy) -> None:
-    values = np.ones((24, signed.study.columns)).tobytes()
+    values = np.ones((24, signed.study.rows.columns)).tobytes()
     with lab.channel_as("R2", to="L1") as channel, counted(lab, "L1", "not_your_role"):
         stub = left_masking_pb2_grpc.LeftMaskingServiceStub(channel)
         with refused(grpc.StatusCode.PERMISSION_DENIED, "only R1"):
-            stub.PushComponent(_push(signed.study.id, values, 24, signed.study.columns))
+            stub.PushComponent(_push(signed.study.id, values, 24, signed.study.rows.columns))
 
 
 def test_delivery_of_a_try_that_is_over(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"m" * 16, number=1)
     request = collection_pb2.PushDeliveryRequest(attempt=attempt, component=1)
-    unmasker = signed.study.unmasking[0]
+    unmasker = signed.study.rows.unmasking[0]
     with lab.channel_as(unmasker, to="collector") as channel, counted(lab, "collector", "stale_attempt"):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "over"):
             collection_pb2_grpc.CollectionServiceStub(channel).PushDelivery(request)

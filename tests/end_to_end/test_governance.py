@@ -24,7 +24,7 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_lab import NUMBERS, Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
@@ -66,7 +66,7 @@ def unsigned(lab: Lab, path: Path, **changes: Any) -> SignedStudy:
     signed: SignedStudy = lab.new_study(**changes)
     bare = SignedStudy(signed.study)
     write_signed(path, bare.without_seed(), replace=True)
-    write_seed(path.with_suffix(".seed"), signed.study.mask_seed)
+    write_seed(path.with_suffix(".seed"), signed.study.rows.mask_seed)
     return bare
 
 
@@ -155,8 +155,7 @@ def test_a_node_does_not_sign_a_promise_that_does_not_hold(place: Lab, run: Run,
     bare = unsigned(place, tmp_path / "study.json")
     promise = Guarantee(Neighbours("record", 1.0), "numerical", "a lie", "none", epsilon=0.1, delta=1e-9)
     lie = dataclasses.replace(
-        bare.study,
-        mask_seed=b"",
+        bare.without_seed().study,
         protection=dataclasses.replace(bare.study.protection, public=promise, collector=promise),
     )
     write_signed(tmp_path / "lie.json", SignedStudy(lie), replace=True)

@@ -21,7 +21,7 @@ from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub

@@ -16,7 +16,8 @@ from trimask import release
 from trimask.errors import ParameterError, Refused
 from trimask_cli import tokens
 from trimask_client import Client
-from trimask_core.study import Budget, SignedStudy
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Budget
 from trimask_lab import Lab, some_people
 
 FAR = 4_000_000_000_000

@@ -109,7 +109,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             sent.submission_id,
             sent.sealed[0],
             other.to_json().encode(),
-            bytes(8 * 9 * study.study.columns),
+            bytes(8 * 9 * study.study.rows.columns),
         ]
         done = made.open_study()
         with Client(done) as client:

@@ -25,7 +25,7 @@ from trimask_cli.keys import issue_certificate, make_authority, make_keys, node_
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse

@@ -13,7 +13,7 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
 from trimask_core.refusals import Reason, Status, Unlisted
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide

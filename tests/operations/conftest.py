@@ -18,7 +18,7 @@ from trimask_cli import owner
 from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.node.node import Node
 from trimask_theory.study_plan import create_study, load_definition

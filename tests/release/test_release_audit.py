@@ -25,9 +25,9 @@ from trimask_core.rows.normal import SecureNormals
 from trimask_core.schema import Attribute, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.mechanisms import plan_release
 from trimask_server.collector.releases.plan import Plan
+from trimask_server.protocol.accounting import Price
 from trimask_theory.empirical_audit import Audit
 
 Matrix = NDArray[np.float64]

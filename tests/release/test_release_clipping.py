@@ -18,8 +18,8 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_core.submission import noisy_answers
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.mechanisms import plan_release
+from trimask_server.protocol.accounting import Price
 from trimask_theory import gdp, vector_sum
 from trimask_theory.study_plan import load_definition
 
@@ -74,7 +74,7 @@ def test_both_arithmetics_clip_alike(study: Study) -> None:
     answers = {"dose": 99.0, "sbp": 70.0, "region": "north"}
     by_numpy = noisy_answers(study, answers, DeterministicRandom("a"))
     assert list(by_numpy) == pure.noisy_answers(study, answers, DeterministicRandom("a"))
-    assert away(list(study.grid.to_float(by_numpy))) == pytest.approx(RADIUS, rel=1e-5)
+    assert away(list(study.rows.grid.to_float(by_numpy))) == pytest.approx(RADIUS, rel=1e-5)
 
 
 def asked(study: Study, *columns: str, method: int = pb.SUM_METHOD_CLIPPED) -> Any:

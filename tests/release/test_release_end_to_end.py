@@ -16,7 +16,8 @@ from trimask.errors import ParameterError
 from trimask.status import plain_errors
 from trimask_client import Client
 from trimask_core.errors import Refused
-from trimask_core.study import Budget, SignedStudy
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Budget
 from trimask_lab import Lab, exact_gram, some_people, sqlite_only
 from trimask_proto.v1 import release_pb2
 from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub

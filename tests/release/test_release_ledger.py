@@ -13,9 +13,9 @@ import pytest
 from stored_rows import put_release
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
-from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
+from trimask_server.protocol.accounting import Price
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, StoreError
 from trimask_server.store.master_keys import KeyRing

@@ -15,10 +15,10 @@ from trimask_core.errors import ParameterError, Refused
 from trimask_core.schema import Attribute, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases.accounting import Price
 from trimask_server.collector.releases.columns import refuse_collinear, select
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Plan
+from trimask_server.protocol.accounting import Price
 from trimask_theory import gdp, least_squares, local_noise, pca, projection, record
 
 Matrix = NDArray[np.float64]

@@ -22,9 +22,11 @@ from trimask_core.identity import SigningKey
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
-from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Party, Protection, Study
 
 SCHEMA = Schema(
     (
@@ -69,11 +71,16 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
     promise = PROMISE if sigma else None
     study = Study(
         title="Blood pressure", purpose="a test", contact="nobody", created_ms=1, schema=schema,
-        protection=Protection(norm, sigma, "sharp", promise, promise), block_rows=block_rows, release_rows=release_rows,
-        noise_columns=p2, tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure), obfuscation_failure=failure,
-        share_leakage=leakage, grid_exponent=exponent, collector=party("collector"),
+        protection=Protection(norm, sigma, "sharp", promise, promise), release_rows=release_rows,
+        suite=RowsSettings(
+            block_rows=block_rows, noise_columns=p2,
+            tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure), obfuscation_failure=failure,
+            share_leakage=leakage, grid_exponent=exponent,
+            unmasking=collusion.default_unmasking(3, 2), mask_seed=bytes(32),
+        ),
+        collector=party("collector"),
         right=tuple(party(f"R{k}") for k in (1, 2, 3)), left=tuple(party(f"L{j}") for j in (1, 2)),
-        unmasking=collusion.default_unmasking(3, 2), tls_roots="", mask_seed=bytes(32),
+        tls_roots="",
     )  # fmt: skip
     return Signed(
         SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values())), keys["collector"]
@@ -139,7 +146,7 @@ def _write_release(
         ],
         "sigma": study.protection.sigma,
         "guarantee": {"public": promise, "collector": promise},
-        "collusion": collusion.report(study.topology).to_dict(),
+        "collusion": collusion.report(study.rows.topology).to_dict(),
         "counts": {
             "blocks": 2,
             "rows": len(X),

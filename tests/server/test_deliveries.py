@@ -20,16 +20,18 @@ def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:
     source = DeterministicRandom("deliveries")
     stacks: list[list[np.ndarray]] = [[] for _ in study.right]
     for row in rows:
-        split = split_row(mask_row(study, row, source), len(study.right), study.share_steps, source)
-        expanded = [expand_component(seed, study.columns, study.share_steps) for seed in split.seeds]
+        split = split_row(mask_row(study, row, source), len(study.right), study.rows.share_steps, source)
+        expanded = [
+            expand_component(seed, study.rows.columns, study.rows.share_steps) for seed in split.seeds
+        ]
         for stack, component in zip(stacks, [*expanded, split.vector], strict=True):
             stack.append(component)
     return [np.array(stack) for stack in stacks]
 
 
 def _deliver(study: Study, component: np.ndarray, seed: bytes) -> np.ndarray:
-    rotated = haar_rotate(seed, study.grid.to_float(component))
-    return study.grid.round(rotated).view(np.uint64)
+    rotated = haar_rotate(seed, study.rows.grid.to_float(component))
+    return study.rows.grid.round(rotated).view(np.uint64)
 
 
 @pytest.fixture
@@ -40,12 +42,12 @@ def study(make_study: Any) -> Study:
 @pytest.fixture
 def rows(study: Study) -> np.ndarray:
     values = np.random.default_rng(0).uniform(-1, 1, size=(24, study.attributes))
-    return np.array([study.grid.round(row) for row in values])
+    return np.array([study.rows.grid.round(row) for row in values])
 
 
 def test_sum_of_deliveries_is_the_masked_answers(study: Study, rows: np.ndarray) -> None:
     deliveries = [_deliver(study, component, b"a" * 32) for component in _components(study, rows)]
-    expected = haar_rotate(b"a" * 32, study.grid.to_float(rows))
+    expected = haar_rotate(b"a" * 32, study.rows.grid.to_float(rows))
     assert np.abs(masked_answers(study, deliveries) - expected).max() < 1e-5
 
 

@@ -115,7 +115,7 @@ def _small_blocks(patch: pytest.MonkeyPatch) -> None:
     """At close the remainder becomes a block of its own, however small."""
 
     def choose(self: Any, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        n = self._study.block_rows
+        n = self._study.rows.block_rows
         return sorted(ready[:n]) if len(ready) >= n or closing else []
 
     patch.setattr(driver.StudyDriver, "_choose", choose)

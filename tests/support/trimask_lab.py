@@ -29,7 +29,8 @@ from trimask_cli import owner
 from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.postgres import LocalPostgres
 from trimask_server.node.node import Node

@@ -13,7 +13,8 @@ from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.guarantee import Neighbours
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
-from trimask_core.study import Party, SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Party, Study
 from trimask_theory import masked_noise
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
 
@@ -108,17 +109,19 @@ def test_study_has_the_least_noise_that_gives_the_guarantee() -> None:
     assert study.attributes == 8
     assert study.protection.row_norm == math.sqrt(6)  # one, four questions, one derived column
     wanted = masked_noise.calibrate(2.0, 1e-6, 256, 8, row_norm=math.sqrt(6)).sigma
-    assert wanted <= study.protection.sigma < wanted + study.grid.step
-    assert math.ldexp(study.protection.sigma, -study.grid_exponent) % 1 == 0
+    assert wanted <= study.protection.sigma < wanted + study.rows.grid.step
+    assert math.ldexp(study.protection.sigma, -study.rows.grid_exponent) % 1 == 0
     assert (public.epsilon, public.delta) == (2.0, 1e-6)
     assert collector.delta == 1e-6
     assert collector.epsilon is not None
     given = masked_noise.delta(collector.epsilon, study.protection.sigma, 64, 8, row_norm=math.sqrt(6))
     assert given == pytest.approx(1e-6, rel=1e-4)
     assert collector.epsilon > 2.0  # fewer rows are mixed in a block than in a release
-    assert study.noise_columns == default_noise_columns(64, 1e-9)
-    assert study.tau == least_tau(127, 8, study.noise_columns, math.sqrt(6), study.protection.sigma, 1e-9)
-    assert study.unmasking == ("R1", "R2", "L2")
+    assert study.rows.noise_columns == default_noise_columns(64, 1e-9)
+    assert study.rows.tau == least_tau(
+        127, 8, study.rows.noise_columns, math.sqrt(6), study.protection.sigma, 1e-9
+    )
+    assert study.rows.unmasking == ("R1", "R2", "L2")
 
 
 def test_study_reads_back_to_the_same_id() -> None:
@@ -129,7 +132,7 @@ def test_study_reads_back_to_the_same_id() -> None:
 
 
 def test_mask_seed_comes_from_the_source() -> None:
-    assert make(TOML).mask_seed == DeterministicRandom("study plan").seed()
+    assert make(TOML).rows.mask_seed == DeterministicRandom("study plan").seed()
 
 
 def test_smaller_row_norm_means_less_noise_in_proportion() -> None:
@@ -295,7 +298,8 @@ def test_wanting_noise_is_found_by_whoever_approves() -> None:
     study = make(TOML)
     verify_guarantees(study)
     half = math.ldexp(
-        math.floor(math.ldexp(study.protection.sigma / 2, -study.grid_exponent)), study.grid_exponent
+        math.floor(math.ldexp(study.protection.sigma / 2, -study.rows.grid_exponent)),
+        study.rows.grid_exponent,
     )
     with pytest.raises(StudyError, match="towards the public the study claims delta = 1e-06"):
         verify_guarantees(replace(study, protection=replace(study.protection, sigma=half)))

@@ -44,7 +44,7 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
     language = form.language(language)
     right = tuple(party_name(study, f"R{k}") for k in range(1, len(study.right) + 1))
     noise = bool(study.protection.sigma)
-    report = collusion.report(study.topology)
+    report = collusion.report(study.rows.topology)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     groups = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
     named = [words.say("and").join(party_name(study, role) for role in group.parties) for group in groups]

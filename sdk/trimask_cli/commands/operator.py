@@ -136,7 +136,7 @@ def run_studies(args: argparse.Namespace) -> int:
             return 0
         console.print(render(signed))
         console.print(Text())
-        console.print(collusion_view.render(collusion.report(signed.study.topology)))
+        console.print(collusion_view.render(collusion.report(signed.study.rows.topology)))
         console.print(Text("\nIn plain words", style="bold"))
         for sentence in approval_words(signed.study, proposal.role):
             console.print(f"- {sentence}")

@@ -155,7 +155,7 @@ def run_new(args: argparse.Namespace) -> int:
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError
     from trimask_core.randomness import SystemRandom
-    from trimask_core.study import SignedStudy
+    from trimask_core.signed_study import SignedStudy
     from trimask_theory.study_plan import create_study, load_definition
 
     definition = load_definition(args.definition)
@@ -178,7 +178,7 @@ def run_new(args: argparse.Namespace) -> int:
     # The seed of B_0 stays with the owner: the file goes to the providers, who must not have it.
     signed = SignedStudy(study).without_seed()
     study_file.write_signed(args.out, signed, replace=False)
-    study_file.write_seed(study_file.seed_file(args.out), study.mask_seed)
+    study_file.write_seed(study_file.seed_file(args.out), study.rows.mask_seed)
     console = make_console()
     console.print(render(signed))
     console.print(
@@ -200,7 +200,7 @@ def run_approve(args: argparse.Namespace) -> int:
     from trimask_cli.study_view import make_console
     from trimask_core.clock import SystemClock
     from trimask_core.identity import SigningKey
-    from trimask_core.study import approve
+    from trimask_core.signed_study import approve
 
     signed = study_file.read_signed(args.study)
     key = SigningKey(read_secret(args.keys / "identity.key"))
@@ -272,8 +272,8 @@ def _topology(args: argparse.Namespace) -> Topology:
         raise ConfigError("a study says who its providers are; give either a study or numbers")
     study = read_signed(args.study).study
     # More people than columns share B_0: X B_0 then shows linear relations to all right providers together.
-    exceeded = (args.participants or study.release_rows) > study.columns
-    return replace(study.topology, shared_mask_exceeded=exceeded)
+    exceeded = (args.participants or study.release_rows) > study.rows.columns
+    return replace(study.rows.topology, shared_mask_exceeded=exceeded)
 
 
 def run_open(args: argparse.Namespace) -> int:

@@ -52,7 +52,7 @@ class Outcome:
                 "public": protection.public and protection.public.to_dict(),
                 "collector": protection.collector and protection.collector.to_dict(),
             },
-            "collusion": collusion.report(self.study.topology).to_dict(),
+            "collusion": collusion.report(self.study.rows.topology).to_dict(),
             "fits": {
                 "rows": self.truth.to_dict(),
                 "release": self.release and self.release.to_dict(),
@@ -135,9 +135,9 @@ def print_report(outcome: Outcome, console: Console) -> None:
     study, protection = outcome.study, outcome.study.protection
     console.rule(f"[bold]{escape(study.title)}")
     console.print(
-        f"{outcome.dataset.rows:,} people, {study.attributes} columns, blocks of {study.block_rows}; "
+        f"{outcome.dataset.rows:,} people, {study.attributes} columns, blocks of {study.rows.block_rows}; "
         f"submitted in {outcome.seconds['submit']:.1f} s, all in {outcome.seconds['total']:.1f} s. "
-        f"A device sent {8 * study.columns / 1000:.1f} kB and {len(study.right) - 1} seeds of 32 bytes."
+        f"A device sent {8 * study.rows.columns / 1000:.1f} kB and {len(study.right) - 1} seeds of 32 bytes."
     )
     console.print(_fits_table(outcome))
     if outcome.problem:
@@ -153,7 +153,7 @@ def print_report(outcome: Outcome, console: Console) -> None:
             highlight=False,
         )
     console.rule("Who would have to collude")
-    console.print(render(collusion.report(study.topology)))
+    console.print(render(collusion.report(study.rows.topology)))
     console.print(
         f"Saved in {outcome.out}: dataset.parquet, manifest.json, manifest.sig, report.json, report.png",
         style="bold",

@@ -33,7 +33,8 @@ from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
-from trimask_core.study import SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition
 

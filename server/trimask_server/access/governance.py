@@ -8,7 +8,7 @@ import json
 import grpc
 
 from trimask_core.errors import Refused
-from trimask_core.study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
 from trimask_server.access.proposals import DecisionWord, StoredProposal, refuse_collector
 from trimask_server.audit.chain import AuditHead

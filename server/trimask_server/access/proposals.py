@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.errors import Refused
-from trimask_core.study import Approval, SignedStudy, Study
+from trimask_core.signed_study import Approval, SignedStudy
+from trimask_core.study import Study
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.store.studies import refuse_collected

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from trimask_core.errors import Refused
-from trimask_core.study import Party, SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Party, Study
 from trimask_proto.v1 import governance_pb2, study_pb2
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.access.governance import DECISIONS

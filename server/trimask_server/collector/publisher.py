@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from trimask_core.rows import collusion
 from trimask_core.rows.rotation import Matrix
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_server.collector.ledger import Ledger, Release
 from trimask_server.node.node import Node
 from trimask_server.suites.rows.pool import masked_release
@@ -65,7 +66,7 @@ class Publisher:
                 "public": study.protection.public and study.protection.public.to_dict(),
                 "collector": study.protection.collector and study.protection.collector.to_dict(),
             },
-            "collusion": collusion.report(study.topology).to_dict(),
+            "collusion": collusion.report(study.rows.topology).to_dict(),
             "counts": {
                 "blocks": release.blocks,
                 "rows": release.rows,

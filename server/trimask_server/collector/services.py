@@ -9,7 +9,8 @@ from typing import Any
 import grpc
 
 from trimask_core.errors import Refused
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_access
@@ -142,7 +143,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
         node.require_collector_of(study)
-        if not study.mask_seed:
+        if not study.rows.mask_seed:
             raise Refused("malformed", "the study came without the seed of B_0; open it where it was made")
         for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():

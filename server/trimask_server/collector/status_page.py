@@ -96,7 +96,7 @@ class StatusPages:
         except (ValueError, Refused):
             return self._page("missing.html", 404)
         status = await self._status(study)
-        report = collusion.report(study.topology)
+        report = collusion.report(study.rows.topology)
         return self._page(
             "study.html",
             id=study.id.hex(),
@@ -111,7 +111,7 @@ class StatusPages:
             pooled=status.pooled_rows,
             published=status.published_rows,
             towards_release=status.masking_rows + status.pooled_rows,
-            block_rows=study.block_rows,
+            block_rows=study.rows.block_rows,
             release_rows=study.release_rows,
             blocks=status.pooled_blocks,
             failed=status.failed_attempts,
@@ -175,7 +175,7 @@ def promise_words(study: Study) -> list[str]:
         return [words]
     found = (
         ("everybody who sees what is published", protection.public, study.release_rows),
-        ("the collector, who sees single blocks for a moment", protection.collector, study.block_rows),
+        ("the collector, who sees single blocks for a moment", protection.collector, study.rows.block_rows),
     )
     return [
         f"Towards {who} (at least {rows} people together): {_guarantee_words(promise)}"

@@ -19,7 +19,8 @@ from opentelemetry.trace import Tracer
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError
 from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub

@@ -47,7 +47,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
             raise Refused("malformed", f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
-        if len(sealed) > 8 * study.columns + 1024:
+        if len(sealed) > 8 * study.rows.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
         ring = node.sealing
@@ -88,7 +88,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         form = self._forms.get(study.id)
         if form is None:
             provider = int(study.role_of(self._node.keys.identity.public)[1:])
-            form = self._forms[study.id] = ComponentForm(provider, len(study.right), study.columns)
+            form = self._forms[study.id] = ComponentForm(provider, len(study.right), study.rows.columns)
         return form
 
     async def GetSealingKeys(

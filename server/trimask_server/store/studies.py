@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimask_core.errors import Refused
-from trimask_core.study import SignedStudy, Study
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store, Transaction
 

@@ -18,7 +18,8 @@ from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
-from trimask_core.study import SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Study
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 from trimask_theory.study_plan import create_study, load_definition
 
@@ -135,7 +136,7 @@ class FaultLab:
             assert not unbound, f"{role} has {unbound} rows in no block"
         rows = [row for joined in blocks.values() for row in _split(joined)]
         assert len(rows) == len(set(rows)) == len(receipts), "a row is in two blocks, or in none"
-        assert min(len(joined) // 16 for joined in blocks.values()) >= study.block_rows, (
+        assert min(len(joined) // 16 for joined in blocks.values()) >= study.rows.block_rows, (
             "a block is too small"
         )
         self._nothing_left(sent)

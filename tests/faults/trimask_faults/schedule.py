@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trimask_client import Client, SealedSubmission
 from trimask_core.receipt import Receipt
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_faults.lab import FaultLab
 from trimask_server.local.cluster import ProcessCluster
 from trimask_simulation.people import PEOPLE, answers_of

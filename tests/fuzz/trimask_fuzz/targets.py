@@ -27,7 +27,7 @@ from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
 from trimask_core.sealing import component_info
-from trimask_core.study import SignedStudy
+from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import build_submission, read_component
 from trimask_proto.v1 import common_pb2
 from trimask_server.node.config import load_config
@@ -214,7 +214,7 @@ def _sealed_seeds() -> list[bytes]:
 
 
 def _component_seeds() -> list[bytes]:
-    columns = make_study()[0].study.columns
+    columns = make_study()[0].study.rows.columns
     return [b"\x00\x01" + bytes(32), b"\x02\x02" + bytes(8 * columns), b"\x02\x02" + b"\xff" * (8 * columns)]
 
 

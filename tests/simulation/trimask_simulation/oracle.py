@@ -82,7 +82,7 @@ class Oracle:
         ids = _ids(joined)
         _require(len(set(ids)) == len(ids), f"{who}: a row twice in block {block_id.hex()[:8]}")
         _require(
-            self.study.block_rows <= len(ids) <= self.study.max_block_rows,
+            self.study.rows.block_rows <= len(ids) <= self.study.rows.max_block_rows,
             f"{who}: block {block_id.hex()[:8]} has {len(ids)} rows",
         )
         for submission_id in ids:

@@ -18,9 +18,11 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SealingKey
-from trimask_core.study import Party, Protection, SignedStudy, Study, approve
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.study import Party, Protection, Study
 
 __all__ = ["PEOPLE", "Keys", "answers_of", "make_study", "multiplicities", "person_of"]
 
@@ -96,13 +98,17 @@ def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
     study = Study(
         title="Simulated", purpose="every row can be told", contact="nobody", created_ms=1,
         schema=_SCHEMA, protection=Protection(norm, 0.0, "exact"),
-        block_rows=BLOCK_ROWS, release_rows=2 * BLOCK_ROWS, noise_columns=noise_columns,
-        tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE),
-        obfuscation_failure=_FAILURE, share_leakage=leakage,
-        grid_exponent=grid_exponent(2 * norm / leakage, RIGHT),
+        suite=RowsSettings(
+            block_rows=BLOCK_ROWS, noise_columns=noise_columns,
+            tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE),
+            obfuscation_failure=_FAILURE, share_leakage=leakage,
+            grid_exponent=grid_exponent(2 * norm / leakage, RIGHT),
+            unmasking=collusion.default_unmasking(RIGHT, LEFT), mask_seed=source.seed(),
+        ),
+        release_rows=2 * BLOCK_ROWS,
         collector=party("collector"),
         right=tuple(party(role) for role in rights), left=tuple(party(role) for role in lefts),
-        unmasking=collusion.default_unmasking(RIGHT, LEFT), tls_roots="", mask_seed=source.seed(),
+        tls_roots="",
     )  # fmt: skip
     approvals = tuple(approve(study, keys[role].identity, 2) for role in study.parties)
     return SignedStudy(study, approvals), keys

@@ -28,17 +28,19 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
     if norm > limit:
         row = [value * (limit / norm) for value in row]
     clipped = limit < study.schema.row_norm
-    steps = [study.grid.truncate_one(value) if clipped else study.grid.round_one(value) for value in row]
+    steps = [
+        study.rows.grid.truncate_one(value) if clipped else study.rows.grid.round_one(value) for value in row
+    ]
     if study.protection.sigma:
-        noise = DiscreteGaussian(study.grid.steps_up(study.protection.sigma), source).samples(len(row))
+        noise = DiscreteGaussian(study.rows.grid.steps_up(study.protection.sigma), source).samples(len(row))
         steps = [step + extra for step, extra in zip(steps, noise, strict=True)]
     return steps
 
 
 def mask_row(study: Study, x1: Sequence[int], source: RandomSource) -> list[int]:
     """x B_0 on the grid, as g + (x1 - g F^T) F for g ~ N(0, tau^2 I_p): F alone is needed (note 2)."""
-    frame, grid = study.row_frame, study.grid
-    g = [study.tau * value for value in secure_normals(source).standard_normal(study.columns)]
+    frame, grid = study.rows.row_frame, study.rows.grid
+    g = [study.rows.tau * value for value in secure_normals(source).standard_normal(study.rows.columns)]
     answers = (math.ldexp(step, grid.exponent) for step in x1)
     shift = [value - seen for value, seen in zip(answers, frame.unapply(g), strict=True)]
     return [grid.round_one(a + b) for a, b in zip(g, frame.apply(shift), strict=True)]
@@ -81,12 +83,12 @@ def read_component(study: Study, provider: int, payload: bytes) -> list[int]:
     kind, body = payload[:1], payload[1:]
     last = provider == len(study.right)
     if kind == _SEED and len(body) == SEED_BYTES and not last:
-        return expand_component(body, study.columns, study.share_steps)
-    if kind == _VECTOR and len(body) == 8 * study.columns and last:
-        component = list(struct.unpack(f"<{study.columns}q", body))
+        return expand_component(body, study.rows.columns, study.rows.share_steps)
+    if kind == _VECTOR and len(body) == 8 * study.rows.columns and last:
+        component = list(struct.unpack(f"<{study.rows.columns}q", body))
         _check_headroom(component)
         return component
-    expected = f"a vector of {study.columns} values" if last else "a 32-byte seed"
+    expected = f"a vector of {study.rows.columns} values" if last else "a 32-byte seed"
     raise VerificationError(f"a component for R{provider} must be {expected}")
 
 

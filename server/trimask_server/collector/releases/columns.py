@@ -53,7 +53,7 @@ class Selection:
 
 def _rounding(study: Study) -> float:
     """How far a row can be moved by the roundings on its way: the device's, and one a component when it is unmasked."""
-    return (1 + len(study.right)) * math.sqrt(study.columns) * study.grid.step / 2
+    return (1 + len(study.right)) * math.sqrt(study.rows.columns) * study.rows.grid.step / 2
 
 
 def select(study: Study, names: Sequence[str]) -> Selection:

@@ -32,11 +32,11 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     left providers masked the components differently, the shares do not cancel and it is larger by many orders; a Gram
     check of each component alone cannot see that.
     """
-    masked = study.grid.to_float(sum_deliveries(deliveries))
-    answers = study.frame.unapply(masked)
+    masked = study.rows.grid.to_float(sum_deliveries(deliveries))
+    answers = study.rows.frame.unapply(masked)
     n = masked.shape[0]
-    energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.tau**2
-    expected = n * study.noise_columns
+    energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.rows.tau**2
+    expected = n * study.rows.noise_columns
     if not abs(energy - expected) <= _ENERGY_DEVIATIONS * math.sqrt(2 * expected):
         raise Refused(
             "implausible_sum",
@@ -99,12 +99,12 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         k = request.component
         if not 1 <= k <= len(study.right):
             raise Refused("malformed", f"component must be between 1 and {len(study.right)}")
-        require_role(context, study, [study.unmasking[k - 1]])
+        require_role(context, study, [study.rows.unmasking[k - 1]])
         pending = self._find(request.attempt)
         if pending is None:
             raise Refused("stale_attempt", "that try is over")
         if not pending.outcome.done():
-            pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.columns)
+            pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.rows.columns)
             if all(part.complete for part in pending.parts):
                 pending.outcome.set_result([part.take() for part in pending.parts])
         return collection_pb2.PushDeliveryResponse()

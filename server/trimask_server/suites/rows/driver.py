@@ -155,7 +155,7 @@ class StudyDriver:
 
     def _choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
         """The rows of the next block: n of them, keeping a full block back; at close the last takes the remainder."""
-        n = self._study.block_rows
+        n = self._study.rows.block_rows
         if len(ready) >= 2 * n:
             return sorted(ready[:n])
         return sorted(ready) if closing and len(ready) >= n else []
@@ -286,7 +286,7 @@ class StudyDriver:
 
     async def _start(self, attempt: Attempt) -> None:
         study, peers = self._study, self._node.peers
-        unmaskers = list(dict.fromkeys(study.unmasking))
+        unmaskers = list(dict.fromkeys(study.rows.unmasking))
         right = [f"R{k}" for k in range(1, len(study.right) + 1)]
 
         def channel(role: str) -> grpc.aio.Channel:
@@ -415,5 +415,5 @@ def _too_few(study: Study, rows: int) -> str:
     )
     return (
         f"nothing was published: {rows} complete submissions came, and the guarantee needs {study.release_rows} rows "
-        f"in blocks of {study.block_rows}. {advice}. The rows are erased"
+        f"in blocks of {study.rows.block_rows}. {advice}. The rows are erased"
     )

@@ -74,20 +74,20 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
 
     def _take(self, study: Study, incoming: _Incoming, k: int, piece: common_pb2.MatrixSlice) -> None:
         part = incoming.parts.get(k)
-        allowed = range(study.block_rows, study.max_block_rows + 1)
+        allowed = range(study.rows.block_rows, study.rows.max_block_rows + 1)
         if part is None:
             if piece.rows not in allowed:
                 raise Refused(
                     "block_too_small", f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows"
                 )
             if incoming.stacked is None:
-                incoming.stacked = np.empty((piece.rows, study.columns * len(study.right)))
+                incoming.stacked = np.empty((piece.rows, study.rows.columns * len(study.right)))
             if incoming.stacked.shape[0] != piece.rows:
                 raise Refused("wrong_shape", "the components of a block must have the same number of rows")
             part = Assembler()
-            part.into(incoming.stacked[:, (k - 1) * study.columns : k * study.columns])
+            part.into(incoming.stacked[:, (k - 1) * study.rows.columns : k * study.rows.columns])
             incoming.parts[k] = part
-        part.add(piece, allowed, study.columns)
+        part.add(piece, allowed, study.rows.columns)
 
     async def _mask(self, study: Study, j: int, attempt: common_pb2.Attempt, incoming: _Incoming) -> None:
         node = self._node
@@ -96,7 +96,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         if stacked is None:
             raise Refused("wrong_shape", "there is nothing to mask")
         masked = await node.workers.run(apply_left_mask, node.source.seed(), stacked)
-        p = study.columns
+        p = study.rows.columns
         for k in range(1, len(study.right) + 1):
             await self._send(study, j, attempt, k, masked[:, (k - 1) * p : k * p])
         node.log.info(
@@ -112,7 +112,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
                     forward.PushComponent, PushComponentRequest(attempt=attempt, component=k, slice=piece)
                 )
             return
-        role = study.unmasking[k - 1]
+        role = study.rows.unmasking[k - 1]
         unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
         stub = None if local else UnmaskingServiceStub(peers.channel(unmasker, worker_of(attempt, role)))

@@ -90,10 +90,10 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> right_masking_pb2.AssignBlockResponse:
         study = self._study(request.study_id, context)
         ids = _planned_ids(study, request)
-        if not study.block_rows <= len(ids) <= study.max_block_rows:
+        if not study.rows.block_rows <= len(ids) <= study.rows.max_block_rows:
             raise Refused(
                 "block_too_small",
-                f"blocks of this study have {study.block_rows} to {study.max_block_rows} rows, not {len(ids)}",
+                f"blocks of this study have {study.rows.block_rows} to {study.rows.max_block_rows} rows, not {len(ids)}",
             )
         if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
             raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
@@ -148,14 +148,14 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         ring = self._node.sealing
         if ring is None:
             raise Refused("not_your_role", "this node has no sealing key")
-        component = np.empty((len(rows), study.columns))
+        component = np.empty((len(rows), study.rows.columns))
         for index, (submission_id, sealed) in enumerate(rows):
             payload = ring.open_held(sealed, component_info(study.id, k, submission_id))
-            component[index] = study.grid.to_float(read_component(study, k, payload))
+            component[index] = study.rows.grid.to_float(read_component(study, k, payload))
         return component
 
     async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:
-        role = study.unmasking[k - 1]
+        role = study.rows.unmasking[k - 1]
         unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
         stub = (

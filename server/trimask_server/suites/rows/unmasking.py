@@ -29,7 +29,7 @@ __all__ = ["UnmaskingServicer", "unmask_component"]
 
 def unmask_component(study: Study, masked: Matrix, mask: RightMask) -> NDArray[np.int64]:
     """A X^k on the grid, from A X^k B_k, once its Gram matrix has been checked."""
-    return study.grid.round(remove_right_mask(masked, mask))
+    return study.rows.grid.round(remove_right_mask(masked, mask))
 
 
 @dataclass
@@ -99,10 +99,10 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             identity = study.party(key.role).identity
             verify(identity, "blinding-key", message, key.signature, f"the blinding key of {key.role}")
             publics[key.role] = key.public_key
-        missing = set(study.unmasking) - set(publics)
+        missing = set(study.rows.unmasking) - set(publics)
         if missing:
             raise Refused("malformed", f"the blinding key of {min(missing)} is missing")
-        state.publics = {k: publics[role] for k, role in enumerate(study.unmasking, 1)}
+        state.publics = {k: publics[role] for k, role in enumerate(study.rows.unmasking, 1)}
         for k in list(state.components):
             self._begin_if_complete(study, request.attempt, k)
         return unmasking_pb2.ShareBlindingKeysResponse()
@@ -132,7 +132,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             raise Refused("wrong_shape", f"the probe's Gram matrix must be {PROBES} x {PROBES}")
         component.frame_seed, component.probe_seed = request.frame_seed, request.probe_seed
         component.probe_gram = np.frombuffer(request.probe_gram, dtype="<f8").reshape(PROBES, PROBES)
-        component.basis.add(request.basis, range(study.block_rows, study.max_block_rows + 1), study.columns)
+        component.basis.add(
+            request.basis, range(study.rows.block_rows, study.rows.max_block_rows + 1), study.rows.columns
+        )
         self._begin_if_complete(study, request.attempt, request.component)
 
     def take_masked(self, study: Study, request: unmasking_pb2.PushMaskedRequest) -> None:
@@ -140,7 +142,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         component = self._component(study, request.attempt, request.component)
         if component.begun:
             return
-        component.masked.add(request.slice, range(study.block_rows, study.max_block_rows + 1), study.columns)
+        component.masked.add(
+            request.slice, range(study.rows.block_rows, study.rows.max_block_rows + 1), study.rows.columns
+        )
         self._begin_if_complete(study, request.attempt, request.component)
 
     def _prepared(self, attempt: common_pb2.Attempt) -> _Try:
@@ -153,7 +157,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
 
     def _component(self, study: Study, attempt: common_pb2.Attempt, k: int) -> _Component:
         own = study.role_of(self._node.keys.identity.public)
-        if not 1 <= k <= len(study.right) or study.unmasking[k - 1] != own:
+        if not 1 <= k <= len(study.right) or study.rows.unmasking[k - 1] != own:
             raise Refused("not_your_role", f"this node does not unmask component {k}")
         state = self._tries.get(attempt)
         done = state.components.get(k)
@@ -186,7 +190,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             )
         node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
         state.components[k] = _Component(begun=True)
-        mine = study.unmasking.count(study.unmasking[k - 1])
+        mine = study.rows.unmasking.count(study.rows.unmasking[k - 1])
         state.delivered += 1
         if state.delivered == mine:
             state.key = None  # nothing seized later may unblind what was delivered

@@ -1,0 +1,107 @@
+"""What the moments suite adds to a study: how many right providers are honest, and the ball rows are held to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from trimask_core.errors import ImpossibleStudy
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.noise import entry_deviation
+from trimask_core.schema import Schema
+
+__all__ = ["LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
+
+# Totals are read as signed numbers below P/2 = 2^60; the bit in between is for noise beyond the 12 deviations.
+LARGEST_TOTAL = 1 << 59
+_DEVIATIONS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsSettings:
+    """The suite's part of a study.
+
+    `honest_providers` (h): any h right providers who follow the protocol give the release its noise. `ball_norm`: the
+    norm devices clip rows to and prove; None leaves them the whole box of the schema.
+    """
+
+    name: ClassVar[Literal["moments"]] = "moments"
+
+    honest_providers: int = 1
+    ball_norm: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "name": self.name,
+            "honest_providers": self.honest_providers,
+            "ball_norm": self.ball_norm,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MomentsSettings:
+        """Read what `to_dict` wrote."""
+        return cls(**{name: value for name, value in data.items() if name != "name"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsStudy(MomentsSettings):
+    """The settings together with what they are read with: the schema, sigma, N and how many providers there are."""
+
+    schema: Schema
+    row_norm: float
+    sigma: float
+    release_rows: int
+    right: int
+    left: int
+
+    @cached_property
+    def layout(self) -> MomentsLayout:
+        """Bits, columns and products of a report, in their order."""
+        return MomentsLayout.of(self.schema, self.ball_norm)
+
+    @property
+    def max_release_rows(self) -> int:
+        """The last release of a study takes the remainder in."""
+        return 2 * self.release_rows - 1
+
+    def check(self) -> None:
+        """Refuse settings that cannot give the protection the study claims."""
+        if self.right < 2 or self.left:
+            raise ImpossibleStudy(
+                "too_few_providers",
+                "a study of the moments suite has two right providers at least, and no left ones",
+            )
+        if not 1 <= self.honest_providers <= self.right - 1:
+            raise ImpossibleStudy(
+                "honest_providers", f"honest_providers must be between 1 and {self.right - 1}, K1 - 1"
+            )
+        if self.release_rows < 1:
+            raise ImpossibleStudy("release_too_small", "release_rows must be at least 1")
+        # The norm the noise is calibrated to may not be below what the proof lets pass.
+        if not self.row_norm * self.row_norm >= float(self.layout.radius_squared) * (1 - 1e-12):
+            raise ImpossibleStudy(
+                "row_norm",
+                f"row_norm = {self.row_norm:.6g} is below {math.sqrt(self.layout.radius_squared):.6g}, "
+                "the norm of the rows the proof lets pass",
+            )
+        self._check_overflow()
+
+    def _check_overflow(self) -> None:
+        """2 N max|T| with 12 deviations of every provider's noise must stay below 2^59 (note 6.4)."""
+        layout, most = self.layout, self.max_release_rows
+        for j, column in enumerate(layout.columns):
+            for l in range(j, layout.q):  # noqa: E741 (the note's letters)
+                largest = layout.largest(j, l)
+                noise = entry_deviation(
+                    self.sigma, column.width, layout.columns[l].width, self.honest_providers, diagonal=j == l
+                )
+                if most * largest + _DEVIATIONS * self.right * noise >= LARGEST_TOTAL:
+                    raise ImpossibleStudy(
+                        "moments_overflow",
+                        f"{column.name} x {layout.columns[l].name}: sums of products up to {largest:.3g} over {most} "
+                        "people do not fit 2^59; give a larger step, a smaller release_rows, or fewer derived columns",
+                    )

@@ -1,0 +1,49 @@
+"""The institutions of a study: where each listens, and the keys it is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trimask_core.errors import StudyError
+from trimask_core.text_form import decode_bytes, encode_bytes
+
+__all__ = ["Party"]
+
+
+@dataclass(frozen=True)
+class Party:
+    """A collector or provider: where it listens, the name its TLS certificate carries, and its keys."""
+
+    name: str
+    organisation: str
+    address: str
+    peer_address: str
+    tls_name: str
+    identity: bytes
+    sealing: bytes = b""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "organisation", "address", "peer_address", "tls_name"):
+            if not isinstance(getattr(self, name), str):
+                raise StudyError(f"a party's {name} must be text")
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "name": self.name,
+            "organisation": self.organisation,
+            "address": self.address,
+            "peer_address": self.peer_address,
+            "tls_name": self.tls_name,
+            "identity": encode_bytes(self.identity),
+            "sealing": encode_bytes(self.sealing),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Party:
+        """Read what `to_dict` wrote."""
+        return cls(
+            **{**data, "identity": decode_bytes(data["identity"]), "sealing": decode_bytes(data["sealing"])}
+        )

@@ -1,0 +1,216 @@
+"""What the rows suite (TM2) adds to a study: block sizes, noise columns, the grid, the device mask, who unmasks.
+
+Sizes are in the paper's letters: n block rows, p1 attributes, p2 noise columns, p = p1 + p2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from trimask_core.errors import ImpossibleStudy, StudyError
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
+from trimask_core.rows.obfuscation import least_tau
+from trimask_core.rows.pure.frame import RowFrame
+from trimask_core.text_form import decode_bytes, encode_bytes
+
+if TYPE_CHECKING:
+    from trimask_core.rows.rotation import HaarFrame
+
+__all__ = ["RowsSettings", "RowsStudy"]
+
+
+def _commitment(mask_seed: bytes) -> bytes:
+    return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSettings:
+    """The suite's part of a study. `unmasking[k]` names the party that removes component k+1's right mask."""
+
+    name: ClassVar[Literal["rows"]] = "rows"
+
+    block_rows: int
+    noise_columns: int
+    tau: float
+    obfuscation_failure: float
+    share_leakage: float
+    grid_exponent: int
+    unmasking: tuple[str, ...]
+    # The seed of B_0 is for devices and the collector: the study names it by its hash alone, so that providers, who
+    # sign and hold the study too, are not handed the mask that hides rows from all right providers together.
+    mask_seed: bytes = field(default=b"", repr=False, compare=False)
+    mask_commitment: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.mask_seed and not self.mask_commitment:
+            object.__setattr__(self, "mask_commitment", _commitment(self.mask_seed))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form, without the seed."""
+        data = {
+            item.name: getattr(self, item.name) for item in fields(RowsSettings) if item.name != "mask_seed"
+        }
+        return data | {
+            "name": self.name,
+            "unmasking": list(self.unmasking),
+            "mask_commitment": encode_bytes(self.mask_commitment),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RowsSettings:
+        """Read what `to_dict` wrote."""
+        given = {name: value for name, value in data.items() if name != "name"}
+        return cls(
+            **{
+                **given,
+                "unmasking": tuple(data["unmasking"]),
+                "mask_commitment": decode_bytes(data["mask_commitment"]),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsStudy(RowsSettings):
+    """The settings together with what they are read with: p1, R, sigma, N and how many providers there are."""
+
+    attributes: int
+    row_norm: float
+    sigma: float
+    release_rows: int
+    right: int
+    left: int
+
+    @property
+    def columns(self) -> int:
+        """p = p1 + p2."""
+        return self.attributes + self.noise_columns
+
+    @property
+    def max_block_rows(self) -> int:
+        """The last block of a study takes the remainder in, so it may have up to 2 n - 1 rows."""
+        return 2 * self.block_rows - 1
+
+    @property
+    def grid(self) -> Grid:
+        """The integer grid."""
+        return Grid(self.grid_exponent)
+
+    @property
+    def share_scale(self) -> float:
+        """s = 2 R / mu."""
+        return 2 * self.row_norm / self.share_leakage
+
+    @property
+    def share_steps(self) -> float:
+        """s in grid steps."""
+        return math.ldexp(self.share_scale, -self.grid_exponent)
+
+    @cached_property
+    def frame(self) -> HaarFrame:
+        """F, the first p1 rows of the device mask B_0; for devices and the collector, who have its seed."""
+        from trimask_core.rows.rotation import HaarFrame  # numpy comes with a mask, not with a study
+
+        return HaarFrame(self._device_seed, self.attributes, self.columns)
+
+    @cached_property
+    def row_frame(self) -> RowFrame:
+        """F again, for one row at a time and without numpy."""
+        return RowFrame(self._device_seed, self.attributes, self.columns)
+
+    @property
+    def _device_seed(self) -> bytes:
+        if not self.mask_seed:
+            raise StudyError(
+                "this copy of the study is without the seed of B_0, which devices and the collector have"
+            )
+        return self.mask_seed
+
+    @property
+    def topology(self) -> collusion.Topology:
+        """Who sees what, for the collusion report. Every release of this study has at least `release_rows` people."""
+        return collusion.Topology(
+            right=self.right,
+            left=self.left,
+            unmasking=self.unmasking,
+            shared_mask_exceeded=self.release_rows > self.columns,
+        )
+
+    def check(self) -> None:
+        """Refuse settings that cannot give the protection the study claims."""
+        n, p1 = self.block_rows, self.attributes
+        if n <= p1:
+            raise ImpossibleStudy(
+                "block_too_small",
+                f"blocks of {n} rows are not larger than the {p1} columns of a row: A X would show what the mask "
+                f"hides. Give block_rows of at least {p1 + 1}.",
+            )
+        if self.release_rows < n:
+            raise ImpossibleStudy("release_too_small", f"release_rows must be at least block_rows = {n}")
+        if self.right < 2 or not self.left:
+            raise ImpossibleStudy(
+                "too_few_providers", "a study needs two right providers and one left provider at least"
+            )
+        if not 0 < self.share_leakage <= 2.0**-10:
+            raise ImpossibleStudy("share_leakage", "share_leakage must be in (0, 2^-10]")
+        if not 0 < self.obfuscation_failure <= 1e-3:
+            raise ImpossibleStudy("obfuscation_failure", "obfuscation_failure must be in (0, 0.001]")
+        if not math.isfinite(self.tau):
+            raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
+        tau = least_tau(
+            self.max_block_rows, p1, self.noise_columns, self.row_norm, self.sigma, self.obfuscation_failure
+        )
+        if self.tau < tau * (1 - 1e-12):
+            raise ImpossibleStudy(
+                "tau", f"tau = {self.tau:.4g} is below {tau:.4g}, which blocks of this size need"
+            )
+        self._check_grid()
+        if self.sigma and math.ldexp(self.sigma, -self.grid_exponent) % 1:
+            raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
+        self._check_mask()
+        if len(self.unmasking) != self.right or not set(self.unmasking) <= self._roles:
+            raise ImpossibleStudy(
+                "bad_unmasking", "name one unmasking node, by role, for each right provider"
+            )
+        collusion.refuse_single_breaker(self.topology)
+
+    @property
+    def _roles(self) -> set[str]:
+        right = {f"R{k}" for k in range(1, self.right + 1)}
+        return right | {f"L{j}" for j in range(1, self.left + 1)} | {"collector"}
+
+    def _check_mask(self) -> None:
+        if len(self.mask_commitment) != 32:
+            raise ImpossibleStudy("bad_key", "mask_commitment must be 32 bytes")
+        seed = self.mask_seed
+        if seed and (len(seed) != 32 or _commitment(seed) != self.mask_commitment):
+            raise ImpossibleStudy(
+                "bad_key", "mask_seed must be the 32 bytes the study's mask_commitment is the hash of"
+            )
+
+    def _check_grid(self) -> None:
+        if self.grid_exponent > COARSEST_EXPONENT or not math.isfinite(self.share_scale):
+            raise ImpossibleStudy(
+                "grid_too_coarse",
+                f"a grid of 2^{self.grid_exponent} is coarser than 2^{COARSEST_EXPONENT}; give a larger share_leakage",
+            )
+        least = grid_exponent(self.share_scale, self.right)
+        if self.grid_exponent < least:
+            raise ImpossibleStudy(
+                "grid_overflow",
+                f"a grid of 2^{self.grid_exponent} leaves components of scale {self.share_scale:.3g} less than 12 "
+                f"standard deviations below 2^52; give a grid_exponent of at least {least}, or a larger share_leakage",
+            )
+        # A row's own entries: at most R + 12 (sigma + tau) in any direction; the components must dwarf them.
+        largest = self.row_norm + 12 * (self.sigma + self.tau)
+        if largest > self.share_scale / 16:
+            raise ImpossibleStudy(
+                "grid_overflow",
+                f"rows reach {largest:.3g}, too near the components' scale {self.share_scale:.3g}; give more noise "
+                "columns (smaller tau), a larger epsilon, or a smaller share_leakage",
+            )

@@ -1,0 +1,26 @@
+"""Bytes and objects as text: base64 in JSON, and the one way JSON is written before it is hashed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["canonical_json", "decode_bytes", "encode_bytes"]
+
+
+def encode_bytes(value: bytes) -> str:
+    """Bytes as base64 text."""
+    return base64.b64encode(value).decode()
+
+
+def decode_bytes(text: str) -> bytes:
+    """Base64 text as bytes; `ValueError` if it is anything else."""
+    return base64.b64decode(text, validate=True)
+
+
+def canonical_json(data: Mapping[str, Any]) -> bytes:
+    """The one way a study is written before it is hashed."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()

@@ -1,0 +1,213 @@
+"""A right provider's batches on disk: what it decided about each, and its share of each batch's total.
+
+decided: which reports are accepted, signed, with their sum beside; the rows are still here. added: every right provider
+signed the same; the rows were erased in the same transaction. disagreed: one of them signed something else; rows and sum
+are erased. A batch is in one release at most, for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trimask_core.errors import Refused
+from trimask_core.moments.field import pack, unpack
+from trimask_server.audit.log import AuditLog
+from trimask_server.right.rows import RowStore
+from trimask_server.store.data_keys import Vault, destroy_keys
+from trimask_server.store.interface import Store, Transaction
+from trimask_server.suites.moments.kept_ledger import LedgerHead
+
+__all__ = ["BatchState", "BatchStore", "Decision", "StoredBatch"]
+
+BatchState = Literal["decided", "added", "disagreed"]
+_SCOPE = "moments"
+_COLUMNS = "batch_id, state, accepted_hash, accepted_count, refused, signature, release_number"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a provider found about a batch, and its share of the sum of what it accepted."""
+
+    accepted_hash: bytes
+    accepted_count: int
+    refused: dict[str, int]
+    signature: bytes
+    total: Sequence[int] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """A batch as it is kept, without its total."""
+
+    batch_id: bytes
+    state: BatchState
+    accepted_hash: bytes
+    accepted_count: int
+    refused: dict[str, int]
+    signature: bytes
+    release_number: int | None
+
+
+@dataclass(frozen=True)
+class BatchStore:
+    """Batches of the moments suite, in the node's store."""
+
+    database: Store
+    vault: Vault
+    rows: RowStore
+    audit: AuditLog | None = None
+
+    async def find(self, study_id: bytes, batch_id: bytes) -> StoredBatch | None:
+        """A batch this provider has decided about."""
+        return await self.database.read(lambda tx: _find(tx, study_id, batch_id))
+
+    async def decide(self, study_id: bytes, batch_id: bytes, decision: Decision) -> StoredBatch:
+        """Write a decision down before anybody is told of it; the first one stays."""
+
+        def write(tx: Transaction) -> StoredBatch:
+            key = self.vault.obtain(tx, study_id, _SCOPE)
+            tx.run(
+                "INSERT INTO moments_batches (study_id, batch_id, state, accepted_hash, accepted_count, refused,"
+                " signature, total) VALUES (?, ?, 'decided', ?, ?, ?, ?, ?) ON CONFLICT (study_id, batch_id) DO NOTHING",
+                (
+                    study_id,
+                    batch_id,
+                    decision.accepted_hash,
+                    decision.accepted_count,
+                    json.dumps(decision.refused, sort_keys=True),
+                    decision.signature,
+                    key.encrypt(pack(decision.total), batch_id),
+                ),
+            )
+            stored = _find(tx, study_id, batch_id)
+            if stored is None or stored.accepted_hash != decision.accepted_hash:
+                raise Refused("batch_disagreed", "this provider decided otherwise about that batch before")
+            return stored
+
+        return await self.database.write(write)
+
+    async def add(self, study_id: bytes, batch_id: bytes) -> bool:
+        """Every provider signed the same: the sum counts, and the rows go, in one transaction; False if it was done."""
+
+        def write(tx: Transaction) -> bool:
+            stored = _find(tx, study_id, batch_id)
+            if stored is None or stored.state == "disagreed":
+                raise Refused("batch_disagreed", "that batch cannot be added up here")
+            if stored.state == "added":
+                return False
+            tx.run(
+                "UPDATE moments_batches SET state = 'added' WHERE study_id = ? AND batch_id = ?",
+                (study_id, batch_id),
+            )
+            self.rows.erase_block_in(tx, study_id, batch_id)
+            self._record(
+                tx,
+                "batch_added",
+                study=study_id.hex(),
+                batch=batch_id.hex(),
+                accepted=stored.accepted_count,
+                refused=sum(stored.refused.values()),
+            )
+            return True
+
+        done = await self.database.write(write)
+        if done:
+            await self.database.scrub()
+        return done
+
+    async def disagree(self, study_id: bytes, batch_id: bytes, role: str) -> None:
+        """Another provider signed something else: erase this batch, rows and sum, and remember that it is void."""
+
+        def write(tx: Transaction) -> None:
+            tx.run(
+                "UPDATE moments_batches SET state = 'disagreed', total = NULL WHERE study_id = ? AND batch_id = ?"
+                " AND state = 'decided'",
+                (study_id, batch_id),
+            )
+            self.rows.erase_block_in(tx, study_id, batch_id)
+            self._record(tx, "batch_disagreed", study=study_id.hex(), batch=batch_id.hex(), **{"with": role})
+
+        await self.database.write(write)
+        await self.database.scrub()
+
+    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
+        if self.audit is not None:
+            self.audit.append(tx, kind, **details)
+
+    async def totals(
+        self, study_id: bytes, batch_ids: Sequence[bytes]
+    ) -> list[tuple[StoredBatch, list[int]]]:
+        """Added batches with this provider's share of their sums, in the order asked for."""
+
+        def read(tx: Transaction) -> list[tuple[StoredBatch, list[int]]]:
+            key = self.vault.find(tx, study_id, _SCOPE)
+            found = []
+            for batch_id in batch_ids:
+                stored = _find(tx, study_id, batch_id)
+                if stored is None or stored.state != "added" or key is None:
+                    raise Refused(
+                        "batch_lost", f"batch {batch_id.hex()[:12]} is not added up at this provider"
+                    )
+                row = tx.row(
+                    "SELECT total FROM moments_batches WHERE study_id = ? AND batch_id = ?",
+                    (study_id, batch_id),
+                )
+                if row is None or row[0] is None:
+                    raise Refused("batch_lost", f"batch {batch_id.hex()[:12]} is erased at this provider")
+                found.append((stored, unpack(key.decrypt(row[0], batch_id))))
+            return found
+
+        return await self.database.read(read)
+
+    async def release(
+        self, study_id: bytes, number: int, batch_ids: Sequence[bytes], head: LedgerHead
+    ) -> None:
+        """Bind batches to a release for ever, and note how far the kept ledger has come."""
+
+        def write(tx: Transaction) -> None:
+            for batch_id in batch_ids:
+                tx.run(
+                    "UPDATE moments_batches SET release_number = ? WHERE study_id = ? AND batch_id = ?"
+                    " AND release_number IS NULL",
+                    (number, study_id, batch_id),
+                )
+                stored = _find(tx, study_id, batch_id)
+                if stored is None or stored.release_number != number:
+                    raise Refused("batch_released", f"batch {batch_id.hex()[:12]} is in another release")
+            tx.run(
+                "INSERT INTO moments_heads (study_id, entries, digest) VALUES (?, ?, ?)"
+                " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest",
+                (study_id, head.entries, head.digest),
+            )
+            self._record(tx, "totals_delivered", study=study_id.hex(), release=number, entries=head.entries)
+
+        await self.database.write(write)
+
+    async def head(self, study_id: bytes) -> LedgerHead:
+        """How far the kept ledger had come when this store last saw it."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT entries, digest FROM moments_heads WHERE study_id = ?", (study_id,))
+        )
+        return LedgerHead(0, b"") if row is None else LedgerHead(int(row[0]), bytes(row[1]))
+
+    @staticmethod
+    def erase_study(tx: Transaction, study_id: bytes) -> int:
+        """Erase batches and their totals. The number of deliveries stays: it is held against the kept ledger."""
+        destroy_keys(tx, study_id, [_SCOPE])
+        return tx.run("DELETE FROM moments_batches WHERE study_id = ?", (study_id,))
+
+
+def _find(tx: Transaction, study_id: bytes, batch_id: bytes) -> StoredBatch | None:
+    row = tx.row(
+        f"SELECT {_COLUMNS} FROM moments_batches WHERE study_id = ? AND batch_id = ?",  # noqa: S608 - names only
+        (study_id, batch_id),
+    )
+    if row is None:
+        return None
+    return StoredBatch(
+        bytes(row[0]), row[1], bytes(row[2]), int(row[3]), json.loads(row[4]), bytes(row[5]),
+        None if row[6] is None else int(row[6]),
+    )  # fmt: skip

@@ -1,0 +1,220 @@
+"""What a right provider delivers: fixed and committed to first, written down outside the store, then sent.
+
+Asked for the same again, it sends the same bytes. Asked for something that overlaps with what it has delivered, or that
+the budget does not cover, it refuses; a store restored from a backup changes neither, because the kept ledger decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trimask_core.errors import Refused
+from trimask_core.identity import verify
+from trimask_core.moments.field import pack
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.accounting import Price, require_affordable
+from trimask_server.protocol.plans import split_ids
+from trimask_server.suites.moments.batch_store import BatchStore
+from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
+from trimask_server.suites.moments.question import Question
+from trimask_server.suites.moments.secret import MomentsSecret
+from trimask_server.suites.moments.totals import (
+    AddedBatch,
+    add_noise,
+    add_up,
+    asked_hash,
+    blind,
+    commitment_message,
+    release_deviations,
+    release_hash,
+    values_hash,
+)
+
+__all__ = ["Deliveries"]
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """What will be delivered for a request."""
+
+    asked: bytes
+    accepted_hash: bytes
+    accepted_count: int
+    values: list[int] = field(repr=False)
+    salt: bytes = field(repr=False)
+
+    @property
+    def values_hash(self) -> bytes:
+        return values_hash(self.values, self.salt)
+
+
+class Deliveries:
+    """The deliveries of this right provider."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        secret: MomentsSecret,
+        store: BatchStore,
+        introductions: Introductions,
+        kept: Path,
+    ) -> None:
+        self._node = node
+        self._secret = secret
+        self._store = store
+        self._introductions = introductions
+        self._kept = kept
+
+    async def commit(self, study: Study, totals: moments_pb2.TotalsRequest) -> moments_pb2.TotalsCommitment:
+        """Fix a delivery, and sign the salted hash of it. Nothing is sent or charged yet."""
+        entry = self._entry(study, totals)
+        head = await self._store.head(study.id)
+        await self._node.workers.run(self._look, study, entry, head)
+        fixed = await self._fix(study, totals)
+        role = self._node.role_in(study)
+        message = commitment_message(
+            fixed.asked, role, fixed.accepted_hash, fixed.accepted_count, fixed.values_hash
+        )
+        return moments_pb2.TotalsCommitment(
+            role=role,
+            accepted_hash=fixed.accepted_hash,
+            accepted_count=fixed.accepted_count,
+            values_hash=fixed.values_hash,
+            signature=self._node.keys.identity.sign("totals", message),
+        )
+
+    async def deliver(
+        self,
+        study: Study,
+        totals: moments_pb2.TotalsRequest,
+        commitments: Sequence[moments_pb2.TotalsCommitment],
+    ) -> moments_pb2.DeliverTotalsResponse:
+        """Deliver what was fixed, once every right provider has committed to its own part of the same."""
+        fixed = await self._fix(study, totals)
+        _require_all(study, self._node.role_in(study), fixed, commitments)
+        entry = self._entry(study, totals)
+        head = await self._store.head(study.id)
+        # The kept ledger first: if this process ends here, the delivery counts as made.
+        head = await self._node.workers.run(self._write_down, study, entry, head)
+        await self._store.release(study.id, totals.release_number, split_ids(totals.batch_ids), head)
+        self._node.log.info(
+            "delivered study=%s release=%d reports=%d%s",
+            study.id.hex()[:12], totals.release_number, fixed.accepted_count,
+            " answer" if totals.question else "",
+        )  # fmt: skip
+        return moments_pb2.DeliverTotalsResponse(values=pack(fixed.values), salt=fixed.salt)
+
+    async def _fix(self, study: Study, totals: moments_pb2.TotalsRequest) -> _Fixed:
+        node, layout = self._node, study.moments.layout
+        role = node.role_in(study)
+        found = await self._store.totals(study.id, split_ids(totals.batch_ids))
+        for batch, _ in found:
+            if batch.release_number not in (None, totals.release_number):
+                raise Refused("batch_released", f"batch {batch.batch_id.hex()[:12]} is in another release")
+        added = [AddedBatch(batch.batch_id, batch.accepted_hash, batch.accepted_count) for batch, _ in found]
+        count = sum(batch.accepted_count for batch in added)
+        if not count:
+            raise Refused("nothing_to_release", "no report of these batches was accepted")
+        asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
+        accepted = release_hash(study.id, totals.release_number, added)
+        what = hashlib.sha256(asked + accepted).digest()
+        values = add_up(layout, [total for _, total in found], count, first=role == "R1")
+        honest = study.moments.honest_providers
+        if totals.question:
+            question = Question.read(totals.question, study)
+            values = [values[place] for place in question.places(layout)]
+            deviations = question.deviations(layout, honest)
+        else:
+            deviations = release_deviations(layout, study.protection.sigma, honest)
+        values = await node.workers.run(add_noise, values, deviations, self._secret.noise(study.id, what))
+        publics = {
+            int(other[1:]): await self._introductions.peer_key(study, other)
+            for other in right_roles(study)
+            if other != role
+        }
+        own = self._introductions.own_key(study)
+        blinded = blind(values, int(role[1:]), own, publics, what)
+        return _Fixed(asked, accepted, count, blinded, self._secret.salt(study.id, what))
+
+    # The kept ledger
+
+    def _entry(self, study: Study, totals: moments_pb2.TotalsRequest) -> dict[str, Any]:
+        """What is written down of a delivery: what was asked, of which batches, and what it costs."""
+        asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
+        if (study.protection.budget is not None) != bool(totals.question):
+            raise Refused(
+                "no_budget",
+                "a study with a budget gives answers and no release; one without gives a release and no answers",
+            )
+        price = None if not totals.question else Question.read(totals.question, study).to_dict()["price"]
+        return {
+            "asked": asked.hex(),
+            "release": totals.release_number,
+            "batches": [batch.hex() for batch in split_ids(totals.batch_ids)],
+            "price": price,
+        }
+
+    def _look(self, study: Study, entry: dict[str, Any], head: LedgerHead) -> None:
+        with KeptLedger(self._kept, study.id).locked() as ledger:
+            ledger.require(head)
+            _admit(study, ledger, entry, head)
+
+    def _write_down(self, study: Study, entry: dict[str, Any], head: LedgerHead) -> LedgerHead:
+        with KeptLedger(self._kept, study.id).locked() as ledger:
+            ledger.require(head)
+            if _admit(study, ledger, entry, head):
+                ledger.append(entry)
+            return ledger.head
+
+
+def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: LedgerHead) -> bool:
+    """Whether an entry is new; refused if it overlaps with an earlier delivery or is not paid for."""
+    if any(old["asked"] == entry["asked"] for old in ledger.entries):
+        return False
+    if entry["price"] is None and len(ledger.entries) > head.entries:
+        # Which reports were in that release only the newer store knew: they must not be released a second time.
+        raise Refused(
+            "store_restored",
+            "this node's store is older than a release it delivered: it was restored from a backup. It makes no "
+            "further release of this study",
+        )
+    number, batches = entry["release"], entry["batches"]
+    for old in ledger.entries:
+        if (old["release"] == number) != (old["batches"] == batches) or (
+            old["release"] != number and set(old["batches"]) & set(batches)
+        ):
+            raise Refused("batch_released", "these reports were delivered before, in another release")
+        if old["price"] is None:
+            raise Refused("batch_released", "this release was delivered before")
+    budget = study.protection.budget
+    if budget is not None:
+        paid = [Price(**old["price"]) for old in ledger.entries]
+        require_affordable(budget, paid, Price(**entry["price"]))
+    return True
+
+
+def _require_all(
+    study: Study, own: str, fixed: _Fixed, commitments: Sequence[moments_pb2.TotalsCommitment]
+) -> None:
+    """Refuse to deliver unless every right provider has committed to its part of the same reports."""
+    by_role = {commitment.role: commitment for commitment in commitments}
+    if sorted(by_role) != sorted(right_roles(study)) or len(by_role) != len(commitments):
+        raise Refused("malformed", "give one commitment of each right provider")
+    for role, item in by_role.items():
+        message = commitment_message(
+            fixed.asked, role, item.accepted_hash, item.accepted_count, item.values_hash
+        )
+        verify(study.party(role).identity, "totals", message, item.signature, f"the commitment of {role}")
+        if item.accepted_hash != fixed.accepted_hash:
+            raise Refused("batch_disagreed", f"{role} has other reports in this release")
+    if by_role[own].values_hash != fixed.values_hash:
+        raise Refused(
+            "batch_disagreed", "the commitment named as this provider's is not what it would deliver"
+        )

@@ -1,0 +1,112 @@
+"""A private question about the moments: which columns, first moments alone or products too, and what is paid for it.
+
+The columns asked for have a smaller norm than the whole row, so an answer about few columns has less noise for the same
+price. The sensitivity of products is sqrt(2) R^2 (a replaced record; `noisy_gram`), that of first moments alone 2 sqrt(R^2 - 1):
+x_0 = 1 is in every row and does not move. Neither a collector nor a provider ever holds an exact moment (note 6.6).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from trimask_core.errors import Refused, TrimaskError
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.noise import entry_deviation
+from trimask_core.strict_json import read_json
+from trimask_core.study import Study
+from trimask_core.text_form import canonical_json
+from trimask_server.protocol.accounting import Price
+from trimask_theory import local_noise
+
+__all__ = ["Question", "noise_scale"]
+
+Kind = Literal["moments", "sums"]
+
+
+def noise_scale(price: Price) -> float:
+    """The deviation of the noise for a sensitivity of 1, rounded up."""
+    if price.mu is not None:
+        return math.nextafter(1 / price.mu, math.inf)
+    if price.epsilon is None or not price.delta:
+        raise Refused("malformed", "Gaussian noise is paid for with a delta above 0, or with mu")
+    return local_noise.analytic_scale(price.epsilon, price.delta)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. `columns` are the layout's, in its order."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    price: Price
+
+    @classmethod
+    def read(cls, data: bytes, study: Study) -> Question:
+        """A question in its one canonical form, about columns of this study; refused otherwise."""
+        try:
+            body = read_json(data)
+            question = cls(body["kind"], tuple(body["columns"]), Price(**body["price"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, TrimaskError):
+            raise Refused("malformed", "the question cannot be read") from None
+        known = [column.name for column in study.moments.layout.columns]
+        if question.kind not in ("moments", "sums") or question.canonical() != data:
+            raise Refused("malformed", "the question is not in its canonical form")
+        if not question.columns or list(question.columns) != [n for n in known if n in question.columns]:
+            raise Refused("malformed", f"columns must be some of {', '.join(known)}, in this order")
+        noise_scale(question.price)
+        return question
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {"kind": self.kind, "columns": list(self.columns), "price": asdict(self.price)}
+
+    def canonical(self) -> bytes:
+        """The one form that is hashed, charged for and answered."""
+        return canonical_json(self.to_dict())
+
+    def places(self, layout: MomentsLayout) -> list[int]:
+        """Which of the totals (z_1..z_q, then the products) are asked for."""
+        chosen = self._chosen(layout)
+        if self.kind == "sums":
+            return chosen
+        start = layout.products.start
+        pairs = [(j, k) for at, j in enumerate(chosen) for k in chosen[at:]]
+        return [*chosen, *(layout.q + layout.product(j, k) - start for j, k in pairs)]
+
+    def deviations(self, layout: MomentsLayout, honest: int) -> list[int]:
+        """One provider's deviation for each of them."""
+        chosen = [layout.columns[j].width for j in self._chosen(layout)]
+        sigma = self.sigma(layout)
+        if self.kind == "sums":
+            # No products move with these: isotropic in the scaled first moments alone.
+            return [entry_deviation(sigma, width, 1, honest, diagonal=True) for width in chosen]
+        first = [entry_deviation(sigma, width, 1, honest, diagonal=False) for width in chosen]
+        return first + [
+            entry_deviation(sigma, width, other, honest, diagonal=place == 0)
+            for at, width in enumerate(chosen)
+            for place, other in enumerate(chosen[at:])
+        ]
+
+    def sigma(self, layout: MomentsLayout) -> float:
+        """The noise of h honest providers together, in scaled units, rounded up."""
+        square = float(self.radius_squared(layout)) * (1 + 1e-12)
+        sensitivity = math.sqrt(2) * square if self.kind == "moments" else 2 * math.sqrt(square - 1)
+        return math.nextafter(sensitivity * noise_scale(self.price), math.inf)
+
+    def radius_squared(self, layout: MomentsLayout) -> Fraction:
+        """R^2 of the columns asked for, x_0 = 1 counted: their box's, or the study's ball if that is smaller."""
+        total, questions = Fraction(1), set()
+        for j in self._chosen(layout):
+            column = layout.columns[j]
+            if column.kind == "level":
+                questions.add(column.sources[0])
+            else:
+                total += Fraction(column.largest, column.width) ** 2
+        return min(total + len(questions), layout.radius_squared)
+
+    def _chosen(self, layout: MomentsLayout) -> list[int]:
+        names = [column.name for column in layout.columns]
+        return [names.index(name) for name in self.columns]

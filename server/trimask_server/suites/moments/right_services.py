@@ -1,0 +1,104 @@
+"""What a right provider of the moments suite serves: the other right providers, and the collector."""
+
+from __future__ import annotations
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, peer_names, require_role
+from trimask_server.suites.moments.deliveries import Deliveries
+from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.rounds import Rounds
+
+__all__ = ["MomentsPeerServicer", "MomentsServicer"]
+
+
+class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
+    """Serves the other right providers of a study, and nobody else."""
+
+    def __init__(self, node: NodeContext, introductions: Introductions, rounds: Rounds) -> None:
+        self._node = node
+        self._introductions = introductions
+        self._rounds = rounds
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        moments_pb2_grpc.add_MomentsPeerServiceServicer_to_server(self, server)
+        return moments_pb2.DESCRIPTOR.services_by_name["MomentsPeerService"].full_name
+
+    def _caller(self, study: Study, context: Context) -> str:
+        """Which of the other right providers calls."""
+        own, names = self._node.role_in(study), peer_names(context)
+        for role in right_roles(study):
+            if role != own and study.party(role).tls_name in names:
+                return role
+        raise Refused("not_your_role", "only another right provider of the study may call this")
+
+    async def Introduce(
+        self, request: moments_pb2.IntroduceRequest, context: Context
+    ) -> moments_pb2.IntroduceResponse:
+        study = self._node.studies.get(request.study_id)
+        return self._introductions.answer(study, self._caller(study, context), request)
+
+    async def GetForms(
+        self, request: moments_pb2.GetFormsRequest, context: Context
+    ) -> moments_pb2.GetFormsResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        caller = self._caller(study, context)
+        sealed = await self._rounds.sealed_forms(study, request.attempt, caller, request.submission_ids_hash)
+        return moments_pb2.GetFormsResponse(sealed_values=sealed)
+
+    async def GetVerdict(
+        self, request: moments_pb2.GetVerdictRequest, context: Context
+    ) -> moments_pb2.GetVerdictResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        self._caller(study, context)
+        stored = await self._rounds.verdict(study, request.attempt, request.submission_ids_hash)
+        return moments_pb2.GetVerdictResponse(accepted_hash=stored.accepted_hash, signature=stored.signature)
+
+
+class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
+    """Serves the collector."""
+
+    def __init__(self, node: NodeContext, rounds: Rounds, deliveries: Deliveries) -> None:
+        self._node = node
+        self._rounds = rounds
+        self._deliveries = deliveries
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        moments_pb2_grpc.add_MomentsServiceServicer_to_server(self, server)
+        return moments_pb2.DESCRIPTOR.services_by_name["MomentsService"].full_name
+
+    def _study(self, study_id: bytes, context: Context) -> Study:
+        study = self._node.studies.get(study_id)
+        require_role(context, study, ["collector"])
+        return study
+
+    async def CheckBatch(
+        self, request: moments_pb2.CheckBatchRequest, context: Context
+    ) -> moments_pb2.CheckBatchResponse:
+        study = self._study(request.attempt.study_id, context)
+        stored = await self._rounds.check(study, request.attempt)
+        return moments_pb2.CheckBatchResponse(
+            accepted_count=stored.accepted_count,
+            accepted_hash=stored.accepted_hash,
+            refused=stored.refused,
+        )
+
+    async def CommitTotals(
+        self, request: moments_pb2.CommitTotalsRequest, context: Context
+    ) -> moments_pb2.CommitTotalsResponse:
+        study = self._study(request.totals.study_id, context)
+        return moments_pb2.CommitTotalsResponse(
+            commitment=await self._deliveries.commit(study, request.totals)
+        )
+
+    async def DeliverTotals(
+        self, request: moments_pb2.DeliverTotalsRequest, context: Context
+    ) -> moments_pb2.DeliverTotalsResponse:
+        study = self._study(request.totals.study_id, context)
+        return await self._deliveries.deliver(study, request.totals, request.commitments)

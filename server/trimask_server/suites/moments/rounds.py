@@ -1,0 +1,238 @@
+"""A right provider checks a batch together with the others: forms exchanged, a verdict signed by all, then added up.
+
+Each step asks and stores before it says anything that follows from it, so that a crash anywhere is a repeat: forms are a
+fixed function of what is stored; a decision is on disk before its signature is given out; a batch is added up only when
+every signature has been seen, and then its rows are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.identity import verify
+from trimask_core.sealing import component_info, seal
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.attempts import worker_of
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.rows import RowStore
+from trimask_server.suites.moments.batch_store import BatchStore, Decision, StoredBatch
+from trimask_server.suites.moments.checking import (
+    BatchChecker,
+    FormValues,
+    pack_values,
+    read_shares,
+    sum_accepted,
+    unpack_values,
+    verdicts,
+)
+from trimask_server.suites.moments.field_array import Elements
+from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.totals import accepted_hash, verdict_message
+
+__all__ = ["Rounds", "ids_hash"]
+
+T = TypeVar("T")
+
+
+def ids_hash(ids: list[bytes]) -> bytes:
+    """Names the reports of a batch, so that two providers with different plans notice before they say anything."""
+    return hashlib.sha256(b"".join(ids)).digest()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A bound batch in memory: its ids, this provider's shares, and its shares of the five forms."""
+
+    ids: list[bytes]
+    shares: Elements = field(repr=False)
+    values: FormValues = field(repr=False)
+
+
+class Rounds:
+    """The rounds of this right provider."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        rows: RowStore,
+        live: LiveRing,
+        store: BatchStore,
+        introductions: Introductions,
+    ) -> None:
+        self._node = node
+        self._rows = rows
+        self._live = live
+        self._store = store
+        self._introductions = introductions
+        self._opened: dict[tuple[bytes, bytes], asyncio.Task[_Opened]] = {}
+        self._decisions: dict[tuple[bytes, bytes], asyncio.Task[StoredBatch]] = {}
+        self.running = 0
+
+    # What others ask for
+
+    async def sealed_forms(self, study: Study, attempt: Attempt, caller: str, ids: bytes) -> bytes:
+        """This provider's shares of the forms, for one other right provider."""
+        opened = await self._open(study, attempt.block_id)
+        _require_same(opened.ids, ids)
+        public = await self._introductions.peer_key(study, caller)
+        info = _info(study, attempt.block_id, self._node.role_in(study), caller)
+        return seal(public, pack_values(opened.values), info)
+
+    async def verdict(self, study: Study, attempt: Attempt, ids: bytes) -> StoredBatch:
+        """What this provider decided; it decides now if it has not."""
+        stored = await self._store.find(study.id, attempt.block_id)
+        if stored is None:
+            opened = await self._open(study, attempt.block_id)
+            _require_same(opened.ids, ids)
+            stored = await self._decide(study, attempt)
+        if stored.state == "disagreed":
+            raise Refused("batch_disagreed", "this provider has erased that batch: the signatures differed")
+        return stored
+
+    # The whole round
+
+    async def check(self, study: Study, attempt: Attempt) -> StoredBatch:
+        """Check a batch with all the others and add it up; what was decided."""
+        self.running += 1
+        try:
+            stored = await self._store.find(study.id, attempt.block_id)
+            if stored is None:
+                stored = await self._decide(study, attempt)
+            if stored.state == "decided":
+                await self._agree(study, attempt, stored)
+                await self._store.add(study.id, attempt.block_id)
+                self._count(study, attempt, stored)
+            elif stored.state == "disagreed":
+                raise Refused(
+                    "batch_disagreed", "this provider has erased that batch: the signatures differed"
+                )
+            return stored
+        finally:
+            self.running -= 1
+            self.forget(study.id, attempt.block_id)
+
+    def _count(self, study: Study, attempt: Attempt, stored: StoredBatch) -> None:
+        for reason, count in stored.refused.items():
+            for _ in range(count):
+                self._node.refusals.count(reason)
+        self._node.metrics.erased_rows.labels("pooled").inc(
+            stored.accepted_count + sum(stored.refused.values())
+        )
+        self._node.log.info(
+            "added batch=%s accepted=%d refused=%d",
+            attempt.block_id.hex(), stored.accepted_count, sum(stored.refused.values()),
+        )  # fmt: skip
+
+    def forget(self, study_id: bytes, batch_id: bytes) -> None:
+        """Drop what is in memory for a batch."""
+        self._opened.pop((study_id, batch_id), None)
+        self._decisions.pop((study_id, batch_id), None)
+
+    async def _open(self, study: Study, batch_id: bytes) -> _Opened:
+        """The batch opened, once however many ask at a time."""
+        return await _once(self._opened, (study.id, batch_id), lambda: self._open_now(study, batch_id))
+
+    async def _open_now(self, study: Study, batch_id: bytes) -> _Opened:
+        node = self._node
+        key = await self._introductions.challenge_key(study)
+        rows = await self._rows.start(study.id, batch_id)
+        provider = int(node.role_in(study)[1:])
+        return await node.workers.run(self._read, study, provider, key, rows)
+
+    def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
+        ring, layout = self._live.ring, study.moments.layout
+        ids = [submission_id for submission_id, _ in rows]
+        payloads = [
+            ring.open_held(sealed, component_info(study.binding, provider, submission_id))
+            for submission_id, sealed in rows
+        ]
+        shares = read_shares(payloads, provider, len(study.right), layout)
+        checker = BatchChecker(study.id, layout, provider, key)
+        return _Opened(ids, shares, checker.form_values(ids, shares))
+
+    async def _decide(self, study: Study, attempt: Attempt) -> StoredBatch:
+        """The decision on disk, made once however many ask at a time."""
+        key = (study.id, attempt.block_id)
+        return await _once(self._decisions, key, lambda: self._decide_now(study, attempt))
+
+    async def _decide_now(self, study: Study, attempt: Attempt) -> StoredBatch:
+        node, own, batch_id = self._node, self._node.role_in(study), attempt.block_id
+        opened = await self._open(study, batch_id)
+        others = [role for role in right_roles(study) if role != own]
+        answers = await asyncio.gather(
+            *(self._ask_forms(study, attempt, role, opened.ids) for role in others)
+        )
+        said = {int(own[1:]): opened.values} | {
+            int(role[1:]): values for role, values in zip(others, answers, strict=True)
+        }
+        found = await node.workers.run(verdicts, said)
+        accepted = [reason is None for reason in found]
+        total = await node.workers.run(sum_accepted, opened.shares, accepted, study.moments.layout)
+        digest = accepted_hash(study.id, batch_id, opened.ids, accepted)
+        signature = node.keys.identity.sign("batch-verdict", verdict_message(study.id, batch_id, digest))
+        refused = dict(Counter(reason for reason in found if reason is not None))
+        decision = Decision(digest, sum(accepted), refused, signature, total)
+        return await self._store.decide(study.id, batch_id, decision)
+
+    async def _ask_forms(self, study: Study, attempt: Attempt, role: str, ids: list[bytes]) -> FormValues:
+        request = moments_pb2.GetFormsRequest(attempt=attempt, submission_ids_hash=ids_hash(ids))
+        answer = await self._node.peers.call(self._stub(study, attempt, role).GetForms, request)
+        info = _info(study, attempt.block_id, role, self._node.role_in(study))
+        key = self._introductions.own_key(study)
+        return unpack_values(key.open(answer.sealed_values, info), len(ids))
+
+    async def _agree(self, study: Study, attempt: Attempt, stored: StoredBatch) -> None:
+        """Refuse, and erase the batch, unless every other provider signed the same verdict."""
+        own = self._node.role_in(study)
+        ids = ids_hash(await self._rows.ids_of(study.id, attempt.block_id))
+        for role in right_roles(study):
+            if role == own:
+                continue
+            request = moments_pb2.GetVerdictRequest(attempt=attempt, submission_ids_hash=ids)
+            answer = await self._node.peers.call(self._stub(study, attempt, role).GetVerdict, request)
+            message = verdict_message(study.id, attempt.block_id, answer.accepted_hash)
+            identity = study.party(role).identity
+            verify(identity, "batch-verdict", message, answer.signature, f"the verdict of {role}")
+            if answer.accepted_hash != stored.accepted_hash:
+                await self._store.disagree(study.id, attempt.block_id, role)
+                raise Refused(
+                    "batch_disagreed",
+                    f"{role} accepted other reports of batch {attempt.block_id.hex()[:12]}; it is erased here",
+                )
+
+    def _stub(self, study: Study, attempt: Attempt, role: str) -> MomentsPeerServiceStub:
+        channel = self._node.peers.channel(study.party(role), worker_of(attempt, role))
+        return MomentsPeerServiceStub(channel)
+
+
+async def _once(
+    tasks: dict[tuple[bytes, bytes], asyncio.Task[T]],
+    key: tuple[bytes, bytes],
+    work: Callable[[], Coroutine[Any, Any, T]],
+) -> T:
+    """Run work once for all who ask while it runs or is remembered; a failure is not remembered."""
+    task = tasks.get(key)
+    if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        task = tasks[key] = asyncio.ensure_future(work())
+    return await asyncio.shield(task)  # one who gives up does not end it for the others
+
+
+def _require_same(ids: list[bytes], digest: bytes) -> None:
+    if ids_hash(ids) != digest:
+        raise VerificationError(
+            "the batch has other reports at the provider that asks: the collector's plans differ"
+        )
+
+
+def _info(study: Study, batch_id: bytes, sender: str, receiver: str) -> bytes:
+    return b"trimask/v1/forms\0" + study.binding + batch_id + f"{sender}>{receiver}".encode()

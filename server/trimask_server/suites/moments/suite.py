@@ -1,0 +1,120 @@
+"""The moments suite as the parts that nodes of each role take in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_server.collector.driver import BatchDriver, Driver
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.sightings import Sightings
+from trimask_server.node.context import NodeContext
+from trimask_server.node.host import Host
+from trimask_server.node.ports import AddServices
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.rows import RowStore
+from trimask_server.store.interface import Store, Transaction
+from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
+from trimask_server.suites.moments.batch_store import BatchStore
+from trimask_server.suites.moments.deliveries import Deliveries
+from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.right_services import MomentsPeerServicer, MomentsServicer
+from trimask_server.suites.moments.rounds import Rounds
+from trimask_server.suites.moments.secret import MomentsSecret
+
+__all__ = ["MomentsSuite"]
+
+_LARGEST_BATCH = 4096
+
+
+class _Right:
+    """R_k."""
+
+    def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
+        node = host.context
+        secret = MomentsSecret(node.keys.moments)
+        store = BatchStore(node.database, node.vault, rows, node.audit)
+        introductions = Introductions(node, secret)
+        self._rounds = Rounds(node, rows, live, store, introductions)
+        deliveries = Deliveries(node, secret, store, introductions, Path(node.config.keys))
+        self.services: list[AddServices] = [
+            MomentsPeerServicer(node, introductions, self._rounds).add_to,
+            MomentsServicer(node, self._rounds, deliveries).add_to,
+        ]
+
+    def running(self) -> int:
+        """Batches under way."""
+        return self._rounds.running
+
+    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
+        """Erase what is left of batches."""
+        return BatchStore.erase_study(tx, study_id)
+
+    def check_plan(self, study: Study, rows: int) -> None:
+        """Any number of reports is a batch, up to what fits in memory at once."""
+        if not 1 <= rows <= _LARGEST_BATCH:
+            raise Refused("wrong_shape", f"batches have 1 to {_LARGEST_BATCH} reports, not {rows}")
+
+    def forget_block(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget shares of an erased batch."""
+        self._rounds.forget(study_id, block_id)
+
+
+class _Left:
+    """No left provider takes part."""
+
+    services: Sequence[AddServices] = ()
+
+    def running(self) -> int:
+        """Nothing."""
+        return 0
+
+    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
+        """Nothing."""
+        return 0
+
+
+class _Collector:
+    """Drivers that have batches added up."""
+
+    services: Sequence[AddServices] = ()
+
+    def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+        self._node = node
+        self._sightings = sightings
+
+    def driver(self, study: Study, database: Store) -> Driver:
+        """Batches checked and added up, releases gathered."""
+        from trimask_server.suites.moments.release_ledger import ReleaseLedger
+        from trimask_server.suites.moments.work import MomentsWork
+
+        node = self._node
+        ledger = Ledger(database, node.audit)
+        work = MomentsWork(node, study, ledger, ReleaseLedger(database, node.audit), self._sightings)
+        return BatchDriver(node, study, ledger, self._sightings, work)
+
+    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
+        """Nothing beside the ledger's."""
+        return 0
+
+
+@dataclass(frozen=True)
+class MomentsSuite:
+    """Second moments summed in shares, each report with a proof."""
+
+    name: str = "moments"
+
+    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+        """At a right provider."""
+        return _Right(host, rows, live)
+
+    def left(self, host: Host) -> LeftPart:
+        """At a left provider."""
+        return _Left()
+
+    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+        """At a collector."""
+        return _Collector(host.context, sightings)

@@ -1,0 +1,182 @@
+"""What the collector does in a study of the moments suite: have batches checked and added up, and publish totals.
+
+No number smaller than a release is ever opened, so a batch may have any size; its size is for speed alone. Reports that
+are refused cost nobody else anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.common_pb2 import Attempt, Worker
+from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.collector.batches import Batches
+from trimask_server.collector.catalogue import Catalogue, Release
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.witness import witness
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.attempts import worker_of
+from trimask_server.suites.moments.gathering import gather
+from trimask_server.suites.moments.introductions import right_roles
+from trimask_server.suites.moments.publisher import publish
+from trimask_server.suites.moments.release_ledger import ReleaseLedger
+
+__all__ = ["MomentsWork"]
+
+_BATCH = 1024
+_WORTH_WAITING_FOR = 256
+_WORRYING_ATTEMPTS = 5
+_LOST = {"batch_lost", "block_erased", "unknown_block", "batch_disagreed"}
+
+
+class MomentsWork:
+    """One study's batches (`collector.driver.BatchWork`)."""
+
+    def __init__(
+        self, node: NodeContext, study: Study, ledger: Ledger, releases: ReleaseLedger, sightings: Sightings
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._releases = releases
+        self._sightings = sightings
+        self._catalogue = Catalogue(ledger.database)
+
+    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+        """Up to a batch of what is there. Small numbers wait while the study is open: until then they may be withdrawn."""
+        least = 1 if closing else min(_WORTH_WAITING_FOR, self._study.release_rows)
+        if len(ready) < least:
+            return []
+        return sorted(ready[: min(_BATCH, self._study.release_rows)])
+
+    async def work_on(self, block: Block, batches: Batches) -> None:
+        """One try at a batch: every right provider checks it with the others and adds it up."""
+        try:
+            if not await batches.bind(block):
+                return
+            accepted, refused = await self._check(block)
+        except Refused as error:
+            if error.reason in _LOST:
+                await batches.abandon(block)
+                return
+            self._node.metrics.tries.labels("failed").inc()
+            if block.attempts + 1 >= _WORRYING_ATTEMPTS:
+                await self._ledger.note(
+                    self._study.id,
+                    f"batch {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. "
+                    "Its reports are safe and it is tried again; the nodes' logs say more",
+                )
+            raise
+        self._node.metrics.tries.labels("pooled").inc()
+        await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows)
+        self._node.log.info("added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, refused)
+        if block.attempts + 1 >= _WORRYING_ATTEMPTS:
+            await self._ledger.note(self._study.id, "")
+
+    async def _check(self, block: Block) -> tuple[int, int]:
+        """(accepted, refused), when every right provider has the batch in its total."""
+        study, node = self._study, self._node
+        attempt = await self._attempt(block)
+        request = moments_pb2.CheckBatchRequest(attempt=attempt)
+        timeout = node.config.attempt_timeout_seconds
+
+        async def one(role: str) -> moments_pb2.CheckBatchResponse:
+            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(attempt, role)))
+            answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
+            return answer
+
+        answers = await asyncio.gather(*map(one, right_roles(study)))
+        if len({answer.accepted_hash for answer in answers}) != 1:
+            raise Refused("batch_disagreed", "the right providers accepted different reports")
+        return answers[0].accepted_count, sum(answers[0].refused.values())
+
+    async def _attempt(self, block: Block) -> Attempt:
+        study = self._study
+        addresses: dict[str, str] = {}
+        for role, answer in (await self._sightings.describe(study, 5.0)).items():
+            if answer is None:
+                raise Refused("unreachable", f"{role} does not answer; the batch waits for it")
+            await witness(self._node, study.party(role), answer.audit_head)
+            if answer.draining:
+                raise Refused("draining", f"{role} is about to stop; the batch waits for it")
+            addresses[role] = answer.worker_address
+        number = await self._ledger.next_attempt(block.block_id)
+        workers = [Worker(role=role, address=address) for role, address in addresses.items() if address]
+        return Attempt(study_id=study.id, block_id=block.block_id, number=number, workers=workers)
+
+    # Releases
+
+    async def publish(self) -> bool:
+        """Publish the oldest full release, keeping one back: a short last one may have to join it."""
+        return await self._publish_full(keep_back=1)
+
+    async def _publish_full(self, keep_back: int) -> bool:
+        study = self._study
+        if study.protection.budget is not None:
+            return False  # its totals stay with the providers, and answers leave one by one
+        full = [release for release in await self._catalogue.releases(study.id) if release.state == "full"]
+        for release in full[: len(full) - keep_back] if keep_back else full:
+            await self._publish_one(release)
+            return True
+        return False
+
+    async def _publish_one(self, release: Release) -> None:
+        study, node = self._study, self._node
+        batch_ids = await self._releases.batches(study.id, release.number)
+        try:
+            gathered = await gather(node, study, release.number, batch_ids)
+        except Refused as error:
+            if error.reason != "batch_lost":
+                raise
+            await self._drop_lost(batch_ids)
+            return
+        await publish(
+            node,
+            self._releases,
+            release,
+            batch_ids,
+            gathered,
+            await self._ledger.failed_attempts(study.id),
+            await self._sightings.refusals(study),
+        )
+
+    async def _drop_lost(self, batch_ids: list[bytes]) -> None:
+        """A provider was restored from a backup: what it has no more cannot be in a release. The owner is told."""
+        for batch_id in batch_ids:
+            attempt = Attempt(study_id=self._study.id, block_id=batch_id, number=0)
+            try:
+                for party in self._study.right:
+                    stub = MomentsServiceStub(self._node.peers.channel(party))
+                    await self._node.peers.call(
+                        stub.CheckBatch, moments_pb2.CheckBatchRequest(attempt=attempt)
+                    )
+            except Refused as error:
+                if error.reason not in _LOST:
+                    raise
+                await self._releases.drop(self._study.id, batch_id)
+                await self._ledger.note(
+                    self._study.id,
+                    f"batch {batch_id.hex()[:12]} is lost: a right provider was restored from a backup made before it. "
+                    "Nothing of it is in a release",
+                )
+
+    async def finish(self, remainder: int) -> bool:
+        """No more batches can be made: publish everything, or keep it to answer from."""
+        study = self._study
+        if study.protection.budget is not None:
+            await self._releases.make_answerable(study.id)
+        else:
+            await self._releases.close(study.id)
+        while await self._publish_full(keep_back=0):
+            pass
+        releases = await self._catalogue.releases(study.id)
+        published = any(release.state in ("published", "answerable", "spent") for release in releases)
+        if not published:
+            await self._ledger.note(
+                study.id, "nothing was published: no report was accepted before the study closed"
+            )
+        return published

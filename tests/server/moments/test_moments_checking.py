@@ -1,0 +1,119 @@
+"""Many shares at a time, held to the plain-Python core."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trimask_core.errors import VerificationError
+from trimask_core.moments.challenge import bucket_of, challenge_key, derive_challenge
+from trimask_core.moments.check import forms
+from trimask_core.moments.field import P, expand_elements
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import build_report
+from trimask_core.moments.sharing import payloads, split
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.schema import Attribute, Schema
+from trimask_server.suites.moments.checking import (
+    BatchChecker,
+    pack_values,
+    read_shares,
+    sum_accepted,
+    unpack_values,
+    verdicts,
+)
+from trimask_server.suites.moments.field_array import (
+    column_sums,
+    expand_seeds,
+    limbs,
+    product,
+    read_vectors,
+)
+
+STUDY = b"s" * 32
+SCHEMA = Schema(
+    (
+        Attribute("age", "integer", 18, 80),
+        Attribute("bmi", "continuous", 15.0, 45.0),
+        Attribute("smoker", "binary"),
+        Attribute("region", "categorical", levels=("north", "south", "west")),
+    )
+)
+PEOPLE = [
+    {"age": 20 + i, "bmi": 20.5 + i / 8, "smoker": i % 2, "region": ("north", "south", "west")[i % 3]}
+    for i in range(24)
+]
+
+
+def random_elements(shape: tuple[int, int], seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).integers(0, P, size=shape, dtype=np.uint64)
+    values[0, :1] = P - 1
+    return values
+
+
+@pytest.mark.parametrize("terms", [1, 7, 640, 2048, 5000])
+def test_product_is_exact(terms: int) -> None:
+    values, columns = random_elements((5, terms), 1), random_elements((terms, 3), 2)
+    values[1], columns[:, 1] = P - 1, P - 1  # the largest sums there are
+    expected = [
+        [sum(int(a) * int(b) for a, b in zip(row, column, strict=True)) % P for column in columns.T]
+        for row in values
+    ]
+    assert product(values, limbs(columns)).tolist() == expected
+
+
+def test_sums_are_exact() -> None:
+    values = random_elements((300, 4), 3)
+    values[:, 3] = P - 1
+    assert column_sums(values) == [sum(map(int, column)) % P for column in values.T]
+
+
+def test_seeds_expand_as_in_the_core() -> None:
+    seeds = [bytes([i]) * 32 for i in range(4)]
+    assert expand_seeds(seeds, 33).tolist() == [expand_elements(seed, 33) for seed in seeds]
+
+
+@pytest.mark.parametrize("body", [b"\xff" * 8, P.to_bytes(8, "little"), b"\0" * 7, b"\0" * 16])
+def test_vectors_that_are_no_elements(body: bytes) -> None:
+    with pytest.raises(VerificationError):
+        read_vectors([body], 1)
+
+
+@pytest.mark.parametrize("providers", [2, 3])
+def test_a_batch_is_checked_as_the_core_checks_reports(providers: int) -> None:
+    layout = MomentsLayout.of(SCHEMA)
+    source = DeterministicRandom(f"checking {providers}")
+    key = challenge_key(STUDY, [bytes([k]) * 32 for k in range(providers)])
+    ids = [source.read(16) for _ in PEOPLE]
+    reports = [build_report(layout, person, source) for person in PEOPLE]
+    bad = {3: layout.products.start, 5: 0, 8: layout.rho_squared}
+    for place, element in bad.items():
+        reports[place][element] = (reports[place][element] + 1) % P
+    parcels = [payloads(*split(report, providers, source)) for report in reports]
+    shares = {
+        k: read_shares([parcel[k - 1] for parcel in parcels], k, providers, layout)
+        for k in range(1, providers + 1)
+    }
+    said = {k: BatchChecker(STUDY, layout, k, key).form_values(ids, rows) for k, rows in shares.items()}
+    for k, rows in shares.items():
+        for place, submission_id in enumerate(ids):
+            challenge = derive_challenge(key, STUDY, bucket_of(submission_id), layout)
+            assert said[k][place] == forms(layout, challenge).apply(rows[place].tolist(), k == 1)
+        assert unpack_values(pack_values(said[k]), len(ids)) == said[k]
+    found = verdicts(said)
+    assert {place for place, reason in enumerate(found) if reason} == set(bad)
+    accepted = [reason is None for reason in found]
+    totals = [sum_accepted(rows, accepted, layout) for rows in shares.values()]
+    summed = [sum(parts) % P for parts in zip(*totals, strict=True)]
+    kept = [report for report, good in zip(reports, accepted, strict=True) if good]
+    assert summed == [sum(column) % P for column in zip(*kept, strict=True)][: layout.products.stop]
+
+
+def test_forms_of_another_number_of_reports_are_refused() -> None:
+    with pytest.raises(VerificationError, match="forms of 2 reports"):
+        unpack_values(bytes(40), 2)
+
+
+def test_a_checker_shows_no_key() -> None:
+    checker = BatchChecker(STUDY, MomentsLayout.of(SCHEMA), 1, b"k" * 32)
+    assert "kkkk" not in repr(checker)
