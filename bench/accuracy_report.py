@@ -23,8 +23,9 @@ def _ratio(score: Score | None, failures: int | None) -> str:
     return f"{score.ratio:,.3g}" + (" (median)" if score.ratio_of == "medians" else "")
 
 
-def table(rows: list[Row]) -> Table:
-    table = Table(title="Error against the fit without privacy; ratios are to the central noisy Gram")
+def table(rows: list[Row], title: str = "Error against the fit without privacy") -> Table:
+    """One line a method and epsilon."""
+    table = Table(title=f"{title}; ratios are to the central noisy Gram")
     heads = (
         "epsilon", "method", "sigma", "moments", "ratio", "OLS rms error", "ratio", "failed", "PCA sin²", "ratio",
     )  # fmt: skip

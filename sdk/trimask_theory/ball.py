@@ -25,7 +25,7 @@ from trimask_core.errors import ParameterError
 from trimask_theory import _checks, moments_noise
 from trimask_theory.moments_law import NoiseLaw
 
-__all__ = ["Ball", "clip", "recommend_ball"]
+__all__ = ["Ball", "clip", "level_share", "recommend_ball"]
 
 Matrix = NDArray[np.float64]
 _SPREADS = (0.7, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
@@ -131,6 +131,22 @@ def recommend_ball(
                     per * moments_noise.sensitivity(square) / math.sqrt(providers / honest),
                 )  # fmt: skip
     return best
+
+
+def level_share(
+    gram: ArrayLike, law: NoiseLaw, column: int, width: int, rows: int
+) -> tuple[NDArray[np.float64], float]:
+    """The share of people with a level (such as `clipped`), and its standard error, from moments in scaled units.
+
+    A level's sum and its sum of squares are the same count; the two published numbers are weighted by their precisions.
+    `gram` may be a stack of releases.
+    """
+    G, V = np.asarray(gram, dtype=np.float64), law.variances
+    w, n = _checks.whole("width", width, 1), _checks.whole("rows", rows, 1)
+    first, square = w / n, w * w / n
+    precisions = 1 / np.array([V[0, column] * first**2, V[column, column] * square**2])
+    found = G[..., 0, column] * first * precisions[0] + G[..., column, column] * square * precisions[1]
+    return found / precisions.sum(), 1 / math.sqrt(float(precisions.sum()))
 
 
 def _isotropic(p: int, sigma: float) -> NoiseLaw:

@@ -155,8 +155,9 @@ def _signal(inner: Matrix, T: Matrix, law: NoiseLaw) -> float:
     values, vectors = np.linalg.eigh(inner)
     least, size = float(values[0]), float(np.linalg.norm(T, 2) ** 2)
     if least <= 0:
-        # The edge of the spectrum of a symmetric matrix of p x p normals with variance s^2/2 off its diagonal: s sqrt(2 p).
-        raise IndefiniteMoments(least, law.largest * math.sqrt(2 * len(law.variances)) * size)
+        # -E has its largest eigenvalue at s sqrt(2 p) at most on average (s the largest deviation, s^2/2 off the diagonal),
+        # and more than 4 s above that with probability below e^-8.
+        raise IndefiniteMoments(least, law.largest * (math.sqrt(2 * len(law.variances)) + 4) * size)
     direction = T @ vectors[:, 0]
     noise = float(law.covariance(np.outer(direction, direction)[None])[0, 0])
     return least / math.sqrt(noise) if noise > 0 else math.inf
