@@ -81,6 +81,11 @@ def measure(
     return [against(row, rows[0]) for row in rows]
 
 
+def _with_one(data: Array, gram: Array) -> float:
+    sums = data.sum(axis=0)
+    return float(len(data) ** 2 + 2 * sums @ sums + np.sum(gram**2)) / (data.shape[1] + 1) ** 2
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repetitions: seconds instead of minutes")
@@ -145,6 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,
         "mean_square_of_an_attribute": float(np.trace(gram)) / data.size,
         "mean_square_of_a_moment": float(np.mean(gram**2)),
+        "mean_square_of_a_moment_with_one": _with_one(data, gram),
     }  # fmt: skip
     found_all = {
         "format": FORMAT, "quick": options.quick, "seconds": round(time.perf_counter() - start, 1),

@@ -53,6 +53,7 @@ def draw(rows: list[Row], path: Path) -> None:
     looks = [
         ("#000000", "o"), ("#0072B2", "s"), ("#56B4E9", "D"), ("#009E73", "^"), ("#E69F00", "v"), ("#D55E00", "P"),
         ("#CC79A7", "X"), ("#999999", "<"), ("#6A3D9A", ">"), ("#7A5C00", "*"), ("#B22222", "h"),
+        ("#2F4F4F", "d"), ("#8FBC3F", "p"),
     ]  # fmt: skip
     figure, axes = plt.subplots(1, 2, figsize=(12.5, 5.2))
     for look, method in zip(looks, dict.fromkeys(row.method for row in rows), strict=False):

@@ -110,7 +110,7 @@ def fit(
         raise ParameterError("rows", f"more than the {k} coefficients of the model", n)
     inner = _symmetric(T.T @ G @ T)
     signal = _signal(inner, T, law)
-    inverse = _symmetric(np.linalg.inv(inner))
+    inverse = _symmetric(np.asarray(np.linalg.inv(inner), dtype=np.float64))
     b = inverse @ (T.T @ G @ t)
     theta = t - T @ b
 
