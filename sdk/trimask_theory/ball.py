@@ -1,6 +1,6 @@
 """Which ball to clip records to: the least total error of regressions, noise and the bias of clipping together.
 
-Statement. The noise of verified moments goes with R^2, so records are clipped to a ball smaller than their box (note 6.9).
+Statement. The noise of verified moments goes with R^2, so records are clipped to a ball smaller than their box.
 Columns are x_j = (v_j - centre_j) / scale_j; a record with |x|^2 > R^2 is drawn towards the centre until it fits, levels of
 choices staying as they are. In units of v the noise on a product goes with scale_j scale_l R^2 = c^2 + (r c)^2 for scales of
 c deviations and a ball of r^2 = R^2 - 1, and on a sum with that over c: small scales help slopes, scales of about r c help

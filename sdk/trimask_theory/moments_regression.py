@@ -16,8 +16,8 @@ The standard error is the larger of the plain one and the farther end of Fieller
 at its own z. Sampling adds RSS / (n - k) (T^T G T)^-1 for independent errors of equal variance.
 
 Basis. The first equation is proved. Plug-in, second order and Fieller are asymptotic; coverage is measured in
-tests/theory/test_moments_regression.py. The formula at the true M and beta, as in note 6.5, is too narrow by 1.3 at
-epsilon 0.1 there; at the release's own G and b it is too wide instead, except for large coefficients of weak regressors.
+tests/theory/test_moments_regression.py. The formula at the true M and beta is too narrow by 1.3 at epsilon 0.1 there;
+at the release's own G and b it is too wide instead, except for large coefficients of weak regressors.
 """
 
 from __future__ import annotations

@@ -72,6 +72,13 @@ def test_sensitivity_is_never_exceeded_and_attained(square: float) -> None:
     assert np.linalg.norm(np.outer(u, u) - np.outer(w, w)) == pytest.approx(bound, rel=1e-9)
 
 
+def test_noise_for_a_given_mu() -> None:
+    found = moments_noise.calibrate_mu(0.25, 6.0, 3, 2)
+    assert found.mu <= 0.25
+    assert found.mu == pytest.approx(0.25, rel=1e-12)
+    assert found.towards(2).epsilon == pytest.approx(gdp.epsilon(1e-6, 0.25), rel=1e-9)
+
+
 def test_coalitions_that_leave_fewer_or_more_honest() -> None:
     found = moments_noise.calibrate(1.0, 1e-6, 6.0, 4, 3)
     assert moments_noise.mu(found.sigma, 6.0, 3, 1) == pytest.approx(found.mu * math.sqrt(3))
