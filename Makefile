@@ -53,7 +53,11 @@ bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes
 bench-sustained: $(STAMP)  ## minutes of submissions at full speed beside a bare echo: MINUTES=10
 	$(BIN)/python -m bench.sustained --minutes $(or $(MINUTES),10) --plot out/sustained.png
 
-bench-accuracy: $(STAMP)  ## errors of every method on the same data; writes out/accuracy.json
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+bench-accuracy: $(VENV)/.bench  ## errors of every method on the same data; installs what it compares with; writes out/accuracy.json
 	$(BIN)/python -m bench.accuracy --plot out/accuracy.png
 
 app: $(STAMP)  ## the survey app in a window of this machine; LINK=trimask://... opens an invitation

@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
+from bench import accuracy_moments
 from bench.accuracy_methods import exponential, least_squares_rows, masked_grams
 from bench.accuracy_others import diffprivlib, opendp_pca
 from bench.accuracy_report import draw, table
@@ -45,7 +46,12 @@ FORMAT = "trimask-accuracy/1"
 
 
 def measure(
-    epsilon: float, data: Array, repetitions: int, slow_repetitions: int, dims: tuple[int, ...]
+    epsilon: float,
+    data: Array,
+    repetitions: int,
+    slow_repetitions: int,
+    library_repetitions: int,
+    dims: tuple[int, ...],
 ) -> list[Row]:
     """Every method at one epsilon; ratios are filled in."""
     n, p = data.shape
@@ -67,11 +73,17 @@ def measure(
         masked(f"releases of {size:,} rows, pooled", sigma_of(min(size, n)), f"{n // size} releases")
     masked("pooled release, Theorem 3.4", sigma_of(n, "theorem"))
     masked(LOCAL, local_noise.calibrate(epsilon, DELTA, 2 * ROW_NORM).sigma)
+    rows += accuracy_moments.moments_rows(judge, data, repetitions, rng)
     rows += least_squares_rows(judge, repetitions, dims, rng)
     rows.append(exponential(judge, data, slow_repetitions, rng))
-    others = (diffprivlib(judge, data, slow_repetitions), opendp_pca(judge, data, slow_repetitions))
+    others = (diffprivlib(judge, data, library_repetitions), opendp_pca(judge, data, slow_repetitions))
     rows += [row for row in others if row is not None]
     return [against(row, rows[0]) for row in rows]
+
+
+def _with_one(data: Array, gram: Array) -> float:
+    sums = data.sum(axis=0)
+    return float(len(data) ** 2 + 2 * sums @ sums + np.sum(gram**2)) / (data.shape[1] + 1) ** 2
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -89,22 +101,34 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     console = Console(width=170 if not sys.stdout.isatty() else None)
     start, data = time.perf_counter(), people()
-    effort: tuple[int, int, tuple[int, ...]] = (4000, 100, (50, 200, 1000, 5000))
+    effort: tuple[int, int, int, tuple[int, ...]] = (4000, 100, 1000, (50, 200, 1000, 5000))
     if options.quick:
-        effort = (200, 3, (50,))
+        effort = (200, 3, 3, (50,))
     rows: list[Row] = []
+    one: list[Row] = []
+    clipped: list[accuracy_moments.Clipped] = []
     with threadpool_limits(limits=1), console.status("") as status:
         for epsilon in EPSILONS:
             status.update(f"measuring at epsilon = {epsilon:g}")
             rows += measure(epsilon, data, *effort)
+            found, ball = accuracy_moments.with_one(epsilon, data, effort[0], effort[2])
+            one += found
+            clipped.append(ball)
         status.update("measuring over attributes")
         widths = over_attributes(PEOPLE, (5,) if options.quick else (5, 10, 20), 5 if options.quick else 60)
     gram = data.T @ data
     fit = np.linalg.solve(gram[:-1, :-1], gram[:-1, -1])
     noise = float(gram[-1, -1] - gram[:-1, -1] @ fit) / (len(data) - len(fit))
     sampling = math.sqrt(noise * float(np.trace(np.linalg.inv(gram[:-1, :-1]))) / len(fit))
-    targets = targets_at_one(rows)
+    targets = targets_at_one(rows) + accuracy_moments.targets(rows, one)
     console.print(table(rows))
+    console.print(table(one, "The same with `one`: x_0 = 1 and an intercept"))
+    for ball in clipped:
+        console.print(
+            f"ball from a pilot, epsilon {ball.epsilon:g}: R^2 {ball.radius_squared:.3g}, scales of "
+            f"{ball.scale_in_deviations:.2g} deviations, clipped {ball.true:.2%} (pilot {ball.expected:.2%}), estimated "
+            f"to ± {ball.standard_error:.2%}, 95 % interval covers {ball.covered:.1%}"
+        )
     for width in widths:
         kind = "with" if width.intercept else "without"
         console.print(
@@ -126,10 +150,12 @@ def main(arguments: list[str] | None = None) -> int:
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,
         "mean_square_of_an_attribute": float(np.trace(gram)) / data.size,
         "mean_square_of_a_moment": float(np.mean(gram**2)),
+        "mean_square_of_a_moment_with_one": _with_one(data, gram),
     }  # fmt: skip
     found_all = {
         "format": FORMAT, "quick": options.quick, "seconds": round(time.perf_counter() - start, 1),
         "setting": setting, "rows": [asdict(row) for row in rows], "targets": targets,
+        "with_one": [asdict(row) for row in one], "clipped": [asdict(ball) for ball in clipped],
         "over_attributes": [asdict(width) for width in widths], "left_out": left_out,
     }  # fmt: skip
     options.out.parent.mkdir(parents=True, exist_ok=True)

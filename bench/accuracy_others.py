@@ -16,8 +16,11 @@ _RUNAWAY = 100.0
 """A coefficient this large (the true ones are at most 0.5) is a minimiser that ran off an indefinite objective."""
 
 
-def diffprivlib(judge: Judge, data: Array, repetitions: int) -> Row | None:
-    """Its functional-mechanism regression and its PCA, each at the whole epsilon; None where it is not installed."""
+def diffprivlib(judge: Judge, data: Array, repetitions: int, *, intercept: bool = False) -> Row | None:
+    """Its functional-mechanism regression and its PCA, each at the whole epsilon; None where it is not installed.
+
+    With an intercept there is no PCA, and the regression pays for means.
+    """
     try:
         models = import_module("diffprivlib.models")
     except ImportError:
@@ -27,18 +30,21 @@ def diffprivlib(judge: Judge, data: Array, repetitions: int) -> Row | None:
         warnings.simplefilter("ignore")
         for seed in range(repetitions):
             fit = models.LinearRegression(
-                epsilon=judge.epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False,
+                epsilon=judge.epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=intercept,
                 random_state=seed,
             ).fit(data[:, :-1].copy(), data[:, -1].copy())  # fmt: skip
             good = np.all(np.abs(fit.coef_) < _RUNAWAY)
-            fits.append(fit.coef_ if good else np.full(ATTRIBUTES - 1, np.nan))
+            slopes = fit.coef_ if good else np.full(ATTRIBUTES - 1, np.nan)
+            fits.append(np.r_[fit.intercept_, slopes] if intercept else slopes)
+            if intercept:
+                continue
             components = models.PCA(
                 n_components=1, epsilon=judge.epsilon, data_norm=ROW_NORM, centered=True, random_state=seed
             ).fit(data.copy())
             directions.append(components.components_[0])
     coefficients = np.array(fits)
-    failures = int(np.isnan(coefficients[:, 0]).sum())
-    ols, pca = judge.ols(coefficients), judge.pca(np.array(directions))
+    failures = int(np.isnan(coefficients[:, -1]).sum())
+    ols, pca = judge.ols(coefficients), None if intercept else judge.pca(np.array(directions))
     return Row(DIFFPRIVLIB, judge.epsilon, None, repetitions, failures, None, ols, pca, "delta = 0")
 
 

@@ -23,8 +23,9 @@ def _ratio(score: Score | None, failures: int | None) -> str:
     return f"{score.ratio:,.3g}" + (" (median)" if score.ratio_of == "medians" else "")
 
 
-def table(rows: list[Row]) -> Table:
-    table = Table(title="Error against the fit without privacy; ratios are to the central noisy Gram")
+def table(rows: list[Row], title: str = "Error against the fit without privacy") -> Table:
+    """One line a method and epsilon."""
+    table = Table(title=f"{title}; ratios are to the central noisy Gram")
     heads = (
         "epsilon", "method", "sigma", "moments", "ratio", "OLS rms error", "ratio", "failed", "PCA sin²", "ratio",
     )  # fmt: skip
@@ -52,6 +53,7 @@ def draw(rows: list[Row], path: Path) -> None:
     looks = [
         ("#000000", "o"), ("#0072B2", "s"), ("#56B4E9", "D"), ("#009E73", "^"), ("#E69F00", "v"), ("#D55E00", "P"),
         ("#CC79A7", "X"), ("#999999", "<"), ("#6A3D9A", ">"), ("#7A5C00", "*"), ("#B22222", "h"),
+        ("#2F4F4F", "d"), ("#8FBC3F", "p"),
     ]  # fmt: skip
     figure, axes = plt.subplots(1, 2, figsize=(12.5, 5.2))
     for look, method in zip(looks, dict.fromkeys(row.method for row in rows), strict=False):

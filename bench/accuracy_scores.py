@@ -56,10 +56,13 @@ class Row:
 
 
 class Judge:
-    """Holds the answers without privacy, and scores others by them."""
+    """Holds the answers without privacy, and scores others by them.
 
-    def __init__(self, gram: Array, epsilon: float) -> None:
-        self.gram, self.epsilon = gram, epsilon
+    `constant`: the first column is x_0 = 1, its coefficient is not scored, and there is no leading direction to find.
+    """
+
+    def __init__(self, gram: Array, epsilon: float, *, constant: bool = False) -> None:
+        self.gram, self.epsilon, self.constant = gram, epsilon, constant
         self.coefficients = np.linalg.solve(gram[:-1, :-1], gram[:-1, -1])
         self.leading = np.linalg.eigh(gram)[1][:, -1]
 
@@ -72,12 +75,12 @@ class Judge:
         off = np.mean((grams - self.gram) ** 2, axis=(1, 2)) / np.mean(self.gram**2)
         return Row(
             method, self.epsilon, sigma, len(grams), int(np.sum(~good)), _root_mean(off),
-            self.ols(fits), self.pca(vectors[:, :, -1]), note,
+            self.ols(fits), None if self.constant else self.pca(vectors[:, :, -1]), note,
         )  # fmt: skip
 
     def ols(self, fits: Array) -> Score | None:
         """Root-mean-square error of the coefficients over the fits that came out (rows of nan did not)."""
-        squares = np.mean((fits - self.coefficients) ** 2, axis=1)
+        squares = np.mean((fits - self.coefficients)[:, int(self.constant) :] ** 2, axis=1)
         squares = np.where(np.isfinite(squares), squares, np.inf)
         good = squares[np.isfinite(squares)]
         if len(good) < 2:

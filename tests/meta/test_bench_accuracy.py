@@ -23,7 +23,9 @@ MASKED = {
     "pooled release, Theorem 3.4",
     "local noise, no mask",
 }
-ALWAYS = MASKED | {"central noisy Gram", "M_LS, r = 50", "adaptive exponential PCA"}
+VERIFIED = {"verified moments, K1 = 2, h = 1": 2.0, "verified moments, K1 = 3, h = 2": 1.5}
+BALL = "verified moments, K1 = 2, h = 1, ball"
+ALWAYS = MASKED | set(VERIFIED) | {"central noisy Gram", "M_LS, r = 50", "adaptive exponential PCA"}
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +75,8 @@ def test_ratios_are_to_the_central_row_and_failures_are_counted(written: dict[st
 def test_moment_errors_are_those_of_the_law(written: dict[str, Any]) -> None:
     """With G = X'X: E|(X+C)'(X+C) - n s^2 I - G|_F^2 = 2(p+1) s^2 tr G + p(p+1) n s^4, from the normals' moments.
 
-    The seeds are fixed; for seeds at large, 18 errors within 5 of their standard errors fail with probability
-    below 1e-4 (200 draws; the standard error is itself estimated).
+    The seeds are fixed; for seeds at large, 24 errors within 5 of their standard errors fail with probability
+    below 1e-4 (200 draws; the standard error is itself estimated). Verified moments have K1/h times the central variance.
     """
     setting = written["setting"]
     n, p = setting["people"], setting["attributes"]
@@ -84,14 +86,44 @@ def test_moment_errors_are_those_of_the_law(written: dict[str, Any]) -> None:
         if row["method"] in MASKED:
             noise = row["sigma"] ** 2
             expected = 2 * (p + 1) * noise * trace + p * (p + 1) * n * noise**2
-        elif row["method"] == "central noisy Gram":
-            expected = row["sigma"] ** 2 * p * (p + 1) / 2
+        elif row["method"] == "central noisy Gram" or row["method"] in VERIFIED:
+            expected = VERIFIED.get(row["method"], 1.0) * row["sigma"] ** 2 * p * (p + 1) / 2
         else:
             continue
         root = math.sqrt(expected / (p * p * setting["mean_square_of_a_moment"]))
         assert abs(row["moments"]["error"] - root) < 5 * row["moments"]["standard_error"]
         seen += 1
-    assert seen == 18
+    assert seen == 24
+
+
+def test_with_one_the_count_is_exact_and_the_ball_is_beside_the_box(written: dict[str, Any]) -> None:
+    """With x_0 the noise is that of R^2 = 6, less the count's entry; 9 errors within 5 of their standard errors, as above.
+
+    A 95 % interval covers the clipped share in at least 87 % of 200 draws: 5 standard errors of 1.5 %.
+    """
+    setting = written["setting"]
+    q = setting["attributes"]
+    seen = 0
+    for row in written["with_one"]:
+        if row["method"] not in VERIFIED and row["method"] != "central noisy Gram":
+            continue
+        noise = VERIFIED.get(row["method"], 1.0) * row["sigma"] ** 2 * ((q + 1) * (q + 2) / 2 - 1)
+        root = math.sqrt(noise / ((q + 1) ** 2 * setting["mean_square_of_a_moment_with_one"]))
+        assert abs(row["moments"]["error"] - root) < 5 * row["moments"]["standard_error"]
+        seen += 1
+    assert seen == 9
+    for epsilon in (0.1, 1.0, 5.0):
+        by = {row["method"]: row for row in written["with_one"] if row["epsilon"] == epsilon}
+        assert by[BALL]["ols"]["median"] < 0.5 * (
+            by["verified moments, K1 = 2, h = 1"]["ols"]["median"] or math.inf
+        )
+    assert [each["epsilon"] for each in written["clipped"]] == [0.1, 1.0, 5.0]
+    for each in written["clipped"]:
+        assert each["covered"] > 0.87
+        assert abs(each["true"] - each["expected"]) < 0.1
+    asked = [target["what"] for target in written["targets"]]
+    assert sum("sqrt(K1/h)" in what for what in asked) == 16
+    assert sum("of the box's OLS error" in what for what in asked) == 3
 
 
 class _WithoutPrivacy:
