@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.moments.noise import SMALLEST
 from trimask_theory import _checks, gdp, local_noise, rounded_sum
 from trimask_theory.calibration import Calibration
 
 __all__ = [
-    "SMALLEST",
     "MomentsCalibration",
     "calibrate",
     "calibrate_mu",
@@ -42,8 +42,6 @@ __all__ = [
     "slack",
 ]
 
-SMALLEST = 4
-"""No provider's noise on an entry has a smaller deviation, in whole steps (`moments_grid`)."""
 ENTRIES = 2**20
 """The slack is stated for at most this many published entries (1,447 columns)."""
 

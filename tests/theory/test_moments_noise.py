@@ -11,8 +11,9 @@ import pytest
 from scipy.special import ndtr
 
 from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.moments.noise import entry_noise
 from trimask_theory import gdp, moments_noise, noisy_gram, rounded_sum
-from trimask_theory.moments_grid import check_overflow, entries, entry_noise, entry_sigma
+from trimask_theory.moments_grid import check_overflow, entries
 from trimask_theory.moments_law import noise_law
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from trimask_core.errors import ImpossibleStudy
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_deviation
+from trimask_core.moments.noise import entry_noise
 from trimask_core.schema import Schema
 
 __all__ = ["LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
@@ -66,7 +66,7 @@ class MomentsStudy(MomentsSettings):
     @property
     def max_release_rows(self) -> int:
         """The last release of a study takes the remainder in."""
-        return 2 * self.release_rows - 1
+        return 3 * self.release_rows
 
     def check(self) -> None:
         """Refuse settings that cannot give the protection the study claims."""
@@ -96,10 +96,10 @@ class MomentsStudy(MomentsSettings):
         for j, column in enumerate(layout.columns):
             for l in range(j, layout.q):  # noqa: E741 (the note's letters)
                 largest = layout.largest(j, l)
-                noise = entry_deviation(
-                    self.sigma, column.width, layout.columns[l].width, self.honest_providers, diagonal=j == l
+                noise = entry_noise(
+                    self.sigma, column.width, layout.columns[l].width, self.honest_providers, j == l
                 )
-                if most * largest + _DEVIATIONS * self.right * noise >= LARGEST_TOTAL:
+                if (most * largest << noise.shift) + _DEVIATIONS * self.right * noise.sigma >= LARGEST_TOTAL:
                     raise ImpossibleStudy(
                         "moments_overflow",
                         f"{column.name} x {layout.columns[l].name}: sums of products up to {largest:.3g} over {most} "

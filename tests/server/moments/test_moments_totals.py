@@ -10,7 +10,7 @@ import pytest
 from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_deviation
+from trimask_core.moments.noise import release_noise
 from trimask_core.moments.report import build_report
 from trimask_core.moments.sharing import payloads, split
 from trimask_core.randomness import DeterministicRandom
@@ -26,7 +26,6 @@ from trimask_server.suites.moments.totals import (
     blind,
     decode,
     read_values,
-    release_deviations,
     release_hash,
     values_hash,
 )
@@ -58,25 +57,27 @@ def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> 
     parcels = [payloads(*split(build_report(layout, person, source), 3, source)) for person in PEOPLE]
     publics = {k: secret.exchange_key(STUDY).public for k, secret in SECRETS.items()}
     delivered, plain, noise = [], [], []
-    deviations = release_deviations(layout, sigma, 1)
+    noises = release_noise([column.width for column in layout.columns], sigma, 1)
     for k, secret in SECRETS.items():
         shares = read_shares([parcel[k - 1] for parcel in parcels], k, 3, layout)
         halves = [
             sum_accepted(part, [True] * len(part), layout) for part in (shares[:5], shares[5:])
         ]  # two batches
         totals = add_up(layout, halves, len(PEOPLE), first=k == 1)
-        noisy = add_noise(totals, deviations, secret.noise(STUDY, b"release 1"))
-        again = add_noise(totals, deviations, secret.noise(STUDY, b"release 1"))
+        noisy = add_noise(totals, noises, secret.noise(STUDY, b"release 1"))
+        again = add_noise(totals, noises, secret.noise(STUDY, b"release 1"))
         assert noisy == again, "a repeat sends the same bytes"
         if sigma:
-            assert noisy != add_noise(totals, deviations, secret.noise(STUDY, b"release 2"))
-        noise.append([(a - b) % P for a, b in zip(noisy, totals, strict=True)])
+            assert noisy != add_noise(totals, noises, secret.noise(STUDY, b"release 2"))
+        shifted = [total << each.shift for total, each in zip(totals, noises, strict=True)]
+        noise.append([(a - b) % P for a, b in zip(noisy, shifted, strict=True)])
         plain.append(totals)
         delivered.append(blind(noisy, k, secret.exchange_key(STUDY), publics, b"release 1"))
         assert delivered[-1] != noisy
     expected = expected_totals(layout)
     assert decode(plain) == expected
-    assert decode(delivered) == [a + b for a, b in zip(expected, decode(noise), strict=True)]
+    shifted = [total << each.shift for total, each in zip(expected, noises, strict=True)]
+    assert decode(delivered) == [a + b for a, b in zip(shifted, decode(noise), strict=True)]
     if not sigma:
         assert decode(delivered) == expected
 
@@ -87,31 +88,20 @@ def test_noise_has_the_deviation_of_each_entry() -> None:
         MomentsLayout.of(Schema((Attribute("a", "integer", 0, 7), Attribute("b", "binary")))),
         4000,
     )
-    zeros = [0] * (layout.q + layout.q * (layout.q + 1) // 2)
+    a, b = (column.width for column in layout.columns)
+    noises = release_noise([a, b], 3.0, 2)
+    wanted = [3 * a / 2, 3 * b / 2, 3 * a * a / math.sqrt(2), 3 * a * b / 2, 3 * b * b / math.sqrt(2)]
+    for noise, deviation in zip(noises, wanted, strict=True):
+        assert deviation <= noise.deviation <= deviation * 1.004
+        assert noise.sigma >= 256
+    zeros = [0] * len(noises)
     samples = [
-        decode(
-            [
-                add_noise(
-                    zeros, release_deviations(layout, 3.0, 2), SECRETS[1].noise(STUDY, i.to_bytes(4, "big"))
-                )
-            ]
-        )
+        decode([add_noise(zeros, noises, SECRETS[1].noise(STUDY, i.to_bytes(4, "big")))])
         for i in range(draws)
     ]
-    a, b = (column.width for column in layout.columns)
-    wanted = [
-        entry_deviation(3.0, a, 1, 2, diagonal=False),
-        entry_deviation(3.0, b, 1, 2, diagonal=False),
-        entry_deviation(3.0, a, a, 2, diagonal=True),
-        entry_deviation(3.0, a, b, 2, diagonal=False),
-        entry_deviation(3.0, b, b, 2, diagonal=True),
-    ]
-    assert wanted == [
-        math.ceil(x) for x in (3 * 7 / 2, 3 / 2, 3 * 49 / math.sqrt(2), 3 * 7 / 2, 3 / math.sqrt(2))
-    ]
-    for column, deviation in zip(zip(*samples, strict=True), wanted, strict=True):
+    for column, noise in zip(zip(*samples, strict=True), noises, strict=True):
         variance = sum(value * value for value in column) / draws
-        assert variance == pytest.approx(deviation**2 + 1 / 12, rel=0.12)
+        assert variance == pytest.approx(noise.sigma**2 + 1 / 12, rel=0.12)
 
 
 def test_hashes_tell_what_they_name_apart() -> None:

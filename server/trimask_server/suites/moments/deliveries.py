@@ -15,6 +15,7 @@ from typing import Any
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.field import pack
+from trimask_core.moments.noise import release_noise
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
@@ -32,7 +33,6 @@ from trimask_server.suites.moments.totals import (
     asked_hash,
     blind,
     commitment_message,
-    release_deviations,
     release_hash,
     values_hash,
 )
@@ -130,10 +130,11 @@ class Deliveries:
         if totals.question:
             question = Question.read(totals.question, study)
             values = [values[place] for place in question.places(layout)]
-            deviations = question.deviations(layout, honest)
+            noises = question.noises(layout, honest)
         else:
-            deviations = release_deviations(layout, study.protection.sigma, honest)
-        values = await node.workers.run(add_noise, values, deviations, self._secret.noise(study.id, what))
+            widths = [column.width for column in layout.columns]
+            noises = release_noise(widths, study.protection.sigma, honest)
+        values = await node.workers.run(add_noise, values, noises, self._secret.noise(study.id, what))
         publics = {
             int(other[1:]): await self._introductions.peer_key(study, other)
             for other in right_roles(study)

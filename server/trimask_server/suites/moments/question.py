@@ -1,7 +1,7 @@
 """A private question about the moments: which columns, first moments alone or products too, and what is paid for it.
 
 The columns asked for have a smaller norm than the whole row, so an answer about few columns has less noise for the same
-price. The sensitivity of products is sqrt(2) R^2 (a replaced record; `noisy_gram`), that of first moments alone 2 sqrt(R^2 - 1):
+price. What a replaced record moves: products by `moments_noise.sensitivity`, first moments alone by 2 sqrt(R^2 - 1), since
 x_0 = 1 is in every row and does not move. Neither a collector nor a provider ever holds an exact moment (note 6.6).
 """
 
@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from trimask_core.errors import Refused, TrimaskError
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_deviation
+from trimask_core.moments.noise import EntryNoise, entry_noise, release_noise
 from trimask_core.strict_json import read_json
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
 from trimask_server.protocol.accounting import Price
-from trimask_theory import local_noise
+from trimask_theory import local_noise, moments_noise
 
 __all__ = ["Question", "noise_scale"]
 
@@ -76,25 +76,19 @@ class Question:
         pairs = [(j, k) for at, j in enumerate(chosen) for k in chosen[at:]]
         return [*chosen, *(layout.q + layout.product(j, k) - start for j, k in pairs)]
 
-    def deviations(self, layout: MomentsLayout, honest: int) -> list[int]:
-        """One provider's deviation for each of them."""
-        chosen = [layout.columns[j].width for j in self._chosen(layout)]
-        sigma = self.sigma(layout)
-        if self.kind == "sums":
-            # No products move with these: isotropic in the scaled first moments alone.
-            return [entry_deviation(sigma, width, 1, honest, diagonal=True) for width in chosen]
-        first = [entry_deviation(sigma, width, 1, honest, diagonal=False) for width in chosen]
-        return first + [
-            entry_deviation(sigma, width, other, honest, diagonal=place == 0)
-            for at, width in enumerate(chosen)
-            for place, other in enumerate(chosen[at:])
-        ]
+    def noises(self, layout: MomentsLayout, honest: int) -> list[EntryNoise]:
+        """One provider's noise for each of them."""
+        widths = [layout.columns[j].width for j in self._chosen(layout)]
+        if self.kind == "moments":
+            return release_noise(widths, self.sigma(layout), honest)
+        # No products move with these: isotropic in the scaled first moments alone.
+        return [entry_noise(self.sigma(layout), width, 1, honest, diagonal=True) for width in widths]
 
     def sigma(self, layout: MomentsLayout) -> float:
         """The noise of h honest providers together, in scaled units, rounded up."""
         square = float(self.radius_squared(layout)) * (1 + 1e-12)
-        sensitivity = math.sqrt(2) * square if self.kind == "moments" else 2 * math.sqrt(square - 1)
-        return math.nextafter(sensitivity * noise_scale(self.price), math.inf)
+        moved = moments_noise.sensitivity(square) if self.kind == "moments" else 2 * math.sqrt(square - 1)
+        return math.nextafter(moved * noise_scale(self.price), math.inf)
 
     def radius_squared(self, layout: MomentsLayout) -> Fraction:
         """R^2 of the columns asked for, x_0 = 1 counted: their box's, or the study's ball if that is smaller."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trimask_core.errors import VerificationError
 from trimask_core.moments.field import P, draw, pack, signed, unpack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_deviation
+from trimask_core.moments.noise import EntryNoise
 from trimask_core.noise import RoundedGaussian
 from trimask_core.randomness import Stream, derive_key
 from trimask_core.sealing import SealingKey
@@ -30,7 +30,6 @@ __all__ = [
     "decode",
     "exchange_key_message",
     "read_values",
-    "release_deviations",
     "release_hash",
     "values_hash",
     "verdict_message",
@@ -68,6 +67,12 @@ def release_hash(study_id: bytes, number: int, batches: Sequence[AddedBatch]) ->
     return hashlib.sha256(b"trimask/v1/release set\0" + study_id + number.to_bytes(4, "big") + parts).digest()
 
 
+def asked_hash(study_id: bytes, number: int, batch_ids: bytes, question: bytes) -> bytes:
+    """Names what the collector asks for: a release of these batches, or a private answer from them."""
+    asked = study_id + number.to_bytes(4, "big") + len(batch_ids).to_bytes(8, "big") + batch_ids + question
+    return hashlib.sha256(b"trimask/v1/totals asked\0" + asked).digest()
+
+
 def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int, *, first: bool) -> list[int]:
     """A provider's share of the totals: z_1..z_q, then the products; `first` is R_1, who has the constants."""
     proof = [0] * (layout.elements - layout.products.stop)
@@ -78,23 +83,12 @@ def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int,
     return [*z, *products]
 
 
-def release_deviations(layout: MomentsLayout, sigma: float, honest: int) -> list[int]:
-    """One provider's deviation for each of a release's totals (note 6.5)."""
-    widths = [column.width for column in layout.columns]
-    first = [entry_deviation(sigma, width, 1, honest, diagonal=False) for width in widths]
-    return first + [
-        entry_deviation(sigma, width, other, honest, diagonal=place == 0)
-        for j, width in enumerate(widths)
-        for place, other in enumerate(widths[j:])
-    ]
-
-
-def add_noise(totals: Sequence[int], deviations: Sequence[int], stream: Stream) -> list[int]:
-    """The totals with one provider's rounded Gaussian noise; a deviation of 0 adds none."""
+def add_noise(totals: Sequence[int], noises: Sequence[EntryNoise], stream: Stream) -> list[int]:
+    """The totals on each entry's grid, with one provider's rounded Gaussian noise (note 6.5)."""
     gaussian = RoundedGaussian(_StreamSource(stream))
     return [
-        (total + (gaussian.sample(deviation) if deviation else 0)) % P
-        for total, deviation in zip(totals, deviations, strict=True)
+        ((total << noise.shift) + (gaussian.sample(noise.sigma) if noise.sigma else 0)) % P
+        for total, noise in zip(totals, noises, strict=True)
     ]
 
 
