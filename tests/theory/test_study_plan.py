@@ -253,6 +253,10 @@ _IMPOSSIBLE = [
     ("minimum = 2\nmaximum = 12", "minimum = 12\nmaximum = 2", "bounds_reversed"),
     ('kind = "binary"', 'kind = "binary"\nminimum = 5', "bounds_unused"),
     ('kind = "integer"', 'kind = "integer"\nlevels = ["a", "b"]', "bounds_unused"),
+    ('kind = "binary"', 'kind = "binary"\nscale = 2', "grid_unused"),
+    ('kind = "integer"', 'kind = "integer"\nstep = 1', "grid_unused"),
+    ("minimum = 2\n", "minimum = 2\nstep = 0\n", "bad_grid"),
+    ("minimum = 2\n", "minimum = 2\ncentre = 13\n", "bad_grid"),
     ('kind = "binary"', 'kind = "boolean"', "bad_kind"),
     ('kind = "square"', 'kind = "cube"', "bad_kind"),
     ('levels = ["day", "night", "both"]', 'levels = ["day"]', "bad_levels"),
@@ -273,6 +277,12 @@ def test_impossible_study_is_refused_with_its_own_reason(old: str, new: str, rea
     with pytest.raises(ImpossibleStudy) as caught:
         make(edited(old, new))
     assert caught.value.reason == reason
+
+
+def test_a_grid_is_read() -> None:
+    read = load_definition(edited("minimum = 2\n", "minimum = 2\nstep = 0.5\ncentre = 7\nscale = 1.5\n"))
+    sleep = read.schema.attributes[0]
+    assert (sleep.step, sleep.centre, sleep.scale) == (0.5, 7, 1.5)
 
 
 def test_no_attributes_is_refused() -> None:

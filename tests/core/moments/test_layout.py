@@ -270,6 +270,28 @@ def test_natural_columns_are_the_schemas() -> None:
     assert [natural.name for natural in MomentsLayout.of(SMALL, SMALL_NORM).natural][-1] == "clipped"
 
 
+@given(st.integers(0, 10**6))
+def test_natural_values_of_random_rows(seed: int) -> None:
+    """Within half a step of the answer; products are those of the natural values; levels add up to 1."""
+    random = Random(seed)
+    schema = random_schema(random)
+    layout, answers = MomentsLayout.of(schema), random_answers(random, schema)
+    z = layout.encode(answers).z
+    found = {natural.name: natural.value(z) for natural in layout.natural}
+    for attribute in schema.attributes:
+        if attribute.kind == "categorical":
+            chosen = {level: found[f"{attribute.name}_{level}"] for level in attribute.levels}
+            assert chosen == {level: float(level == answers[attribute.name]) for level in attribute.levels}
+        else:
+            made = next(c for c in layout.columns if c.name == attribute.name)
+            answer = float(answers[attribute.name])  # type: ignore[arg-type]
+            assert abs(found[attribute.name] - answer) <= made.step / 2 * (1 + 1e-9)
+    for derived in schema.derived:
+        if derived.kind != "log":
+            expected = found[derived.of[0]] * found[derived.of[-1]]
+            assert found[derived.name] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [("hours", -0.1), ("hours", 6.1), ("hours", None), ("smoker", 2), ("region", "east"), ("age", 3)],
