@@ -169,6 +169,13 @@ class Reason(StrEnum):
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
+    # Batches and totals of the moments suite
+    BATCH_DISAGREED = "batch_disagreed", _ABORTED, _NEVER, "Right providers signed different results; the batch is erased."
+    BATCH_LOST = "batch_lost", _NOT_NOW, _NEVER, "The provider has no total for the batch."
+    BATCH_RELEASED = "batch_released", _NOT_NOW, _NEVER, "The reports were delivered before, in another release."
+    NOTHING_TO_RELEASE = "nothing_to_release", _NOT_NOW, _NEVER, "No report of these batches was accepted."
+    LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's record of deliveries, kept with its keys, is too old."
+    STORE_RESTORED = "store_restored", _NOT_NOW, _LATER, "The provider's store is older than a release it delivered."
     # Datasets and private answers
     UNKNOWN_DATASET = "unknown_dataset", _NOT_FOUND, _LATER, "There is no such dataset or file, or its factor is lost."
     NO_BUDGET = "no_budget", _NOT_NOW, _NEVER, "The study publishes datasets and answers no questions.", "no_budget"
@@ -197,6 +204,9 @@ class Alarm(StrEnum):
         member.meaning = meaning
         return member
 
+    BAD_PRODUCTS = "bad_products", "A report's products are not those of its answers; it was left out."
+    BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
+    BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."
