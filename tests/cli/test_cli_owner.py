@@ -13,11 +13,12 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_cli.keys import load_authority, make_authority, make_owner, read_secret
 from trimask_cli.study_file import device_file, read_signed, seed_file, write_signed
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.study import SignedStudy, Study, approve
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
+from trimask_server.local.keys import load_authority, make_authority, make_owner
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 
