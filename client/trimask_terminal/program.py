@@ -11,7 +11,7 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
 from trimask_core.errors import TrimaskError
@@ -110,13 +110,14 @@ def _installed() -> dict[str, EntryPoint]:
     return found
 
 
-def _grouped(points: Sequence[EntryPoint] | Iterator[EntryPoint]) -> list[tuple[str, list[EntryPoint]]]:
+def _grouped(points: Iterable[EntryPoint]) -> list[tuple[str, list[EntryPoint]]]:
     """By distribution: ours first, in the order of `_COMMANDS`, then others by name."""
     by_distribution: dict[str, list[EntryPoint]] = {}
     for point in points:
         by_distribution.setdefault(point.dist.name if point.dist else "others", []).append(point)
-    for name, commands in _COMMANDS.items():
-        by_distribution.get(name, []).sort(key=lambda point: commands.index(point.name))
+    order = [word for words in _COMMANDS.values() for word in words]
+    for found in by_distribution.values():
+        found.sort(key=lambda point: order.index(point.name) if point.name in order else len(order))
     ours = [name for name in _COMMANDS if name in by_distribution]
     others = sorted(set(by_distribution) - set(ours))
     return [(_HEADINGS.get(name, name), by_distribution[name]) for name in (*ours, *others)]
