@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -21,10 +22,16 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from trimask_server.local.cluster import free_base_port
+from trimask_server.local.keys import NodePlace, make_authority, make_node
 from trimask_terminal import program
 
 ROOT = Path(__file__).parents[2]
+UNREACHABLE = re.compile(
+    r"NewConnectionError|ConnectTimeout|ReadTimeout|Name or service not known|ProxyError"
+)
 FOLDERS = {
     "trimask-client": "client",
     "trimask-theory": "theory",
@@ -53,7 +60,17 @@ NEEDS = {
     },
     "trimask-mobile": {"kivy", "trimask-client"},
 }  # fmt: skip
-NOTEBOOK = {"IPython", "ipykernel", "jupyter_core", "matplotlib", "nbformat", "pandas", "formulaic", "openpyxl", "segno"}
+NOTEBOOK = {
+    "IPython",
+    "ipykernel",
+    "jupyter_core",
+    "matplotlib",
+    "nbformat",
+    "pandas",
+    "formulaic",
+    "openpyxl",
+    "segno",
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +102,16 @@ class Wheel:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wheel]:
     """Built with the installed hatchling, without network; hatchling leaves nothing in the source folders."""
     out = tmp_path_factory.mktemp("wheels")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
     folders = [str(ROOT / folder) for folder in FOLDERS.values()]
     done = subprocess.run(
         [*command, "--wheel-dir", str(out), *folders], capture_output=True, text=True, check=False
@@ -162,7 +188,9 @@ def test_one_distribution_owns_the_program(wheels: dict[str, Wheel]) -> None:
 
 def test_the_program_knows_which_distribution_has_a_command(wheels: dict[str, Wheel]) -> None:
     named = {name: set(wheel.entry_points(program.GROUP)) for name, wheel in wheels.items()}
-    assert {name: set(words) for name, words in program._COMMANDS.items()} == {k: v for k, v in named.items() if v}
+    assert {name: set(words) for name, words in program._COMMANDS.items()} == {
+        k: v for k, v in named.items() if v
+    }
 
 
 # -I leaves the environment's variables and the current folder out; -S its site-packages, where the editable installs
@@ -198,9 +226,9 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client", "trimask-theory", "trimask-server"),
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
-            "trimask_server.collector.publisher", "trimask_server.collector.services", "trimask_server.collector.study_leases",
-            "trimask_server.collector.status_page", "trimask_server.suites.rows.driver", "trimask_server.store.postgres",
-            "trimask_server.local.postgres",
+            "trimask_server.collector.publisher", "trimask_server.collector.services",
+            "trimask_server.collector.study_leases", "trimask_server.collector.status_page",
+            "trimask_server.suites.rows.driver", "trimask_server.store.postgres", "trimask_server.local.postgres",
         ),
     ),
     "trimask": (
@@ -217,7 +245,9 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_it_imports_without_what_it_does_not_ask_for(wheels: dict[str, Wheel], name: str, tmp_path: Path) -> None:
+def test_it_imports_without_what_it_does_not_ask_for(
+    wheels: dict[str, Wheel], name: str, tmp_path: Path
+) -> None:
     with_it, blocked, left_out = ALONE[name]
     for other in with_it:
         zipfile.ZipFile(wheels[other].path).extractall(tmp_path)
@@ -232,3 +262,104 @@ def test_it_imports_without_what_it_does_not_ask_for(wheels: dict[str, Wheel], n
     arguments = ["-I", "-S", "-c", ISOLATED, str(tmp_path), *map(",".join, (site, blocked, chosen))]
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     assert done.stdout == f"imported {len(chosen)}\n", done.stderr
+
+
+DEVICE = {"cffi", "cryptography", "h2", "hpack", "hyperframe", "protobuf", "pycparser", "trimask-client"}
+THEORY = {*DEVICE, "numpy", "scipy", "trimask-theory"}
+TERMINAL = {"markdown-it-py", "mdurl", "pygments", "rich"}
+PROVIDER = {
+    *THEORY, *TERMINAL, "aiohappyeyeballs", "aiohttp", "aiosignal", "attrs", "frozenlist", "grpcio",
+    "grpcio-health-checking", "grpcio-reflection", "idna", "jinja2", "markupsafe", "multidict", "opentelemetry-api",
+    "prometheus-client", "propcache", "threadpoolctl", "trimask-server", "typing-extensions", "uvloop", "yarl",
+}  # fmt: skip
+RESEARCHER = {
+    *THEORY, *TERMINAL, "contourpy", "cycler", "et-xmlfile", "fonttools", "formulaic", "grpcio", "interface-meta",
+    "kiwisolver", "matplotlib", "narwhals", "openpyxl", "packaging", "pandas", "pillow", "pyarrow", "pyparsing",
+    "python-dateutil", "segno", "six", "trimask", "typing-extensions", "wrapt",
+}  # fmt: skip
+APP = {*DEVICE, "kivy"}
+# What is installed, the distributions that may be there then, and megabytes that must be enough.
+ENVIRONMENTS: dict[str, tuple[str, set[str], int]] = {
+    "device": ("trimask-client", DEVICE, 80),
+    "theory": ("trimask-theory", THEORY, 330),
+    "provider": ("trimask-server", PROVIDER, 400),
+    "collector": ("trimask-server[collector]", PROVIDER | {"pyarrow"}, 600),
+    "researcher": ("trimask", RESEARCHER, 700),
+    "demo": ("trimask[demo]", RESEARCHER | PROVIDER, 720),
+    "app": ("trimask-mobile", APP, 250),
+}
+PROGRAMS: dict[str, list[tuple[list[str], int, str]]] = {
+    "device": [
+        (["trimask-client", "status"], 0, "No study joined yet"),
+        (["trimask", "right"], 2, "pip install trimask-server"),
+        (["trimask", "plan"], 2, "pip install trimask"),
+    ],
+    "theory": [(["python", "-c", "from trimask_theory import gdp; print(gdp.mu(1.0, 1e-6))"], 0, "0.2")],
+    "provider": [
+        (["trimask", "keys", "keys"], 0, "certificate's name"),
+        (["trimask", "collector", "--config", "keys/collector/node.toml"], 2, "trimask-server[collector]"),
+        (["trimask", "study", "example"], 2, "pip install trimask"),
+    ],
+    "collector": [(["trimask", "left", "--config", "none.toml"], 2, "none.toml: No such file")],
+    "researcher": [
+        (["trimask", "study", "example"], 0, "systolic"),
+        (["trimask", "demo"], 2, "pip install 'trimask[demo]'"),
+    ],
+    "demo": [(["trimask", "demo", "--participants", "128", "--block-size", "64", "--exact"], 0, "")],
+    "app": [(["python", "-c", "import trimask_mobile.model.state, kivy; print('app')"], 0, "app")],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("role", ENVIRONMENTS)
+def test_alone_in_a_clean_environment(wheels: dict[str, Wheel], role: str, tmp_path: Path) -> None:
+    """From the package index: its program runs, and nothing came with it that is not on the list."""
+    asked, listed, megabytes = ENVIRONMENTS[role]
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MYPY"))}
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True, env=outside)
+    bare = _installed(environment, outside)
+    links = wheels["trimask-client"].path.parent
+    pip = [environment / "bin" / "pip", "--disable-pip-version-check", "install", "--quiet", "--retries", "1"]
+    done = subprocess.run(
+        [*pip, "--find-links", links, asked], capture_output=True, text=True, check=False, env=outside
+    )
+    if done.returncode and UNREACHABLE.search(done.stderr):
+        pytest.skip("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
+    assert _installed(environment, outside) - bare == listed
+    size = sum(path.lstat().st_size for path in environment.rglob("*")) / 1e6
+    print(f"{role}: {size:.0f} MB")
+    assert size < megabytes
+    inside = outside | {"PATH": f"{environment / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    for command, status, words in PROGRAMS[role]:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=inside, cwd=tmp_path)
+        assert ran.returncode == status, ran.stderr
+        assert words in ran.stdout + ran.stderr
+    if role == "provider":
+        _run_a_left_provider(tmp_path, inside)
+
+
+def _run_a_left_provider(folder: Path, variables: dict[str, str]) -> None:
+    """A node without pyarrow, pandas and the rest comes up, and stops when it is told to."""
+    make_node(folder / "L1", NodePlace("L1", "", f"127.0.0.1:{free_base_port(1)}"), make_authority())
+    command = ["trimask", "left", "--config", folder / "L1" / "node.toml"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:  # ends with the process
+            said.append(line)
+            if " ready " in line:
+                process.terminate()
+        assert process.wait() == 0, said
+    assert any(" ready " in line for line in said), said
+
+
+def _installed(environment: Path, variables: dict[str, str]) -> set[str]:
+    """The names of the distributions in an environment, normalized."""
+    done = subprocess.run(
+        [environment / "bin" / "pip", "--disable-pip-version-check", "list", "--format", "json"],
+        capture_output=True, text=True, check=True, env=variables,
+    )  # fmt: skip
+    return {canonicalize_name(item["name"]) for item in json.loads(done.stdout)}
