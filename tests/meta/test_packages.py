@@ -275,7 +275,7 @@ PROVIDER = {
 RESEARCHER = {
     *THEORY, *TERMINAL, "contourpy", "cycler", "et-xmlfile", "fonttools", "formulaic", "grpcio", "interface-meta",
     "kiwisolver", "matplotlib", "narwhals", "openpyxl", "packaging", "pandas", "pillow", "pyarrow", "pyparsing",
-    "python-dateutil", "segno", "six", "trimask", "typing-extensions", "wrapt",
+    "python-dateutil", "segno", "trimask", "typing-extensions", "tzdata", "wrapt",
 }  # fmt: skip
 APP = {*DEVICE, "kivy"}
 # What is installed, the distributions that may be there then, and megabytes that must be enough.
@@ -284,8 +284,8 @@ ENVIRONMENTS: dict[str, tuple[str, set[str], int]] = {
     "theory": ("trimask-theory", THEORY, 330),
     "provider": ("trimask-server", PROVIDER, 400),
     "collector": ("trimask-server[collector]", PROVIDER | {"pyarrow"}, 600),
-    "researcher": ("trimask", RESEARCHER, 700),
-    "demo": ("trimask[demo]", RESEARCHER | PROVIDER, 720),
+    "researcher": ("trimask", RESEARCHER, 800),
+    "demo": ("trimask[demo]", RESEARCHER | PROVIDER, 900),
     "app": ("trimask-mobile", APP, 250),
 }
 PROGRAMS: dict[str, list[tuple[list[str], int, str]]] = {
