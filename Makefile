@@ -1,16 +1,19 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Each does its own set-up.
+# Three commands on a fresh machine: `make demo`, `make check` and `make test`. Each does its own set-up.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed-$(shell cksum < pyproject.toml | cut -d' ' -f1)
+# What the environment is made from: installed again when any of it changes.
+MADE_FROM := requirements-dev.txt VERSION $(sort $(wildcard */pyproject.toml))
+STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
+CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
+.PHONY: app app-images android check demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
 demo: $(STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
@@ -27,6 +30,12 @@ test-all: system $(STAMP) lint  ## every suite whole
 
 test-postgres: system $(STAMP)  ## the end-to-end suite again, two workers of every node on one PostgreSQL
 	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_end_to_end.py
+
+check: $(STAMP)  ## the two-minute loop: lint, types, and the tests that need no cluster, browser or database
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n 2 -m "not slow" --dist worksteal $(CHECKED) -k "not postgresql" --ignore-glob "tests/meta/test_bench*"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,10 +17,9 @@ from bench.device import request_bytes
 from bench.echo import ECHO_METHOD
 from bench.example import answers, definition, sign
 from bench.load import Target, drive
-from trimask.channel import open_channel
-from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import close_study, open_study
 from trimask_client import Client, Endpoint, SealedSubmission
+from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import SystemClock
 from trimask_core.errors import TrimaskError
 from trimask_core.randomness import SystemRandom
@@ -29,6 +28,7 @@ from trimask_core.study import Study
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from bench.example import ATTRIBUTES, definition, sign
-from trimask_cli.keys import make_keys, node_places
 from trimask_core.clock import SystemClock
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.rotation import Matrix
@@ -24,6 +23,7 @@ from trimask_core.study import Party
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publisher import Publisher
 from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_server.node.config import load_config
 from trimask_server.node.node import Node
 from trimask_theory.study_plan import create_study, load_definition

@@ -1,7 +1,7 @@
 """Dependencies: consistent with each other, and not below what this project asks for; with --online, no known advisory.
 
 The offline part is what `make lint` runs: it needs nothing but what is installed, and it knows nothing of
-vulnerabilities found since pyproject.toml's lowest versions were chosen. `make audit` asks the advisory service through
+vulnerabilities found since the lowest versions in pyproject.toml were chosen. `make audit` asks the advisory service through
 pip-audit; where that cannot be reached it says so and fails, for nothing was looked up.
 """
 
@@ -20,10 +20,14 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 
 
-def requirements(path: Path) -> list[Requirement]:
-    """What a pyproject.toml asks for, with its `dev` extra; markers that do not hold here are left out."""
-    project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-    lines = [*project.get("dependencies", []), *project.get("optional-dependencies", {}).get("dev", [])]
+def requirements() -> list[Requirement]:
+    """What every distribution here and requirements-dev.txt ask for; markers that do not hold here are left out."""
+    lines = []
+    for path in sorted(ROOT.glob("*/pyproject.toml")):
+        lines += tomllib.loads(path.read_text(encoding="utf-8"))["project"]["dependencies"]
+    for line in (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith(("#", "--")):
+            lines.append(line)
     found = [Requirement(line) for line in lines]
     return [item for item in found if item.marker is None or item.marker.evaluate()]
 
@@ -44,7 +48,7 @@ def too_old(wanted: list[Requirement]) -> list[str]:
 
 def offline() -> list[str]:
     """Everything that can be said without a network."""
-    wrong = too_old(requirements(ROOT / "pyproject.toml"))
+    wrong = too_old(requirements())
     checked = subprocess.run(
         [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
     )

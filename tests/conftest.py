@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import settings
 
-from trimask_cli.keys import load_party, read_secret
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent

@@ -8,6 +8,7 @@ TrimaskError
  |- InvitationError         an invitation link that is not one
  |- AnswerError             an answer the study's schema refuses, named by attribute
  |- Refused                 a party refused a request; `.reason` is the counted reason
+ |- ConnectionFailed        a node could not be reached, or TLS failed (also a ConnectionError)
  |- VerificationError       a signature, hash or invariant did not hold
  |- ConfigError             a configuration file that cannot be used
  `- UnsafeRandomness        a test generator where privacy is at stake
@@ -23,6 +24,7 @@ __all__ = [
     "AnswerError",
     "ApprovalError",
     "ConfigError",
+    "ConnectionFailed",
     "ImpossibleStudy",
     "InvitationError",
     "ParameterError",
@@ -90,6 +92,10 @@ class Refused(TrimaskError):
         self.reason = as_reason(reason)
         self.retry_after_ms = retry_after_ms
         super().__init__(message)
+
+
+class ConnectionFailed(TrimaskError, ConnectionError):
+    """A node could not be reached, or the TLS connection could not be made."""
 
 
 class VerificationError(TrimaskError):

@@ -16,14 +16,15 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from trimask_cli import owner
-from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_cli.study_file import bundled_definition
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_theory.study_plan import create_study, load_definition
 
 IMAGES = Path(__file__).parents[1] / "images"

@@ -9,12 +9,12 @@ from typing import Self
 
 from trimask.cache import cache_folder
 from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus, study_key
-from trimask.channel import Pem, open_channel
 from trimask.dataset import MANIFEST_FILE, SIGNATURE_FILE, Dataset
 from trimask.errors import ParameterError, VerificationError
 from trimask.manifest import Manifest, dataset_key
 from trimask.pull import Progress, pull_file
-from trimask.status import plain_errors
+from trimask_client.grpc_channel import Pem, open_channel
+from trimask_client.grpc_status import plain_errors
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, study_pb2

@@ -4,8 +4,7 @@ TrimaskError
  |- FormulaError            a formula that cannot be fitted to this study's columns (also a ValueError)
  |- CollinearColumns        columns that are linear combinations of each other; `.columns` names them
  |- MissingExtra            a package that is not installed by default (also an ImportError); `.extra` names it
- |- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
- `- ConnectionFailed        the collector could not be reached, or TLS failed (also a ConnectionError)
+ `- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimask_core.errors import (
+    ConnectionFailed,
     ParameterError,
     Refused,
     StudyError,
@@ -69,7 +69,3 @@ class NoiseExceedsSignal(TrimaskError):
         self.rows_needed = rows_needed
         self.epsilon_needed = epsilon_needed
         super().__init__(message)
-
-
-class ConnectionFailed(TrimaskError, ConnectionError):
-    """The collector could not be reached, or the TLS connection could not be made."""

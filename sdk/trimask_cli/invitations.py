@@ -11,13 +11,13 @@ from pathlib import Path
 
 import segno
 
-from trimask_cli.options import shown_time
 from trimask_cli.owner import owner_channel
 from trimask_core.errors import ConfigError, VerificationError
 from trimask_core.invitation import INVITATION_BYTES, Invitation, Link
 from trimask_core.study import Study
 from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+from trimask_terminal.options import shown_time
 
 __all__ = [
     "BATCH",

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trimask.catalogue import StudyStatus
-from trimask.channel import open_channel
 from trimask.connection import connect
-from trimask.status import plain_errors
+from trimask_client.grpc_channel import open_channel
+from trimask_client.grpc_status import plain_errors
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc

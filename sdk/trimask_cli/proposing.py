@@ -14,23 +14,14 @@ from trimask_cli import study_file
 from trimask_cli.owner import owner_channel
 from trimask_core.errors import StudyError
 from trimask_core.signed_study import Approval, SignedStudy
-from trimask_proto.v1 import governance_pb2, study_pb2
+from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub
+from trimask_terminal.approval import decision_word
 
-__all__ = ["decision_word", "decisions", "gather", "gather_missing", "propose", "render"]
+__all__ = ["decisions", "gather", "gather_missing", "propose", "render"]
 
 _SECONDS = 30.0
-_WORDS = {
-    governance_pb2.DECISION_WAITING: "waiting",
-    governance_pb2.DECISION_APPROVED: "approved",
-    governance_pb2.DECISION_REFUSED: "refused",
-}
 _STYLES = {"approved": "green", "refused": "bold red", "waiting": "yellow", "not reached": "red"}
-
-
-def decision_word(decision: int) -> str:
-    """A decision in a word."""
-    return _WORDS.get(governance_pb2.Decision.ValueType(decision), "not reached")
 
 
 def propose(signed: SignedStudy, owner: Path) -> list[study_pb2.PartyDecision]:

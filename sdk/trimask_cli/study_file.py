@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from trimask_cli.keys import load_party, role_of_name
 from trimask_core.errors import ConfigError
+from trimask_core.party_files import load_party, role_of_name
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party
 

@@ -9,13 +9,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from trimask_cli.options import shown_time
 from trimask_cli.owner import owner_channel
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError
 from trimask_core.study import Study
 from trimask_proto.v1 import admission_pb2
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+from trimask_terminal.options import shown_time
 
 __all__ = ["listed", "new", "render", "revoke"]
 

@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_client import Client
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.collusion import minimal_coalitions
 from trimask_core.rows.rotation import HaarFrame
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.right_mask import RightMask as SentMask
 from trimask_server.suites.rows import driver, left_masking, right_masking, unmasking

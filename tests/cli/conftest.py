@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trimask_cli.keys import make_keys, node_places
-from trimask_cli.main import main
 from trimask_cli.study_file import bundled_definition
+from trimask_server.local.keys import make_keys, node_places
+from trimask_terminal.program import main
 
 
 @dataclass(frozen=True)

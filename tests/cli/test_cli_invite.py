@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import segno
 
-from trimask_cli.options import duration_ms
 from trimask_cli.study_file import read_signed
 from trimask_core.invitation import Link
+from trimask_terminal.options import duration_ms
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 

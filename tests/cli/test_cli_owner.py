@@ -13,12 +13,13 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_cli.keys import load_authority, make_authority, make_owner, read_secret
 from trimask_cli.study_file import device_file, read_signed, seed_file, write_signed
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
+from trimask_server.local.keys import load_authority, make_authority, make_owner
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 
@@ -113,13 +114,8 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
     assert site.study.id.hex() in opened.out
     sent = SignedStudy.from_json(site.collector.opened[0]).verify()
     assert sent == site.study
-    assert sent.rows.mask_seed == read_secret(
-        seed_file(site.file)
-    )  # the collector needs it, and so do devices
-    assert (
-        SignedStudy.from_json(device_file(site.file).read_text()).verify().rows.mask_seed
-        == sent.rows.mask_seed
-    )
+    assert sent.rows.mask_seed == read_secret(seed_file(site.file))  # the collector needs it, and so do devices
+    assert SignedStudy.from_json(device_file(site.file).read_text()).verify().rows.mask_seed == sent.rows.mask_seed
     assert trimask("study", "close", site.file, "--owner", site.keys / "owner").status == 0
     assert site.collector.closed == [site.study.id]
     assert site.collector.callers == ["owner.trimask.local"] * 2

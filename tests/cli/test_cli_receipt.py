@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from trimask_cli.main import main
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.submission import build_submission
+from trimask_terminal.program import main
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from trimask_cli.keys import NodePlace, make_authority, make_node
 from trimask_cli.study_file import bundled_definition, read_signed, write_signed
 from trimask_core.errors import ApprovalError
 from trimask_core.rows import collusion
 from trimask_core.signed_study import SignedStudy
+from trimask_server.local.keys import NodePlace, make_authority, make_node
 from trimask_theory.planner import Target, standard_error
 from trimask_theory.study_plan import load_definition
 

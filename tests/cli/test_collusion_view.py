@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from trimask_cli.collusion_view import render
 from trimask_core.rows.collusion import Topology, report
+from trimask_terminal.collusion_view import render
 
 
 def shown(topology: Topology, width: int = 200) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import openpyxl
 import pytest
 
-from trimask_cli.main import main
 from trimask_cli.xlsform.expressions import CannotExpress, Limits, limits_of, relevance_of
+from trimask_terminal.program import main
 from trimask_theory.study_definition import StudyDefinition, load_definition
 
 Sheet = Sequence[Sequence[Any]]

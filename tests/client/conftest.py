@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import open_study
 from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 
 
 @dataclass(frozen=True)

@@ -22,22 +22,22 @@ import h2.settings
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import (
+from trimask_client import Endpoint, Transport
+from trimask_client.grpcio_transport import GrpcioTransport
+from trimask_client.h2_transport import H2Transport
+from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
+from trimask_core.randomness import SystemRandom
+from trimask_core.signed_study import SignedStudy, approve
+from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import (
     Authority,
     Certificate,
     issue_certificate,
     make_authority,
     make_keys,
     node_places,
-    read_secret,
 )
-from trimask_client import Endpoint, Transport
-from trimask_client.grpcio_transport import GrpcioTransport
-from trimask_client.h2_transport import H2Transport
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_theory.study_plan import create_study, load_definition
 
 NAME = "r1.trimask.local"

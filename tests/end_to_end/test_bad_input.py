@@ -14,10 +14,9 @@ import grpc
 import numpy as np
 import pytest
 
-from trimask.channel import open_channel
 from trimask_cli import owner
-from trimask_cli.keys import issue_certificate, load_authority
 from trimask_client import Client, SealedSubmission, Unreachable
+from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import component_info, seal
@@ -40,6 +39,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
     unmasking_pb2_grpc,
 )
+from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.suites.rows.right_masking import plan_message
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def _demo(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "trimask_cli", "demo", *flags],
+        [sys.executable, "-m", "trimask_terminal", "demo", *flags],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -14,9 +14,6 @@ import grpc
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import issue_certificate, load_authority
-from trimask_cli.main import main
-from trimask_cli.operator import Operator
 from trimask_cli.study_file import read_signed, write_seed, write_signed
 from trimask_client import Client
 from trimask_core.errors import Refused, TrimaskError
@@ -30,6 +27,9 @@ from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.audit.chain import AuditHead, verify_chain
 from trimask_server.collector.witness import witness
+from trimask_server.commands.operator import Operator
+from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_terminal.program import main
 from trimask_theory.study_plan import create_study, load_definition
 
 ANSWERS = {"x": 1.0, "y": 1.0}

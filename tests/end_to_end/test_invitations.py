@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask.status import plain_errors
 from trimask_cli import invitations
 from trimask_client import Client, Queue
+from trimask_client.grpc_status import plain_errors
 from trimask_core.clock import SystemClock
 from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.identity import SigningKey

@@ -9,9 +9,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_client import Client
+from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import Refused
 from trimask_lab import Lab
 from trimask_proto.v1 import node_pb2, node_pb2_grpc

@@ -14,15 +14,15 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
-from trimask.channel import open_channel
 from trimask_cli import invitations, proposing, tokens
-from trimask_cli.keys import issue_certificate, load_authority
+from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import ConfigError
 from trimask_lab import Lab
 from trimask_proto.v1 import governance_pb2
 from trimask_server.access import permissions
 from trimask_server.access.permissions import Role
 from trimask_server.local.cluster import ThreadCluster
+from trimask_server.local.keys import issue_certificate, load_authority
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "permissions.md"

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import trimask
-from trimask_cli.main import main
 from trimask_client import Client
 from trimask_lab import Lab, some_people
+from trimask_terminal.program import main
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_cli.main import main
 from trimask_client import Client
 from trimask_core.errors import TrimaskError
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local.cluster import ThreadCluster
+from trimask_terminal.program import main
 
 
 def _use_postgres(folder: Path, url: str) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from trimask_cli.main import main
 from trimask_client import Client
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local.cluster import ThreadCluster
+from trimask_terminal.program import main
 
 
 @pytest.mark.slow

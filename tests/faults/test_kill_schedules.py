@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimask_cli.keys import node_places
 from trimask_faults.lab import FaultLab
 from trimask_faults.schedule import run_schedule
 from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import node_places
 
 Cluster = tuple[FaultLab, ProcessCluster]
 

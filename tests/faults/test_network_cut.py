@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimask_cli.keys import NodePlace
 from trimask_faults.lab import FaultLab
 from trimask_server.local.cluster import role_of
+from trimask_server.local.keys import NodePlace
 from trimask_simulation.people import PEOPLE
 
 NAMES = ["collector", "R1", "R2", "R3", "L1", "L2"]
@@ -122,7 +122,7 @@ def lab(links: Links, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faul
         with (folder / "node.log").open("ab") as log:
             processes.append(
                 subprocess.Popen(
-                    ["ip", "netns", "exec", links.namespace(name), sys.executable, "-m", "trimask_cli", role_of(name),
+                    ["ip", "netns", "exec", links.namespace(name), sys.executable, "-m", "trimask_terminal", role_of(name),
                      "--config", str(folder / "node.toml")],
                     stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 )

@@ -13,9 +13,8 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 from hypothesis import HealthCheck, Phase, given, settings
 
-from trimask.channel import open_channel
-from trimask_cli.keys import node_places
 from trimask_client import Client
+from trimask_client.grpc_channel import open_channel
 from trimask_core.study import Study
 from trimask_faults.lab import FaultLab
 from trimask_fuzz.messages import broken, messages
@@ -31,6 +30,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
 )
 from trimask_server.local.cluster import ThreadCluster, free_base_port, role_of
+from trimask_server.local.keys import node_places
 from trimask_simulation.people import BLOCK_ROWS, answers_of
 
 # Service -> whom to ask, and with whose certificate, so that what is behind the door is reached.

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 API: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("update_public_api.py")))
-FOLDERS = ("client", "server", "sdk", "mobile")
+FOLDERS = ("client", "theory", "server", "sdk", "mobile")
 MODULES = [
     path
     for folder in FOLDERS

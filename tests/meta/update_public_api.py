@@ -25,7 +25,7 @@ def declared_names(path: Path) -> list[str] | None:
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file below client/, server/, sdk/ or mobile/."""
+    """The dotted name of a file below client/, theory/, server/, sdk/ or mobile/."""
     parts = list(path.relative_to(ROOT).with_suffix("").parts[1:])
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

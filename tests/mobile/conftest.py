@@ -21,15 +21,16 @@ import grpc
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import issue_certificate, make_authority, make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
 from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import issue_certificate, make_authority, make_keys, node_places
 from trimask_theory.study_plan import create_study, load_definition
 
 ROOT = Path(__file__).parents[2]

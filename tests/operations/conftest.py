@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import pytest
 
 from trimask_cli import owner
-from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_server.node.node import Node
 from trimask_theory.study_plan import create_study, load_definition
 

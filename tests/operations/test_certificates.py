@@ -14,9 +14,9 @@ from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_cli import owner
-from trimask_cli.keys import issue_certificate, load_authority, make_authority
 from trimask_client import Client
 from trimask_core.errors import ConfigError
+from trimask_server.local.keys import issue_certificate, load_authority, make_authority
 from trimask_server.operations.certificates import Certificates, read_material
 from trimask_server.operations.upkeep import reload_keys
 
@@ -165,7 +165,7 @@ def test_a_changed_file_is_noticed_without_a_signal(keys_only: Any) -> None:
     path.write_text(path.read_text() + "reload_seconds = 0.05\n")
     with (keys_only.folder / "L1" / "node.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "trimask_cli", "left", "--config", str(path)], stdout=log, stderr=log
+            [sys.executable, "-m", "trimask_terminal", "left", "--config", str(path)], stdout=log, stderr=log
         )
     try:
         keys_only.wait(lambda: "ready role=left" in Path(log.name).read_text())

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_client import Client
+from trimask_client.grpc_channel import open_channel
 from trimask_client.transport import Unreachable
 from trimask_core.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
@@ -42,7 +42,7 @@ class Process:
         self.log = (lab.folder / "R1" / "node.log").open("wb")
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "trimask_cli", "right"),
+                *(sys.executable, "-m", "trimask_terminal", "right"),
                 *("--config", str(lab.folder / "R1" / "node.toml")),
             ],
             stdout=self.log,

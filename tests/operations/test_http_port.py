@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from trimask.channel import open_channel
 from trimask_client import Client
+from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import Refused
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -112,8 +112,8 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
 
 
 def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
-    from trimask_cli.main import main
     from trimask_server.node.config import load_config
+    from trimask_terminal.program import main
 
     assert (
         main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])

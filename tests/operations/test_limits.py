@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask.channel import open_channel
 from trimask_client import Client
+from trimask_client.grpc_channel import open_channel
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from trimask_cli.keys import load_party, read_secret
-from trimask_cli.main import main
 from trimask_client import Client
 from trimask_client.queue import Queue
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ConfigError, Refused, VerificationError
+from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey, seal, sealing_key_id
 from trimask_server.operations.upkeep import reload_keys
@@ -26,6 +25,7 @@ from trimask_server.right.sealing_keys import (
     rotate,
     save_ring,
 )
+from trimask_terminal.program import main
 
 ANSWERS = {"hours": 7.5, "rested": True}
 DAY = 24 * 3600 * 1000

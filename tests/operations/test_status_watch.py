@@ -90,7 +90,17 @@ def study_file(ops_lab: Any, tmp_path: Any) -> Any:
 
 
 def _command(path: Any) -> list[str]:
-    return [sys.executable, "-m", "trimask_cli", "study", "status", str(path), "--watch", "--every", "0.1"]
+    return [
+        sys.executable,
+        "-m",
+        "trimask_terminal",
+        "study",
+        "status",
+        str(path),
+        "--watch",
+        "--every",
+        "0.1",
+    ]
 
 
 def test_a_real_terminal_until_ctrl_c(ops_lab: Any, study_file: Any) -> None:

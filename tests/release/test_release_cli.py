@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_cli.main import main
 from trimask_cli.study_file import write_signed
 from trimask_client import Client
 from trimask_client.cli import main as device_main
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
+from trimask_terminal.program import main
 
 DEFINITION = """
 title = "Numbers"

@@ -76,7 +76,7 @@ def test_the_examples_run_as_pasted(
 
 
 def test_the_commands_the_page_names_exist() -> None:
-    from trimask_cli.main import build_parser
+    from trimask_terminal.program import build_parser
 
     for line in blocks("sh")[0].splitlines():
         words = line.split("#")[0].split()

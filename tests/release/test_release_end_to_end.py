@@ -13,8 +13,8 @@ import pytest
 import trimask
 from trimask import release
 from trimask.errors import ParameterError
-from trimask.status import plain_errors
 from trimask_client import Client
+from trimask_client.grpc_status import plain_errors
 from trimask_core.errors import Refused
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Budget

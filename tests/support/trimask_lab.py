@@ -24,14 +24,15 @@ import pytest
 
 import trimask
 from trimask.catalogue import StudyStatus
-from trimask.channel import open_channel
 from trimask_cli import owner
-from trimask_cli.keys import make_keys, node_places, read_secret
+from trimask_client.grpc_channel import open_channel
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
+from trimask_server.local.keys import make_keys, node_places
 from trimask_server.local.postgres import LocalPostgres
 from trimask_server.node.node import Node
 from trimask_theory.study_plan import create_study, load_definition

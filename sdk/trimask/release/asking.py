@@ -19,7 +19,7 @@ from trimask.release.answer import Answer
 from trimask.release.results import PrivateComponents, PrivateFit, PrivateProjection, PrivateSum
 from trimask.release.solving import original_units, solve_gram
 from trimask.release.stub import release_stub
-from trimask.status import plain_errors
+from trimask_client.grpc_status import plain_errors
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from trimask.catalogue import study_key
 from trimask.release.stub import release_stub
-from trimask.status import plain_errors
+from trimask_client.grpc_status import plain_errors
 from trimask_proto.v1 import release_pb2
 
 if TYPE_CHECKING:

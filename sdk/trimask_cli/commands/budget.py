@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from trimask_cli.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register_in"]
 

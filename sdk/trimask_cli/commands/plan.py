@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_cli.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register"]
 
@@ -46,7 +46,7 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, print, and plot if asked."""
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.study_view import make_console
     from trimask_theory.planner import Target, make_plan
 
     target = Target(

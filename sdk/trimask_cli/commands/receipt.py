@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_cli.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register"]
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimask_cli.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
     from trimask.release.answer import Answer

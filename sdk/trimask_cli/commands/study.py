@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimask_cli.commands import budget, study_admission
-from trimask_cli.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
     from trimask_core.rows.collusion import Topology
@@ -151,11 +151,11 @@ def run_import_xlsform(args: argparse.Namespace) -> int:
 def run_new(args: argparse.Namespace) -> int:
     """Make a study and say what to do next."""
     from trimask_cli import study_file
-    from trimask_cli.study_view import make_console, render
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError
     from trimask_core.randomness import SystemRandom
     from trimask_core.signed_study import SignedStudy
+    from trimask_terminal.study_view import make_console, render
     from trimask_theory.study_plan import create_study, load_definition
 
     definition = load_definition(args.definition)
@@ -195,18 +195,19 @@ def run_new(args: argparse.Namespace) -> int:
 def run_approve(args: argparse.Namespace) -> int:
     """Say in plain words what is approved, ask, sign."""
     from trimask_cli import study_file
-    from trimask_cli.approval import agreed_to
-    from trimask_cli.keys import read_secret
-    from trimask_cli.study_view import make_console
     from trimask_core.clock import SystemClock
     from trimask_core.identity import SigningKey
+    from trimask_core.party_files import read_secret
     from trimask_core.signed_study import approve
+    from trimask_terminal.approval import agreed_to
+    from trimask_terminal.study_view import make_console
+    from trimask_theory.study_plan import verify_guarantees
 
     signed = study_file.read_signed(args.study)
     key = SigningKey(read_secret(args.keys / "identity.key"))
     role = signed.study.role_of(key.public)
     console = make_console()
-    if not agreed_to(signed.study, role, console, sure=args.yes):
+    if not agreed_to(signed.study, role, console, recompute=verify_guarantees, sure=args.yes):
         console.print("Not approved; nothing was written.")
         return 1
     signed = signed.with_approval(approve(signed.study, key, SystemClock().now_ms()))
@@ -221,7 +222,7 @@ def run_approve(args: argparse.Namespace) -> int:
 def run_show(args: argparse.Namespace) -> int:
     """Show a study."""
     from trimask_cli.study_file import read_signed
-    from trimask_cli.study_view import make_console, render, summary
+    from trimask_terminal.study_view import make_console, render, summary
 
     signed = read_signed(args.study)
     if args.json:
@@ -245,8 +246,8 @@ def run_collusion(args: argparse.Namespace) -> int:
     if args.json:
         print_json(report.to_dict())
         return 0
-    from trimask_cli.collusion_view import render
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.collusion_view import render
+    from trimask_terminal.study_view import make_console
 
     console = make_console()
     console.print(render(report))
@@ -279,8 +280,8 @@ def _topology(args: argparse.Namespace) -> Topology:
 def run_open(args: argparse.Namespace) -> int:
     """Hand the study to the collector."""
     from trimask_cli import owner, study_file
-    from trimask_cli.keys import read_secret
     from trimask_cli.proposing import gather_missing
+    from trimask_core.party_files import read_secret
 
     signed = study_file.read_signed(args.study)
     if signed.missing:
@@ -298,7 +299,7 @@ def run_status(args: argparse.Namespace) -> int:
     """Ask the collector."""
     from trimask_cli import owner
     from trimask_cli.study_file import read_signed
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.study_view import make_console
 
     study = read_signed(args.study).study
     if args.watch:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from trimask_cli.options import Subparsers, add_json, duration_ms, print_json, shown_time
+from trimask_terminal.options import Subparsers, add_json, duration_ms, print_json, shown_time
 
 __all__ = ["register"]
 
@@ -85,7 +85,7 @@ def _owner(args: argparse.Namespace) -> Path:
 def run_propose(args: argparse.Namespace) -> int:
     """Hand the study on."""
     from trimask_cli import proposing, study_file
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.study_view import make_console
 
     signed = study_file.read_signed(args.study)
     parties = proposing.propose(signed, _owner(args))
@@ -105,7 +105,7 @@ def run_propose(args: argparse.Namespace) -> int:
 def run_approvals(args: argparse.Namespace) -> int:
     """Gather the decisions; status 0 once every party has approved."""
     from trimask_cli import proposing, study_file
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.study_view import make_console
 
     before = study_file.read_signed(args.study)
     signed, parties = proposing.gather(before, _owner(args))
@@ -225,7 +225,7 @@ def run_token_list(args: argparse.Namespace) -> int:
     """List tokens."""
     from trimask_cli import tokens
     from trimask_cli.study_file import read_signed
-    from trimask_cli.study_view import make_console
+    from trimask_terminal.study_view import make_console
 
     listed = tokens.listed(read_signed(args.study).study, _owner(args))
     if args.json:

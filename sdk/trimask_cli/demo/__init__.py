@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 
-from trimask_cli.options import Subparsers, add_json
+from trimask_core.errors import ConfigError
+from trimask_terminal.options import Subparsers, add_json
 
 __all__ = ["register"]
 
@@ -51,6 +53,10 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo."""
+    if find_spec("trimask_server") is None:
+        raise ConfigError(
+            "the demo runs a study's nodes on this machine, and they are not installed: pip install 'trimask[demo]'"
+        )
     from trimask_cli.demo.stage import run_demo
 
     return run_demo(args)

@@ -17,10 +17,10 @@ from trimask import fit, plot
 from trimask.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
-from trimask_cli.collusion_view import render
 from trimask_cli.demo.population import Answers
 from trimask_core.rows import collusion
 from trimask_core.study import Study
+from trimask_terminal.collusion_view import render
 
 __all__ = ["Outcome", "make_outcome", "print_report", "print_report_json"]
 

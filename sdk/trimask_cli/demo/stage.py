@@ -27,15 +27,16 @@ from trimask_cli import owner
 from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
 from trimask_cli.demo.population import Answers, blood_pressure_population, read_rows
-from trimask_cli.keys import make_keys, node_places, read_secret
 from trimask_cli.study_file import bundled_definition, write_signed
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, TrimaskError
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import make_keys, node_places
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition
 
 __all__ = ["run_demo"]

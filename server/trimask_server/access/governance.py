@@ -84,7 +84,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
             role=node.role,
             name=node.config.name,
             identity=node.keys.identity.public,
-            version=importlib.metadata.version("trimask"),
+            version=importlib.metadata.version("trimask-server"),
             start_time_ms=node.started_ms,
             draining=node.draining,
             studies=len(node.studies.all()),

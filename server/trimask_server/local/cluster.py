@@ -122,7 +122,7 @@ class ProcessCluster:
                 [
                     sys.executable,
                     "-m",
-                    "trimask_cli",
+                    "trimask_terminal",
                     role_of(name),
                     "--config",
                     str(folder / "node.toml"),

@@ -54,7 +54,7 @@ __all__ = ["AddServices", "Node", "require_owner"]
 AddServices = Callable[[grpc.aio.Server], str]
 _SAVE_SECONDS = 1.0
 _VERSION = importlib.metadata.version(
-    "trimask"
+    "trimask-server"
 )  # read once: the collector asks for it several times a second
 
 
@@ -153,7 +153,7 @@ class Node:
         changed = sorted(name for name, value in keys.items() if before is not None and before[name] != value)
         if changed:
             await self.audit.record("keys_changed", changed=changed)
-        version = importlib.metadata.version("trimask")
+        version = importlib.metadata.version("trimask-server")
         await self.audit.record("node_started", version=version, boot=self.boot_id.hex(), **keys)
 
     async def drain(self, *, resume: bool = False) -> None:

@@ -83,7 +83,7 @@ def _of_memory(node: Node) -> list[Metric]:
     for reason, count in node.refusals.in_this_process().items():
         refusals.add_metric([reason], count)
     build = GaugeMetricFamily("trimask_build_info", "What runs here.", labels=["version", "python", "role"])
-    build.add_metric([version("trimask"), platform.python_version(), node.role], 1)
+    build.add_metric([version("trimask-server"), platform.python_version(), node.role], 1)
     return [
         refusals,
         build,

@@ -31,6 +31,6 @@ def open_store(config: NodeConfig, role: NodeRole) -> Store:
         from trimask_server.store.postgres_schema import schema_of
     except ImportError:
         raise ConfigError(
-            "[store] url names a PostgreSQL server; install what it takes with `pip install 'trimask[postgres]'`"
+            "[store] url names a PostgreSQL server; install what it takes with `pip install 'trimask-server[postgres]'`"
         ) from None
     return PostgresStore(config.store.url, config.store.schema or schema_of(config.name), migrations)

@@ -8,10 +8,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from trimask_cli.keys import node_places
 from trimask_faults.lab import FaultLab
 from trimask_faults.schedule import run_schedule
 from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import node_places
 
 __all__ = ["main"]
 

@@ -12,14 +12,15 @@ import numpy as np
 
 import trimask
 from trimask_cli import owner
-from trimask_cli.keys import NodePlace, load_party, make_keys, read_secret
 from trimask_client import SealedSubmission
 from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
+from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 from trimask_theory.study_plan import create_study, load_definition
 

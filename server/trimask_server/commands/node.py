@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_cli.commands import node_audit, node_keys, node_store
-from trimask_cli.options import Subparsers, add_json, print_json, shown_time
+from trimask_server.commands import node_audit, node_keys, node_store
+from trimask_terminal.options import Subparsers, add_json, print_json, shown_time
 
 __all__ = ["register"]
 
@@ -63,8 +63,8 @@ def run_status(args: argparse.Namespace) -> int:
     """How the node is."""
     from rich.table import Table
 
-    from trimask_cli.operator import Operator
-    from trimask_cli.study_view import make_console
+    from trimask_server.commands.operator import Operator
+    from trimask_terminal.study_view import make_console
 
     found = Operator.of(args.config).status()
     refusals = {item.reason: item.count for item in found.refusals}
@@ -113,11 +113,11 @@ def run_studies(args: argparse.Namespace) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from trimask_cli import collusion_view
-    from trimask_cli.operator import Operator
-    from trimask_cli.proposing import decision_word
-    from trimask_cli.study_view import approval_words, make_console, render, summary
     from trimask_core.rows import collusion
+    from trimask_server.commands.operator import Operator
+    from trimask_terminal import collusion_view
+    from trimask_terminal.approval import decision_word
+    from trimask_terminal.study_view import approval_words, make_console, render, summary
 
     operator, console = Operator.of(args.config), make_console()
     if args.study is not None:
@@ -186,14 +186,17 @@ def run_studies(args: argparse.Namespace) -> int:
 
 def run_approve(args: argparse.Namespace) -> int:
     """Approve a study at the node."""
-    from trimask_cli.approval import agreed_to
-    from trimask_cli.operator import Operator
-    from trimask_cli.study_view import make_console
+    from trimask_server.commands.operator import Operator
+    from trimask_terminal.approval import agreed_to
+    from trimask_terminal.study_view import make_console
+    from trimask_theory.study_plan import verify_guarantees
 
     operator, console = Operator.of(args.config), make_console()
     proposal, signed = operator.show(args.study)
     console.quiet = args.json
-    if not agreed_to(signed.study, proposal.role, console, sure=args.yes or args.json):
+    if not agreed_to(
+        signed.study, proposal.role, console, recompute=verify_guarantees, sure=args.yes or args.json
+    ):
         console.print("Not approved; nothing was signed.")
         return 1
     operator.approve(signed.study.id)
@@ -205,7 +208,7 @@ def run_approve(args: argparse.Namespace) -> int:
 
 def run_refuse(args: argparse.Namespace) -> int:
     """Refuse a study at the node."""
-    from trimask_cli.operator import Operator
+    from trimask_server.commands.operator import Operator
 
     operator = Operator.of(args.config)
     proposal, signed = operator.show(args.study)
@@ -222,7 +225,7 @@ def run_refuse(args: argparse.Namespace) -> int:
 
 def run_drain(args: argparse.Namespace) -> int:
     """Drain, or take new work again."""
-    from trimask_cli.operator import Operator
+    from trimask_server.commands.operator import Operator
 
     running = Operator.of(args.config).drain(resume=args.resume)
     if args.json:

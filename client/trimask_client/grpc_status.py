@@ -1,4 +1,4 @@
-"""From a gRPC failure to the error a researcher should see."""
+"""From a gRPC failure to the error a caller should see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 import grpc
 
-from trimask.errors import ConnectionFailed, Refused
+from trimask_core.errors import ConnectionFailed, Refused
 from trimask_core.refusals import REASON_KEY, read_reason
 
 __all__ = ["plain_errors"]

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from cryptography import x509
 
-from trimask.channel import open_channel
-from trimask.errors import ConnectionFailed
-from trimask.status import plain_errors
-from trimask_cli.keys import read_secret
-from trimask_core.errors import ConfigError
+from trimask_client.grpc_channel import open_channel
+from trimask_client.grpc_status import plain_errors
+from trimask_core.errors import ConfigError, ConnectionFailed
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import read_secret
 from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1 import governance_pb2 as pb
 from trimask_proto.v1.governance_pb2_grpc import OperatorServiceStub

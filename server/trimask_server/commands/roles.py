@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
-from trimask_cli.options import Subparsers
+from trimask_core.errors import ConfigError
+from trimask_terminal.options import Subparsers
 
 __all__ = ["register"]
 
@@ -41,6 +43,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the node until it is told to stop."""
     # A node starts a helper of its own; gRPC's handlers around a fork are for programs that go on with gRPC in the child.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    if args.role == "collector" and find_spec("pyarrow") is None:
+        raise ConfigError(
+            "a collector publishes Parquet files, and pyarrow is not installed: pip install 'trimask-server[collector]'"
+        )
     from trimask_server.node.run import run_node
 
     return run_node(args.role, args.config, args.worker_listen)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from trimask_cli.keys import load_party
-from trimask_cli.options import shown_time
 from trimask_core.errors import ConfigError, VerificationError
+from trimask_core.party_files import load_party
 from trimask_server.audit.chain import AuditEntry, AuditHead, ChainReport
+from trimask_terminal.options import shown_time
 
 __all__ = ["line", "read_heads", "read_identity", "read_log", "report_words"]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
+from trimask_core.party_files import role_of_name
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
 from trimask_server.store.master_keys import KeyRing
@@ -32,15 +31,12 @@ __all__ = [
     "NodePlace",
     "issue_certificate",
     "load_authority",
-    "load_party",
     "make_authority",
     "make_keys",
     "make_node",
     "make_operator",
     "make_owner",
     "node_places",
-    "read_secret",
-    "role_of_name",
     "tls_name",
 ]
 
@@ -48,7 +44,6 @@ AUTHORITY_DAYS = 3650
 NODE_DAYS = 397
 _OPERATOR = "operator.trimask.local"
 _SKEW = dt.timedelta(hours=1)  # a peer whose clock is a little behind must not find the certificate too young
-_ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -73,14 +68,6 @@ class NodePlace:
     peer_listen: str
     organisation: str = ""
     http_listen: str = ""
-
-
-def role_of_name(name: str) -> str:
-    """collector, right or left, from a node's name in the study: collector, R1.., L1.."""
-    match = _ROLE.fullmatch(name)
-    if match is None:
-        raise ConfigError(f"{name!r} is not a node's name: use collector, R1, R2, ... or L1, L2, ...")
-    return "collector" if match[1] else "right" if match[2] else "left"
 
 
 def tls_name(name: str) -> str:
@@ -246,26 +233,6 @@ def node_places(right: int, left: int, host: str, base_port: int, *, http: bool 
 def load_authority(folder: Path) -> Authority:
     """The authority `make_keys` wrote."""
     return Authority((folder / "ca.pem").read_bytes(), (folder / "ca.key").read_bytes())
-
-
-def load_party(path: Path) -> Party:
-    """A node's public card."""
-    try:
-        data: Mapping[str, object] = json.loads(path.read_text(encoding="utf-8"))
-        return Party.from_dict(data)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is not a node's card (node.json): {error}") from None
-
-
-def read_secret(path: Path) -> bytes:
-    """A 32-byte secret from its file of 64 hexadecimal digits."""
-    try:
-        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except ValueError:
-        secret = b""
-    if len(secret) != 32:
-        raise ConfigError(f"{path} must hold 64 hexadecimal digits")
-    return secret
 
 
 def _key_usage(*, authority: bool) -> x509.KeyUsage:

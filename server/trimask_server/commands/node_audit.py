@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.options import Subparsers, add_json, duration_ms, print_json
+from trimask_terminal.options import Subparsers, add_json, duration_ms, print_json
 
 if TYPE_CHECKING:
     from trimask_server.audit.chain import AuditEntry
@@ -64,10 +64,10 @@ def _since(text: str) -> int:
 
 def run_audit(args: argparse.Namespace) -> int:
     """Show, check, export."""
-    from trimask_cli import audit_view
-    from trimask_cli.operator import Operator
     from trimask_core.errors import ConfigError
     from trimask_server.audit.chain import AuditHead, verify_chain
+    from trimask_server.commands import audit_view
+    from trimask_server.commands.operator import Operator
 
     if (args.config is None) == (args.file is None):
         raise ConfigError("give --config node.toml for a running node, or --file LOG for an exported log")
@@ -125,8 +125,8 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def _show(entries: Iterable[AuditEntry], *, as_json: bool) -> None:
-    from trimask_cli import audit_view
-    from trimask_cli.study_view import make_console
+    from trimask_server.commands import audit_view
+    from trimask_terminal.study_view import make_console
 
     console = make_console()
     for entry in entries:
@@ -139,7 +139,7 @@ def _show(entries: Iterable[AuditEntry], *, as_json: bool) -> None:
 def _follow(args: argparse.Namespace, after: int) -> None:
     import time
 
-    from trimask_cli.operator import Operator
+    from trimask_server.commands.operator import Operator
 
     operator = Operator.of(args.config)
     while True:

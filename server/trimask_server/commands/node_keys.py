@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from trimask_cli.options import Subparsers
+from trimask_terminal.options import Subparsers
 
 __all__ = ["parse_span", "register"]
 
@@ -50,8 +50,8 @@ def run_rotate(args: argparse.Namespace) -> int:
     from dataclasses import replace
     from datetime import UTC, datetime
 
-    from trimask_cli.keys import load_party
     from trimask_core.clock import SystemClock
+    from trimask_core.party_files import load_party
     from trimask_server.node.config import load_config
     from trimask_server.right.sealing_keys import load_ring, rotate, save_ring
 

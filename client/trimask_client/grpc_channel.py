@@ -1,4 +1,4 @@
-"""gRPC channels to a collector. There is no way to open one without TLS."""
+"""gRPC channels to a node, for a researcher, a study owner or an operator. There is no way to open one without TLS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import grpc
 
-from trimask.errors import ParameterError
+from trimask_core.errors import ParameterError
 
 __all__ = ["MAX_MESSAGE_BYTES", "Pem", "open_channel"]
 

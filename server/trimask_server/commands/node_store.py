@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.options import Subparsers
+from trimask_terminal.options import Subparsers
 
 if TYPE_CHECKING:
     from trimask_server.node.config import NodeConfig, NodeRole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_cli.options import Subparsers
+from trimask_terminal.options import Subparsers
 
 __all__ = ["register"]
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from trimask_cli import keys
+    from trimask_server.local import keys
 
     if args.operator:
         keys.make_operator(args.folder)
