@@ -20,10 +20,11 @@ from bench.load import Target, drive
 from trimask.channel import open_channel
 from trimask_cli.keys import make_keys, node_places
 from trimask_cli.owner import close_study, open_study
-from trimask_client import Client, Endpoint, SealedSubmission
+from trimask_client import Endpoint, SealedSubmission
 from trimask_core.clock import SystemClock
 from trimask_core.errors import TrimaskError
 from trimask_core.randomness import SystemRandom
+from trimask_core.rows.gateway import Gateway
 from trimask_core.study import SignedStudy, Study
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
@@ -82,8 +83,7 @@ class Live:
     def prepare(self, signed: SignedStudy, people: int) -> list[SealedSubmission]:
         """Submissions of that many people, not sent yet."""
         rng = np.random.default_rng(people)
-        with Client(signed) as client:
-            return [client.prepare(answers(rng)) for _ in range(people)]
+        return Gateway(signed.verify()).submissions([answers(rng) for _ in range(people)], SystemRandom())
 
     def upload(self, study: Study, submissions: list[SealedSubmission]) -> None:
         """Every component to its right provider."""

@@ -21,9 +21,9 @@ from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError, Veri
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import SigningKey, verify
 from trimask_core.rows import collusion
+from trimask_core.rows.device.frame import RowFrame
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import least_tau
-from trimask_core.rows.pure.frame import RowFrame
 from trimask_core.schema import Schema
 from trimask_core.strict_json import read_json
 
@@ -234,14 +234,14 @@ class Study:
 
     @cached_property
     def frame(self) -> HaarFrame:
-        """F, the first p1 rows of the device mask B_0; for devices and the collector, who have its seed."""
+        """F, the first p1 rows of the device mask B_0, for the collector, who has its seed."""
         from trimask_core.rows.rotation import HaarFrame  # numpy comes with a mask, not with a study
 
         return HaarFrame(self._device_seed, self.attributes, self.columns)
 
     @cached_property
     def row_frame(self) -> RowFrame:
-        """F again, for one row at a time and without numpy."""
+        """F again, for a device: one row at a time and without numpy."""
         return RowFrame(self._device_seed, self.attributes, self.columns)
 
     @property
