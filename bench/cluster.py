@@ -18,11 +18,12 @@ from bench.echo import ECHO_METHOD
 from bench.example import answers, definition, sign
 from bench.load import Target, drive
 from trimask_cli.owner import close_study, open_study
-from trimask_client import Client, Endpoint, SealedSubmission
+from trimask_client import Endpoint, SealedSubmission
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import SystemClock
 from trimask_core.errors import TrimaskError
 from trimask_core.randomness import SystemRandom
+from trimask_core.rows.gateway import Gateway
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
@@ -83,8 +84,7 @@ class Live:
     def prepare(self, signed: SignedStudy, people: int) -> list[SealedSubmission]:
         """Submissions of that many people, not sent yet."""
         rng = np.random.default_rng(people)
-        with Client(signed) as client:
-            return [client.prepare(answers(rng)) for _ in range(people)]
+        return Gateway(signed.verify()).submissions([answers(rng) for _ in range(people)], SystemRandom())
 
     def upload(self, study: Study, submissions: list[SealedSubmission]) -> None:
         """Every component to its right provider."""

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.transport import Endpoint, LazyTransport, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
+from trimask_core.backoff import Backoff
 from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.identity import verify
 from trimask_core.invitation import Invitation
@@ -37,6 +38,8 @@ __all__ = ["Client"]
 _SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
 _SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
 _KEYS_SECONDS = 3.0
+_PAUSES = Backoff(first=0.4, longest=10.0)  # seconds
+_LONGEST_ASKED = 30.0
 _WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
@@ -238,9 +241,7 @@ class Client:
                 asked = error.retry_after_ms if isinstance(error, Refused) else 0
                 if asked is None or attempt == self._attempts:
                     raise
-                # Full jitter: a provider that comes back is not met by every device at once.
-                share = int.from_bytes(self._source.read(4), "big") / 2**32
-                self._sleep(min(asked / 1000, 30.0) + share * min(10.0, 0.2 * 2**attempt))
+                self._sleep(min(asked / 1000, _LONGEST_ASKED) + _PAUSES.pause(attempt, self._source))
         raise Unreachable("no attempt was made; give attempts >= 1")
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trimask_core.backoff import Backoff
 from trimask_core.receipt import ProviderReceipt, Receipt
 
-__all__ = ["DONE", "Entry", "State", "backoff_ms", "provider_receipt", "receipt_record"]
+__all__ = ["DONE", "PAUSES_MS", "Entry", "State", "provider_receipt", "receipt_record"]
 
 State = Literal["waiting", "refused", "sent", "damaged", "withdrawing", "withdrawn", "too_late"]
 DONE: tuple[State, ...] = ("sent", "withdrawn", "too_late")
-FIRST_WAIT_MS = 15_000
-LONGEST_WAIT_MS = 6 * 3600 * 1000
+PAUSES_MS = Backoff(first=15_000, longest=6 * 3600 * 1000, least=0.5)
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,6 @@ def _span(milliseconds: int) -> str:
     if minutes < 100:
         return f"in about {minutes} minute{'s' if minutes > 1 else ''}"
     return f"in about {-(-minutes // 60)} hours"
-
-
-def backoff_ms(attempts: int, share: float) -> int:
-    """The pause after so many failed attempts: doubling up to six hours, between half of it and all by `share` in [0, 1).
-
-    The jitter keeps the devices of a study from all coming back to a repaired provider at once.
-    """
-    full = min(LONGEST_WAIT_MS, FIRST_WAIT_MS << min(max(attempts - 1, 0), 20))
-    return round(full * (1 + share) / 2)
 
 
 def receipt_record(receipt: ProviderReceipt) -> dict[str, Any]:

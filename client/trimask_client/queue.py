@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 from trimask_client.client import Client
 from trimask_client.disk import Disk, FileDisk
 from trimask_client.entry import (
-    LONGEST_WAIT_MS,
+    PAUSES_MS,
     Entry,
-    backoff_ms,
     provider_receipt,
     receipt_record,
 )
@@ -301,9 +300,8 @@ class Queue:
         name = submission_id.hex()
         record = self._vault.get(WITHDRAWALS, name)
         if record is not None:
-            share = int.from_bytes(self._source.read(4), "big") / 2**32
             client = self.client(bytes.fromhex(record["study_id"]))
-            self._save(WITHDRAWALS, name, ask_providers(client, record, self._clock.now_ms(), share))
+            self._save(WITHDRAWALS, name, ask_providers(client, record, self._clock.now_ms(), self._source))
         return self.entry(submission_id)
 
     # Inside
@@ -333,7 +331,7 @@ class Queue:
             return True
         left = entry.next_ms - self._clock.now_ms()
         # A device's clock may be set back; no pause is longer than the longest.
-        return left <= 0 or left > LONGEST_WAIT_MS
+        return left <= 0 or left > PAUSES_MS.longest
 
     def _try(self, entry: Entry) -> Entry:
         name = entry.submission_id.hex()
@@ -375,11 +373,10 @@ class Queue:
             self._save(PROGRESS, name, progress)
         if len(received) == len(sealed):
             return self._finish(submission, client, received, payload["draft_id"])
-        share = int.from_bytes(self._source.read(4), "big") / 2**32
         progress["attempts"] += 1
         progress["why"] = "; ".join(failures).rstrip(".")
         # Never sooner than a provider asked for.
-        pause_ms = max(asked_ms, backoff_ms(progress["attempts"], share))
+        pause_ms = max(asked_ms, round(PAUSES_MS.pause(progress["attempts"], self._source)))
         progress["next_ms"] = self._clock.now_ms() + pause_ms
         self._save(PROGRESS, name, progress)
         return self.entry(entry.submission_id)

@@ -1,13 +1,12 @@
-"""How bytes reach a provider. One interface, so that a device without grpcio can bring its own gRPC."""
+"""How bytes reach a provider: over h2, unless a program brings a transport of its own."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Protocol
 
-from trimask_core.errors import ConfigError, Refused, TrimaskError
+from trimask_core.errors import Refused, TrimaskError
 from trimask_core.refusals import read_reason
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Transport",
     "Unreachable",
     "call_error",
-    "default_transport",
     "read_retry",
 ]
 
@@ -52,21 +50,8 @@ class Transport(Protocol):
         ...
 
 
-def default_transport() -> Transport:
-    """grpcio where it is installed, h2 where it is not."""
-    if find_spec("grpc") is not None:
-        from trimask_client.grpcio_transport import GrpcioTransport
-
-        return GrpcioTransport()
-    if find_spec("h2") is not None:
-        from trimask_client.h2_transport import H2Transport
-
-        return H2Transport()
-    raise ConfigError("no way to call a provider: install h2 (`pip install h2`) or grpcio")
-
-
 class LazyTransport:
-    """The default transport, loaded with the first call: reading a study or sealing answers needs none of it."""
+    """gRPC over h2, loaded with the first call: reading a study or sealing answers needs none of it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -74,8 +59,10 @@ class LazyTransport:
 
     def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
         """See `Transport`."""
+        from trimask_client.h2_transport import H2Transport
+
         with self._guard:
-            transport = self._made = self._made or default_transport()
+            transport = self._made = self._made or H2Transport()
         return transport.call(endpoint, method, request, timeout_seconds)
 
     def close(self) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from trimask_client.client import Client
-from trimask_client.entry import Entry, State, backoff_ms
+from trimask_client.entry import PAUSES_MS, Entry, State
 from trimask_core.errors import Refused, TrimaskError
+from trimask_core.randomness import RandomSource
 from trimask_core.receipt import Receipt
 from trimask_core.withdrawal import ProviderWithdrawal
 
@@ -37,7 +38,9 @@ def new_withdrawal(
     }
 
 
-def ask_providers(client: Client, record: dict[str, Any], now_ms: int, share: float) -> dict[str, Any]:
+def ask_providers(
+    client: Client, record: dict[str, Any], now_ms: int, source: RandomSource
+) -> dict[str, Any]:
     """The record after one attempt at every provider that has not confirmed yet."""
     confirmed = {item["role"]: ProviderWithdrawal.from_dict(item) for item in record["confirmed"]}
     failures, late = [], 0
@@ -63,7 +66,7 @@ def ask_providers(client: Client, record: dict[str, Any], now_ms: int, share: fl
             confirmed[role].to_dict() for role in sorted(confirmed, key=lambda role: int(role[1:]))
         ],
         "attempts": attempts,
-        "next_ms": now_ms + backoff_ms(attempts, share) if state == "withdrawing" else None,
+        "next_ms": now_ms + round(PAUSES_MS.pause(attempts, source)) if state == "withdrawing" else None,
         "why": "; ".join(failures).rstrip("."),
     }
 

@@ -92,6 +92,6 @@ class Stream:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` little-endian 64-bit words."""
-        import numpy as np  # not at the top: a device may have to do without (trimask_core.rows.pure)
+        import numpy as np  # not at the top: a device does without
 
         return np.frombuffer(self.read(8 * count), dtype="<u8").astype(np.uint64, copy=False)

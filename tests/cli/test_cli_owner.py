@@ -114,8 +114,13 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
     assert site.study.id.hex() in opened.out
     sent = SignedStudy.from_json(site.collector.opened[0]).verify()
     assert sent == site.study
-    assert sent.rows.mask_seed == read_secret(seed_file(site.file))  # the collector needs it, and so do devices
-    assert SignedStudy.from_json(device_file(site.file).read_text()).verify().rows.mask_seed == sent.rows.mask_seed
+    assert sent.rows.mask_seed == read_secret(
+        seed_file(site.file)
+    )  # the collector needs it, and so do devices
+    assert (
+        SignedStudy.from_json(device_file(site.file).read_text()).verify().rows.mask_seed
+        == sent.rows.mask_seed
+    )
     assert trimask("study", "close", site.file, "--owner", site.keys / "owner").status == 0
     assert site.collector.closed == [site.study.id]
     assert site.collector.callers == ["owner.trimask.local"] * 2

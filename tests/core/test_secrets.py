@@ -14,9 +14,9 @@ from trimask_client import Client
 from trimask_core.identity import SigningKey
 from trimask_core.noise import DiscreteGaussian
 from trimask_core.randomness import DeterministicRandom, Stream
+from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.normal import NormalStream, SecureNormals
 from trimask_core.rows.rotation import HaarFrame
-from trimask_core.rows.shares import split_row
 from trimask_core.sealing import SealingKey
 from trimask_core.submission import build_submission
 
@@ -67,10 +67,11 @@ def test_the_search_would_find_them() -> None:
     assert any(form in str(np.frombuffer(SECRET, np.uint8)) for form in forms(SECRET))
 
 
-def test_components() -> None:
-    parts = split_row(np.arange(4), 3, 2.0**40, DeterministicRandom("parts"))
-    text = repr(parts) + str(parts)
-    assert text == "Components()" * 2
+def test_gateways(made_study: Any, answers: Mapping[str, object]) -> None:
+    gateway = Gateway(made_study.study)
+    drawn = gateway._draw(answers, DeterministicRandom("drawn"))
+    assert repr(drawn) == "_Drawn()"
+    assert repr(gateway) == f"Gateway({made_study.study.id.hex()})"
 
 
 def test_submissions(made_study: Any, answers: Mapping[str, object]) -> None:

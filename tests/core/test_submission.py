@@ -12,10 +12,12 @@ from scipy import stats
 
 from trimask_core.errors import AnswerError, VerificationError
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.device.row import mask_row, noisy_answers
+from trimask_core.rows.payloads import read_component
 from trimask_core.rows.shares import sum_components
 from trimask_core.sealing import component_info
 from trimask_core.study import Study
-from trimask_core.submission import build_submission, mask_row, noisy_answers, read_component
+from trimask_core.submission import build_submission, seal_payloads
 
 Make = Callable[..., Any]
 Answers = Mapping[str, object]
@@ -55,7 +57,7 @@ def test_exact_mode_gives_the_answers_back(make_study: Make, answers: Answers) -
         unmasked = study.rows.frame.unapply(row[None, :])[0]
         # Rounding moves each of p entries by half a step at most, so the unmasked row by sqrt(p)/2 steps at most.
         assert (
-            np.linalg.norm(unmasked - study.rows.grid.to_float(x1))
+            np.linalg.norm(unmasked - study.rows.grid.to_float(np.array(x1)))
             <= math.sqrt(study.rows.columns) / 2 * study.rows.grid.step
         )
         assert np.abs(unmasked - truth).max() < 20 * study.rows.grid.step
@@ -79,8 +81,8 @@ def test_the_noise_columns_fill_the_rest_of_the_space(make_study: Make, answers:
     x1 = noisy_answers(study, answers, source)
     F = study.rows.frame.matrix()
     rest = np.linalg.svd(F)[2][study.attributes :]
-    rows = np.array([study.rows.grid.to_float(mask_row(study, x1, source)) for _ in range(100)])
-    noise = rows - study.rows.grid.to_float(x1) @ F
+    rows = study.rows.grid.to_float(np.array([mask_row(study, x1, source) for _ in range(100)]))
+    noise = rows - study.rows.grid.to_float(np.array(x1)) @ F
     assert np.abs(noise @ F.T).max() < 1e-5
     z = noise @ rest.T / study.rows.tau
     assert z.shape == (100, study.rows.noise_columns)
@@ -94,7 +96,7 @@ def test_a_smaller_row_norm_clips_and_never_exceeds_it(make_study: Make, answers
     study = make_study(sigma=0.0, row_norm=1.0).study
     row = np.array(study.schema.encode(answers))
     steps = noisy_answers(study, answers, DeterministicRandom("clip"))
-    clipped = study.rows.grid.to_float(steps)
+    clipped = study.rows.grid.to_float(np.array(steps))
     assert np.linalg.norm(row) > 1.0
     assert np.abs(clipped - row / np.linalg.norm(row)).max() <= study.rows.grid.step
     assert sum(int(step) ** 2 for step in steps) <= 2 ** (-2 * study.rows.grid_exponent)
@@ -133,6 +135,20 @@ def test_a_bad_answer_stops_it_before_anything_is_drawn(study: Study, answers: A
     with pytest.raises(AnswerError, match="age"):
         build_submission(study, {**answers, "age": 200}, source)
     assert source.seed() == DeterministicRandom("bad").seed()
+
+
+def test_a_payload_for_each_right_provider(made_study: Any) -> None:
+    """Sealing is blind to what a suite puts in a payload, and not to how many there are."""
+    study, payloads = made_study.study, [b"one", b"two", b"three"]
+    made = seal_payloads(study, payloads, DeterministicRandom("any"))
+    opened = [
+        made_study.sealing[f"R{k}"].open(sealed, component_info(study.id, k, made.submission_id))
+        for k, sealed in enumerate(made.sealed, 1)
+    ]
+    assert opened == payloads
+    for wrong in (payloads[:2], [*payloads, b"four"]):
+        with pytest.raises(ValueError, match="zip"):
+            seal_payloads(study, wrong, DeterministicRandom("any"))
 
 
 SEED, VECTOR = b"\x01", b"\x02"

@@ -17,8 +17,8 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import receipt_message
+from trimask_core.rows.payloads import read_component
 from trimask_core.sealing import component_info
-from trimask_core.submission import read_component
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 

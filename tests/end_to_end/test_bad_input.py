@@ -97,8 +97,8 @@ def test_answer_is_refused_on_the_device_by_name(
 
 
 def test_submit_to_unknown_study(lab: Lab, client: Client) -> None:
-    other = Client(lab.new_study(), attempts=1)  # approved, but never opened at the nodes
     with (
+        Client(lab.new_study(), attempts=1) as other,  # approved, but never opened at the nodes
         counted(lab, "R1", "unknown_study"),
         pytest.raises(Refused, match="does not know that study") as caught,
     ):

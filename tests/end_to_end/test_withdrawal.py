@@ -109,6 +109,7 @@ def test_withdrawing_from_a_shell(lab: Lab, tmp_path: Path, capsys: pytest.Captu
 
     second = queue.seal(study_id, person)  # who has withdrawn may answer again
     queue.send()
+    queue.close()
     assert (
         main(["--home", home, "receipt", second.submission_id.hex(), "--out", str(tmp_path / "receipt.json")])
         == 0

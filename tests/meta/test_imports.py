@@ -132,6 +132,23 @@ def test_no_generator_but_the_cryptographic_one(package: str) -> None:
                 assert ast.unparse(node) not in ("np.random", "numpy.random"), path.name
 
 
+def test_only_what_nodes_and_gateways_use_needs_numpy() -> None:
+    """A device's own modules import it neither at the top nor, as `tests/device` sees, while it takes part."""
+    needing = {
+        path.name
+        for package in ("client/trimask_core", "client/trimask_client")
+        for path in files(package)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import) and any(alias.name == "numpy" for alias in node.names)
+    }
+    assert needing == {"gateway.py", "normal.py", "rotation.py", "shares.py"}
+    assert not any(
+        "numpy" in top_levels(path)
+        for package in ("client/trimask_core/rows/device", "client/trimask_client")
+        for path in files(package)
+    )
+
+
 BLOCK = """
 import sys
 class Blocked:

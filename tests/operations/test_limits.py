@@ -163,7 +163,8 @@ def test_too_many_submissions_at_once(tight_lab: Any, monkeypatch: Any) -> None:
         return await insert(*arguments)
 
     monkeypatch.setattr(RowStore, "insert", held)
-    with Client(signed, attempts=1) as client:
+    # grpcio: the default transport makes one call at a time to a provider.
+    with Client(signed, attempts=1, transport=GrpcioTransport()) as client:
         submissions = [client.prepare(ANSWERS) for _ in range(3)]
         kept: list[Any] = []
         threads = [

@@ -9,10 +9,10 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.rows.device.row import mask_row, split_row
 from trimask_core.rows.rotation import haar_rotate
-from trimask_core.rows.shares import expand_component, split_row
+from trimask_core.rows.shares import expand_component
 from trimask_core.study import Study
-from trimask_core.submission import mask_row
 from trimask_server.suites.rows.deliveries import masked_answers
 
 
@@ -20,11 +20,10 @@ def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:
     source = DeterministicRandom("deliveries")
     stacks: list[list[np.ndarray]] = [[] for _ in study.right]
     for row in rows:
-        split = split_row(mask_row(study, row, source), len(study.right), study.rows.share_steps, source)
-        expanded = [
-            expand_component(seed, study.rows.columns, study.rows.share_steps) for seed in split.seeds
-        ]
-        for stack, component in zip(stacks, [*expanded, split.vector], strict=True):
+        masked = mask_row(study, row.tolist(), source)
+        seeds, vector = split_row(masked, len(study.right), study.rows.share_steps, source)
+        expanded = [expand_component(seed, study.rows.columns, study.rows.share_steps) for seed in seeds]
+        for stack, component in zip(stacks, [*expanded, np.array(vector)], strict=True):
             stack.append(component)
     return [np.array(stack) for stack in stacks]
 

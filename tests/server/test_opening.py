@@ -15,8 +15,8 @@ import pytest
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.receipt import receipt_message
+from trimask_core.rows.payloads import ComponentForm
 from trimask_core.sealing import SealingKey, component_info, seal
-from trimask_core.submission import ComponentForm
 from trimask_server.right.opener import Opener
 from trimask_server.right.opener_process import Helper
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel

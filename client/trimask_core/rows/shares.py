@@ -1,4 +1,4 @@
-"""A row as the sum of K1 components, K1 - 1 of them seeds.
+"""A row as the sum of K1 components, K1 - 1 of them seeds: what nodes and gateways do with them, by numpy.
 
 Components 1..K1-1 are expanded from 32-byte seeds, Gaussian of scale s on the grid; component K1 is the row minus
 their sum, in exact integers. A coalition that lacks one component sees the row plus N(0, s^2 I): mu-Gaussian DP with
@@ -11,28 +11,18 @@ its tails, and a sum that falls in one gives the row away; with the low bits eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.errors import ParameterError, VerificationError
-from trimask_core.randomness import RandomSource, Stream
+from trimask_core.errors import VerificationError
+from trimask_core.randomness import Stream
+from trimask_core.rows.device.row import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.rows.normal import normals_from_words
 
-__all__ = ["LOW_BITS", "Components", "expand_component", "split_row", "sum_components"]
+__all__ = ["check_headroom", "expand_component", "sum_components"]
 
-LOW_BITS = 20
 _LABEL = b"component"
-
-
-@dataclass(frozen=True)
-class Components:
-    """`seeds` for right providers 1..K1-1 and the full `vector` for the last."""
-
-    seeds: tuple[bytes, ...] = field(repr=False)
-    vector: NDArray[np.int64] = field(repr=False)
 
 
 def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[np.int64]:
@@ -43,22 +33,6 @@ def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[n
     coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)
     low = np.frombuffer(stream.read(4 * columns), dtype="<u4") & np.uint32((1 << LOW_BITS) - 1)
     return (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
-
-
-def split_row(
-    row: NDArray[np.int64], right_providers: int, scale_steps: float, source: RandomSource
-) -> Components:
-    """Components that add up to `row` exactly."""
-    if right_providers < 2:
-        raise ParameterError("right_providers", ">= 2", right_providers)
-    if not scale_steps >= 2.0 ** (LOW_BITS + 8):
-        raise ParameterError("scale_steps", f">= 2^{LOW_BITS + 8}, or the low bits would show", scale_steps)
-    seeds = tuple(source.seed() for _ in range(right_providers - 1))
-    remainder = row.astype(np.int64, copy=True)
-    for seed in seeds:
-        remainder -= expand_component(seed, row.size, scale_steps)
-    check_headroom(remainder)
-    return Components(seeds, remainder)
 
 
 def check_headroom(component: NDArray[np.int64]) -> None:

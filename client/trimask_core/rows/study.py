@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
+from trimask_core.rows.device.frame import RowFrame
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import least_tau
-from trimask_core.rows.pure.frame import RowFrame
 from trimask_core.text_form import decode_bytes, encode_bytes
 
 if TYPE_CHECKING:

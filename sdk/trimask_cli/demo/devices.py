@@ -1,4 +1,4 @@
-"""Simulated phones: the real client, in several processes."""
+"""Simulated phones: a gateway makes their submissions, the real client sends them, in several processes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from pathlib import Path
 
 from trimask_cli.demo.population import Answers
 from trimask_client import Client
+from trimask_core.randomness import SystemRandom
+from trimask_core.rows.gateway import Gateway
 
 __all__ = ["submit_all"]
 
 _BATCH = 16
-_client: Client | None = None
+_open: tuple[Client, Gateway] | None = None
 
 
 def _open_client(study: Path) -> None:
-    global _client
-    _client = Client(study)
+    global _open
+    client = Client(study)
+    client.refresh_keys()
+    _open = client, Gateway(client.study)
 
 
 def _submit(batch: Sequence[Answers]) -> int:
-    if _client is None:
+    if _open is None:
         raise RuntimeError("the worker has no client")
-    for answers in batch:
-        _client.submit(answers)  # returns only with every provider's verified receipt
+    client, gateway = _open
+    for submission in gateway.submissions(batch, SystemRandom(), client.sealing):
+        client.send(submission)  # returns only with every provider's verified receipt
     return len(batch)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
+from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, Reason, Retry, read_reason
@@ -37,7 +38,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 60_000),
 )
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_PAUSES = Backoff(first=0.1, longest=2.0)  # seconds
 _LONGEST_RETRY_MS = 5000
 _RETIRE_SECONDS = 60.0
 
@@ -118,7 +119,7 @@ class Peers:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
         metadata = (*outgoing_headers(), *_request_header())
-        attempt = 0
+        failures = 0
         while True:
             try:
                 return await method(
@@ -134,17 +135,12 @@ class Peers:
                 broke = error.code() is grpc.StatusCode.UNAVAILABLE
                 if refusal.reason.retry is not Retry.SOON or (silent and not broke):
                     raise refusal from None
-                pause = self._pause(attempt, refusal.retry_after_ms)
-                attempt += 1
+                failures += 1
+                # On top of what the peer asked for.
+                pause = (refusal.retry_after_ms or 0) / 1000 + _PAUSES.pause(failures, self._source)
                 if loop.time() + pause >= deadline:
                     raise refusal from None
                 await asyncio.sleep(pause)
-
-    def _pause(self, attempt: int, retry_after_ms: int | None) -> float:
-        """Full jitter below a doubling cap, on top of what the peer asked for: many callers do not come back at once."""
-        share = int.from_bytes(self._source.read(4), "big") / 2**32
-        cap = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
-        return (retry_after_ms or 0) / 1000 + share * cap
 
     async def close(self) -> None:
         """Close every channel."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimask_core.backoff import jitter
 from trimask_server.right.rows import oldest_row_ms
 from trimask_server.right.sealing_keys import SealingRing, forget_spent, load_ring, save_ring
 from trimask_server.store.erasure import Erasers
@@ -30,8 +31,7 @@ _DAY_MS = 24 * 3600 * 1000
 async def collect_forever(node: Node, erasers: Erasers) -> None:
     """A round every hour or so; jittered, so that the nodes of an institution do not all vacuum at once."""
     while True:
-        share = int.from_bytes(node.source.read(4), "big") / 2**32
-        await node.clock.sleep(_ROUND_SECONDS * (0.5 + share))
+        await node.clock.sleep(_ROUND_SECONDS * (0.5 + jitter(node.source)))
         await collect_garbage(node, erasers)
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from trimask_core.identity import SigningKey
+from trimask_core.rows.payloads import ComponentForm
 from trimask_core.sealing import SealingKey
-from trimask_core.submission import ComponentForm
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, try_open
 
 __all__ = ["Helper"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.receipt import receipt_digest_message
+from trimask_core.rows.payloads import ComponentForm, check_payload
 from trimask_core.sealing import SealingKey, component_info
-from trimask_core.submission import ComponentForm, check_form
 
 __all__ = ["Opened", "OpeningKeys", "Parcel", "open_parcel", "try_open"]
 
@@ -54,7 +54,7 @@ class Opened:
 def open_parcel(keys: OpeningKeys, parcel: Parcel) -> Opened:
     """Open, check, hash and sign; `VerificationError` if it does not open or is not a component."""
     info = component_info(parcel.study_id, parcel.form.provider, parcel.submission_id)
-    check_form(parcel.form, _open(keys.sealing, parcel.sealed, info))
+    check_payload(parcel.form, _open(keys.sealing, parcel.sealed, info))
     digest = hashlib.sha256(parcel.sealed).digest()
     message = receipt_digest_message(parcel.study_id, parcel.submission_id, digest, parcel.receive_time_ms)
     return Opened(digest, keys.identity.sign("receipt", message))

@@ -7,9 +7,10 @@ import grpc
 from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.invitation import Invitation
 from trimask_core.receipt import receipt_digest_message, receipt_message
+from trimask_core.rows.payloads import ComponentForm, form_of
 from trimask_core.sealing import component_info, sealing_key_message
 from trimask_core.study import Study
-from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
+from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node.node import Node
@@ -88,7 +89,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         form = self._forms.get(study.id)
         if form is None:
             provider = int(study.role_of(self._node.keys.identity.public)[1:])
-            form = self._forms[study.id] = ComponentForm(provider, len(study.right), study.rows.columns)
+            form = self._forms[study.id] = form_of(study, provider)
         return form
 
     async def GetSealingKeys(

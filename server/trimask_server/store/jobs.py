@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Job", "Jobs", "add_job", "check_lease", "erase_study"]
 
-_FIRST_PAUSE_MS = 1_000
-_LONGEST_PAUSE_MS = 300_000
+_PAUSES_MS = Backoff(first=1_000, longest=300_000, least=0.5)
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,7 @@ class Jobs:
 
     async def fail(self, job: Job, now_ms: int) -> int:
         """Give a job back, to be tried again after a pause that doubles with every attempt; when that is."""
-        longest = min(_FIRST_PAUSE_MS << min(job.attempt - 1, 20), _LONGEST_PAUSE_MS)
-        # Between half and all of it, so that jobs that failed together do not come back together.
-        jitter = int.from_bytes(self._source.read(4), "big") / 2**32
-        return await self._give_back(job, now_ms + round(longest * (0.5 + 0.5 * jitter)))
+        return await self._give_back(job, now_ms + round(_PAUSES_MS.pause(job.attempt, self._source)))
 
     async def release(self, job: Job, now_ms: int) -> None:
         """Give a job back at once, to whoever asks: this worker stops."""

@@ -22,6 +22,7 @@ from typing import TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_server.store import postgres_schema
@@ -36,7 +37,7 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 _READERS = 3
 _PATIENCE_SECONDS = 10.0  # for how long a caller is kept waiting for a server that is away
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_PAUSES = Backoff(first=0.05, longest=2.0, least=0.5)  # seconds
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _NUMBER = """
 INSERT INTO store_writers (writer, last_group) VALUES (%s, %s)
@@ -124,7 +125,7 @@ class _PostgresSession:
             raise StoreError(f"{statement} failed ({error.sqlstate})") from None
 
     def _reconnect(self) -> Connection:
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 connection = postgres_schema.connect(self._url, self._schema)
@@ -136,9 +137,8 @@ class _PostgresSession:
                 self._down_since = self._down_since or time.monotonic()
                 if self._closing_at is not None and time.monotonic() > self._closing_at:
                     raise StoreError("the store's server is away, and this program is stopping") from None
-                # Jitter, so that a node's workers do not all come back in the same instant.
-                time.sleep(pause * (0.5 + self._source.read(1)[0] / 256))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                failures += 1
+                time.sleep(_PAUSES.pause(failures, self._source))
                 continue
             self._down_since = None
             self._connection = connection
@@ -172,7 +172,8 @@ class PostgresStore:
         self.schema = schema
         steps = [as_migration(step) for step in migrations]
         self.generation = postgres_schema.migrate(url, schema, steps)
-        self._session = _PostgresSession(url, schema, source or SystemRandom())
+        self._source = source or SystemRandom()
+        self._session = _PostgresSession(url, schema, self._source)
         self._writer = GroupWriter(self._session)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
         self._reading = threading.local()
@@ -212,7 +213,7 @@ class PostgresStore:
 
     def _read(self, function: Callable[[Transaction], T]) -> T:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 return self._read_once(function)
@@ -221,8 +222,8 @@ class PostgresStore:
                     raise Refused(
                         "store_unavailable", "this node's database is away; try again in a minute"
                     ) from None
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                failures += 1
+                time.sleep(_PAUSES.pause(failures, self._source))
 
     def _read_once(self, function: Callable[[Transaction], T]) -> T:
         connection: Connection | None = getattr(self._reading, "connection", None)

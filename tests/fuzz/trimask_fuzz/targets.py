@@ -26,9 +26,10 @@ from trimask_core.errors import (
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.rows.payloads import read_component
 from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import build_submission, read_component
+from trimask_core.submission import build_submission
 from trimask_proto.v1 import common_pb2
 from trimask_server.node.config import load_config
 from trimask_server.protocol.matrices import Assembler, slices

@@ -7,10 +7,11 @@ import numpy as np
 
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
+from trimask_core.rows.payloads import read_component
 from trimask_core.rows.rotation import Matrix
 from trimask_core.sealing import component_info
 from trimask_core.study import Study
-from trimask_core.submission import SUBMISSION_ID_BYTES, read_component
+from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import (
     common_pb2,
     left_masking_pb2,

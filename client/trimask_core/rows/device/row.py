@@ -1,4 +1,9 @@
-"""From answers to components without numpy: what `trimask_core.submission` and `trimask_core.rows.shares` do with it."""
+"""From answers to the components of a row.
+
+Order matters (architecture, "The way of a row", step 2): encode, clip if the study asks for it, round to the grid, add
+discrete Gaussian noise; then the noise columns under B_0; then round and split. What follows the noise is post-processing
+of integers, so floating point after that step cannot weaken the guarantee.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +13,25 @@ from collections.abc import Mapping, Sequence
 
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.noise import DiscreteGaussian
-from trimask_core.randomness import SEED_BYTES, RandomSource, Stream
+from trimask_core.randomness import RandomSource, Stream
+from trimask_core.rows.device.normal import normals_from_words, secure_normals
 from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.pure.normal import normals_from_words, secure_normals
 from trimask_core.study import Study
 
-__all__ = ["expand_component", "mask_row", "noisy_answers", "read_component", "split_row"]
+__all__ = ["LOW_BITS", "component_seeds", "expand_component", "mask_row", "noisy_answers", "split_row"]
 
 LOW_BITS = 20
 _LABEL = b"component"
-_SEED, _VECTOR = b"\x01", b"\x02"
 
 
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[int]:
-    """x1 on the grid with its discrete Gaussian noise."""
+    """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
     row = study.encode(answers)
     norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
-    if norm > limit:
+    if norm > limit:  # only where the study asks for a smaller R than the schema allows
         row = [value * (limit / norm) for value in row]
+    # Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
     clipped = limit < study.schema.row_norm
     steps = [
         study.rows.grid.truncate_one(value) if clipped else study.rows.grid.round_one(value) for value in row
@@ -38,7 +43,7 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
 
 
 def mask_row(study: Study, x1: Sequence[int], source: RandomSource) -> list[int]:
-    """x B_0 on the grid, as g + (x1 - g F^T) F for g ~ N(0, tau^2 I_p): F alone is needed (note 2)."""
+    """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
     frame, grid = study.rows.row_frame, study.rows.grid
     g = [study.rows.tau * value for value in secure_normals(source).standard_normal(study.rows.columns)]
     answers = (math.ldexp(step, grid.exponent) for step in x1)
@@ -61,35 +66,26 @@ def expand_component(seed: bytes, columns: int, scale_steps: float) -> list[int]
     ]
 
 
-def split_row(
-    row: Sequence[int], right_providers: int, scale_steps: float, source: RandomSource
-) -> tuple[tuple[bytes, ...], list[int]]:
-    """Seeds of components 1..K1-1, and the last component: the row minus what the seeds stand for."""
+def component_seeds(right_providers: int, scale_steps: float, source: RandomSource) -> tuple[bytes, ...]:
+    """Fresh seeds of components 1..K1-1, if components of this scale can hide a row."""
     if right_providers < 2:
         raise ParameterError("right_providers", ">= 2", right_providers)
     if not scale_steps >= 2.0 ** (LOW_BITS + 8):
         raise ParameterError("scale_steps", f">= 2^{LOW_BITS + 8}, or the low bits would show", scale_steps)
-    seeds = tuple(source.seed() for _ in range(right_providers - 1))
+    return tuple(source.seed() for _ in range(right_providers - 1))
+
+
+def split_row(
+    row: Sequence[int], right_providers: int, scale_steps: float, source: RandomSource
+) -> tuple[tuple[bytes, ...], list[int]]:
+    """Seeds of components 1..K1-1, and the last component: the row minus what the seeds stand for."""
+    seeds = component_seeds(right_providers, scale_steps, source)
     remainder = list(row)
     for seed in seeds:
         component = expand_component(seed, len(row), scale_steps)
         remainder = [value - part for value, part in zip(remainder, component, strict=True)]
     _check_headroom(remainder)
     return seeds, remainder
-
-
-def read_component(study: Study, provider: int, payload: bytes) -> list[int]:
-    """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
-    kind, body = payload[:1], payload[1:]
-    last = provider == len(study.right)
-    if kind == _SEED and len(body) == SEED_BYTES and not last:
-        return expand_component(body, study.rows.columns, study.rows.share_steps)
-    if kind == _VECTOR and len(body) == 8 * study.rows.columns and last:
-        component = list(struct.unpack(f"<{study.rows.columns}q", body))
-        _check_headroom(component)
-        return component
-    expected = f"a vector of {study.rows.columns} values" if last else "a 32-byte seed"
-    raise VerificationError(f"a component for R{provider} must be {expected}")
 
 
 def _check_headroom(component: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""`trimask_core.rows.normal` for machines without numpy: the same operations in the same order, so the same bits."""
+"""Standard normals from random words: the operations of `trimask_core.rows.normal` in their order, so the same bits."""
 
 from __future__ import annotations
 
