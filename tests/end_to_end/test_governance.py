@@ -71,7 +71,7 @@ def unsigned(lab: Lab, path: Path, **changes: Any) -> SignedStudy:
 
 
 def entries(lab: Lab, name: str, kind: str) -> list[dict[str, Any]]:
-    found = lab.on_loop(lab.nodes(name)[0].audit.read(0, 10**6))
+    found = lab.on_loop(lab.nodes(name)[0].context.audit.read(0, 10**6))
     return [json.loads(entry.details) for entry in found if entry.kind == kind]
 
 
@@ -377,7 +377,7 @@ def test_nothing_of_a_person_is_in_a_log(place: Lab) -> None:
     with Client(signed) as client:
         receipt = client.submit(ANSWERS)
     for name in ("R1", "R2", "L1", "collector"):
-        node = place.nodes(name)[0]
+        node = place.nodes(name)[0].context
         found = place.on_loop(node.audit.read(0, 10**6))
         assert verify_chain(found, node.keys.identity.public).whole
         text = "".join(entry.details for entry in found)
@@ -387,7 +387,7 @@ def test_nothing_of_a_person_is_in_a_log(place: Lab) -> None:
 
 def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
 
-    collector, provider = place.nodes("collector")[0], place.nodes("R1")[0]
+    collector, provider = place.nodes("collector")[0].context, place.nodes("R1")[0].context
     party = place.parties["R1"]
 
     async def see(head: AuditHead) -> None:

@@ -83,10 +83,10 @@ def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
         signed = lab.open_study()
         with Client(lab.new_study(), attempts=1) as stranger, pytest.raises(Refused):
             stranger.submit({"x": 1.0, "y": 1.0})
-        before = cluster.nodes["R1"].boot_id
+        before = cluster.nodes["R1"].context.boot_id
         lab.stop("R1")
         lab.start("R1")
-        assert cluster.nodes["R1"].boot_id != before
+        assert cluster.nodes["R1"].context.boot_id != before
         status = owner.study_status(signed.study)
         assert status.refusals["R1"] == {"unknown_study": 1}
         lab.stop("R2")

@@ -25,6 +25,7 @@ from trimask_proto.v1 import (
     left_masking_pb2,
     node_pb2,
     release_pb2,
+    right_batches_pb2,
     right_masking_pb2,
     study_pb2,
     submission_pb2,
@@ -48,7 +49,7 @@ DOORS: dict[str, tuple[str, str]] = {
     "ReleaseOwnerService": ("collector", "owner"),
 }
 MODULES = (
-    collection_pb2, dataset_pb2, left_masking_pb2, node_pb2, release_pb2, right_masking_pb2, study_pb2,
+    collection_pb2, dataset_pb2, left_masking_pb2, node_pb2, release_pb2, right_batches_pb2, right_masking_pb2, study_pb2,
     submission_pb2, unmasking_pb2,
 )  # fmt: skip
 SERVICES: dict[str, ServiceDescriptor] = {

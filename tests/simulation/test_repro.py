@@ -16,8 +16,8 @@ import pytest
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_core.study import SignedStudy
-from trimask_server.node.config import load_config
 from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.settings.config import load_config
 from trimask_server.store.data_keys import destroy_keys
 from trimask_server.store.interface import Transaction
 from trimask_server.store.schema import PROVIDER

@@ -32,7 +32,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study, approve
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.postgres import LocalPostgres
-from trimask_server.node.node import Node
+from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["NUMBERS", "ON_POSTGRES", "Lab", "exact_gram", "some_people", "sqlite_only"]
@@ -128,7 +128,7 @@ class Lab:
         """What a node has refused so far, by reason: all its workers together."""
         total: Counter[str] = Counter()
         for node in self.nodes(name):
-            self.on_loop(node.save_refusals())
+            self.on_loop(node.host.save_refusals())
         for reason, count in self.query(name, "SELECT reason, count FROM refusals"):
             total[reason] += count
         return total

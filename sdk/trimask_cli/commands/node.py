@@ -41,6 +41,6 @@ def run(args: argparse.Namespace) -> int:
     """Run the node until it is told to stop."""
     # A node starts a helper of its own; gRPC's handlers around a fork are for programs that go on with gRPC in the child.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from trimask_server.node.run import run_node
+    from trimask_server.programs.run import run_node
 
     return run_node(args.role, args.config, args.worker_listen)

@@ -139,13 +139,16 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "DrainNode": _OPERATOR,
         "ReadAudit": _OPERATOR,
     },
-    "trimask_proto.v1.RightMaskingService": {
+    "trimask_proto.v1.RightBatchService": {
         "ListPending": _COLLECTOR,
-        "CancelBlock": _COLLECTOR,
+        "StopIntake": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
-        "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "CancelBlock": _COLLECTOR,
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,
+    },
+    "trimask_proto.v1.RightMaskingService": {
+        "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
     },
     "trimask_proto.v1.LeftMaskingService": {
         "PushComponent": _rule(
@@ -188,8 +191,8 @@ def render_page() -> str:
         "# Who may call what",
         "",
         "Written by `python -m trimask_server.access.permissions` from the table the nodes enforce before a handler runs; a",
-        "test holds this page to it, and another makes every call in every role and checks every cell. Everything that is not",
-        "marked is refused, counted by reason (`trimask study status`) and in the node's audit log.",
+        "test holds this page to it, and another makes every call in every role and checks every cell. Everything that is",
+        "not marked is refused, counted by reason (`trimask study status`) and in the node's audit log.",
         "",
         "| role | known by |",
         "|---|---|",

@@ -15,17 +15,10 @@ from trimask_server.right.invitations import bind
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["RowStore", "erase_study", "oldest_row_ms", "split_ids"]
+__all__ = ["RowStore", "erase_study", "oldest_row_ms"]
 
 _AT_ONCE = 500  # rows named in one statement
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
-
-
-def split_ids(joined: bytes) -> list[bytes]:
-    """16-byte ids from their concatenation."""
-    if len(joined) % SUBMISSION_ID_BYTES:
-        raise Refused("malformed", f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
-    return [joined[i : i + SUBMISSION_ID_BYTES] for i in range(0, len(joined), SUBMISSION_ID_BYTES)]
 
 
 @dataclass(frozen=True)

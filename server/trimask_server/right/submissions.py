@@ -12,8 +12,9 @@ from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES, ComponentForm
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context
+from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
@@ -26,8 +27,9 @@ __all__ = ["SubmissionServicer"]
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: Node, rows: RowStore, opener: Opener) -> None:
+    def __init__(self, node: NodeContext, live: LiveRing, rows: RowStore, opener: Opener) -> None:
         self._node = node
+        self._live = live
         self._rows = rows
         self._opener = opener
         self._forms: dict[bytes, ComponentForm] = {}
@@ -50,9 +52,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(sealed) > 8 * study.columns + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
-        ring = node.sealing
-        if ring is None:
-            raise Refused("not_your_role", "this node has no sealing key")
+        ring = self._live.ring
         form = self._form(study)
         now_ms = node.clock.now_ms()
         try:
@@ -95,10 +95,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.GetSealingKeysRequest, context: Context
     ) -> submission_pb2.GetSealingKeysResponse:
         node = self._node
-        if node.sealing is None:
-            raise Refused("not_your_role", "this node has no sealing key")
         records = []
-        for item in node.sealing.active(node.clock.now_ms()):
+        for item in self._live.ring.active(node.clock.now_ms()):
             message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
             records.append(
                 submission_pb2.SealingKeyRecord(

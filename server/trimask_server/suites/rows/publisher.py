@@ -17,39 +17,35 @@ import pyarrow.parquet as pq
 from trimask_core.rows import collusion
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import SignedStudy, Study
-from trimask_server.collector.ledger import Ledger, Release
-from trimask_server.node.node import Node
-from trimask_server.suites.rows.pool import masked_release
+from trimask_server.collector.catalogue import Catalogue, Release, dataset_folder
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.pool import masked_release
+from trimask_server.suites.rows.factor_ledger import FactorLedger
 
-__all__ = ["Publisher", "dataset_folder"]
+__all__ = ["Publisher", "write_parquet"]
 
 _FILE = "dataset.parquet"
 _ROW_GROUP = 65_536
 
 
-def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
-    """Where a dataset's files are: by their hash too, so that a publisher that lost its study replaces nobody's."""
-    return data / "datasets" / f"{dataset_id}.{digest[:16]}"
-
-
 class Publisher:
     """Writes datasets. A crash before the ledger's commit leaves a folder that the next try removes."""
 
-    def __init__(self, node: Node, ledger: Ledger) -> None:
+    def __init__(self, node: NodeContext, factors: FactorLedger) -> None:
         self._node = node
-        self._ledger = ledger
+        self._factors = factors
 
     async def publish(
         self, signed: SignedStudy, release: Release, failed_attempts: int, refusals: dict[str, dict[str, int]]
     ) -> str:
         """Publish one release; its dataset id."""
         node, study = self._node, signed.study
-        factor = await self._ledger.factor(study.id, release.number)
+        factor = await self._factors.factor(study.id, release.number)
         dataset_id = f"{study.id.hex()[:12]}-{release.number}"
         stored_rows = study.attributes if node.config.compact_releases else release.rows
         rows = await node.workers.run(masked_release, factor, stored_rows, node.source.seed())
         digest, size = await node.workers.run(write_parquet, study, rows, Path(node.config.data), dataset_id)
-        earlier = await self._ledger.datasets(study.id)
+        earlier = await Catalogue(self._factors.database).datasets(study.id)
         manifest = {
             "format": "trimask-manifest/1",
             "dataset_id": dataset_id,
@@ -78,7 +74,7 @@ class Publisher:
         }
         body = json.dumps(manifest, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
         signature = node.keys.identity.sign("manifest", body)
-        await self._ledger.publish(study.id, release.number, dataset_id, body, signature)
+        await self._factors.publish(study.id, release.number, dataset_id, body, signature)
         await node.workers.run(_remove_others, Path(node.config.data), dataset_id, digest)
         node.log.info("published dataset=%s rows=%d blocks=%d", dataset_id, release.rows, release.blocks)
         return dataset_id
