@@ -14,7 +14,7 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_lab import Lab
-from trimask_proto.v1 import node_pb2, node_pb2_grpc
+from trimask_proto.v1 import node_pb2, node_pb2_grpc, right_batches_pb2, right_batches_pb2_grpc
 
 PEER_SERVICES = {
     "collector": {
@@ -30,6 +30,7 @@ PEER_SERVICES = {
         "OperatorService",
     },
     "R1": {
+        "RightBatchService",
         "RightMaskingService",
         "UnmaskingService",
         "NodeService",
@@ -73,6 +74,23 @@ def test_node_describes_itself(lab: Lab) -> None:
     assert (answer.role, answer.name) == ("right", "R1")
     assert answer.identity == lab.parties["R1"].identity
     assert len(answer.boot_id) == 16
+
+
+def test_listing_what_waits_does_not_stop_intake_and_stopping_does(lab: Lab) -> None:
+    signed = lab.open_study()
+    study_id = signed.study.id
+    with Client(signed, attempts=1) as client, lab.channel_as("collector", to="R1") as channel:
+        stub = right_batches_pb2_grpc.RightBatchServiceStub(channel)
+        kept = client.submit({"x": 1.0, "y": 1.0})
+        listed = stub.ListPending(right_batches_pb2.ListPendingRequest(study_id=study_id))
+        assert listed.submission_ids == kept.submission_id
+        client.submit({"x": 2.0, "y": 2.0})
+        late = client.prepare({"x": 3.0, "y": 3.0})
+        for _ in range(2):  # stopping twice is stopping once
+            stub.StopIntake(right_batches_pb2.StopIntakeRequest(study_id=study_id))
+        with pytest.raises(Refused, match="no more submissions"):
+            client.upload(late, 1)
+        client.upload(late, 2)  # each provider is told for itself
 
 
 def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(

@@ -34,8 +34,8 @@ SERVED = {
         "AdmissionOwnerService", "CollectionService", "NodeService", "ProposalService", "OperatorService",
     ],
     "R1": [
-        "SubmissionService", "RightMaskingService", "UnmaskingService", "NodeService", "ProposalService",
-        "OperatorService",
+        "SubmissionService", "RightBatchService", "RightMaskingService", "UnmaskingService", "NodeService",
+        "ProposalService", "OperatorService",
     ],
     "L1": ["LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"],
 }  # fmt: skip

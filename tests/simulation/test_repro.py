@@ -27,7 +27,7 @@ from trimask_simulation.people import make_study
 
 
 def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
-    """A copy of ListPending(stop_intake) that arrived after EraseStudy set a closed study back to closing."""
+    """A copy of the call that stops intake, arrived after EraseStudy, set a closed study back to closing."""
 
     async def run() -> None:
         database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
