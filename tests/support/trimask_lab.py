@@ -27,6 +27,7 @@ from trimask.catalogue import StudyStatus
 from trimask.channel import open_channel
 from trimask_cli import owner
 from trimask_cli.keys import make_keys, node_places, read_secret
+from trimask_core.clock import Clock
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import SignedStudy, Study, approve
@@ -109,6 +110,19 @@ class Lab:
     def nodes(self, name: str) -> list[Node]:
         """The workers of a node, in a cluster on a thread."""
         return [self.cluster.nodes[worker] for worker in self.workers(name)]
+
+    @contextlib.contextmanager
+    def at_another_time(self, name: str, clock: Clock) -> Iterator[None]:
+        """All workers of a node go by another clock for a while. (No node changes its context; a test may.)"""
+        contexts = [node.context for node in self.nodes(name)]
+        kept = [context.clock for context in contexts]
+        for context in contexts:
+            object.__setattr__(context, "clock", clock)
+        try:
+            yield
+        finally:
+            for context, before in zip(contexts, kept, strict=True):
+                object.__setattr__(context, "clock", before)
 
     def stop(self, name: str) -> None:
         """Stop all workers of a node."""
