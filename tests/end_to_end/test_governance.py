@@ -394,18 +394,21 @@ def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
         message = governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)
         await witness(collector, party, message)
 
+    async def counts() -> dict[str, int]:  # on the node's own thread, which also saves them
+        return collector.refusals.as_dict()
+
     first = place.on_loop(provider.audit.read(0, 1))[0]
     head = place.on_loop(provider.audit.head())
-    before = collector.refusals.as_dict().get("peer_log_rewritten", 0)
+    before = place.on_loop(counts()).get("peer_log_rewritten", 0)
     place.on_loop(see(head))
     place.on_loop(see(head))
-    assert collector.refusals.as_dict().get("peer_log_rewritten", 0) == before
+    assert place.on_loop(counts()).get("peer_log_rewritten", 0) == before
     place.on_loop(
         see(dataclasses.replace(head, signature=bytes(64)))
     )  # a forged one is counted and changes nothing
-    assert collector.refusals.as_dict()["bad_audit_head"] == 1
+    assert place.on_loop(counts())["bad_audit_head"] == 1
     place.on_loop(see(AuditHead(1, first.hash, first.signature)))
-    assert collector.refusals.as_dict()["peer_log_rewritten"] == before + 1
+    assert place.on_loop(counts())["peer_log_rewritten"] == before + 1
     assert entries(place, "collector", "peer_log_rewritten")[-1]["had"] == head.sequence
 
 
