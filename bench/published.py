@@ -20,12 +20,15 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.rows.rotation import Matrix
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.publisher import Publisher
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.node.config import load_config
-from trimask_server.node.node import Node
+from trimask_server.node.context import make_context
+from trimask_server.node.host import Host
+from trimask_server.settings.config import load_config
+from trimask_server.suites.rows.factor_ledger import FactorLedger
+from trimask_server.suites.rows.publisher import Publisher
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["FORMULA", "SLOPES", "Published", "publishing"]
@@ -77,21 +80,23 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
         SystemRandom(),
     )  # fmt: skip
     signed = sign(SignedStudy(study), folder)
-    node = Node("collector", load_config(folder / "collector" / "node.toml", "collector"))
-    await node.load()
+    context = make_context("collector", load_config(folder / "collector" / "node.toml", "collector"))
+    host = Host(context)
+    await host.load()
     try:
-        ledger = Ledger(node.database, node.vault)
+        ledger, catalogue = Ledger(context.database), Catalogue(context.database)
+        factors = FactorLedger(context.database, context.vault)
         for start in range(0, rows, _BLOCK):
             count = min(_BLOCK, rows - start)
             block = _people(count, start) + study.protection.sigma * _normals(count, start)
             block_id = os.urandom(16)
             await ledger.plan(study.id, block_id, [])
-            await ledger.pool(study.id, block_id, block, rows)
-        (release,) = await ledger.releases(study.id)
-        dataset_id = await Publisher(node, ledger).publish(signed, release, 0, {})
-        ((_, _, manifest, _),) = await ledger.datasets(study.id)
+            await factors.pool(study.id, block_id, block, rows)
+        (release,) = await catalogue.releases(study.id)
+        dataset_id = await Publisher(context, factors).publish(signed, release, 0, {})
+        ((_, _, manifest, _),) = await catalogue.datasets(study.id)
     finally:
-        await node.stop(0.0)
+        await host.stop(0.0)
     party = parties["collector"]
     size = json.loads(manifest)["files"][0]["bytes"]
     return Published(party.address, party.tls_name, roots, dataset_id, rows, size)

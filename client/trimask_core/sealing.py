@@ -43,9 +43,9 @@ def _native_suite() -> Suite | None:
 _SUITE = _native_suite()
 
 
-def component_info(study_id: bytes, provider: int, submission_id: bytes) -> bytes:
-    """What a sealed component is bound to."""
-    return b"trimask/v1/component\0" + study_id + provider.to_bytes(2, "big") + submission_id
+def component_info(binding: bytes, provider: int, submission_id: bytes) -> bytes:
+    """What a sealed component is bound to; `binding` is the study's (`Study.binding`)."""
+    return b"trimask/v1/component\0" + binding + provider.to_bytes(2, "big") + submission_id
 
 
 def sealing_key_id(public: bytes) -> bytes:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from trimask_core.randomness import RandomSource
-from trimask_core.rows import payloads as rows
 from trimask_core.sealing import component_info, seal, sealing_key_id
 from trimask_core.study import Study
+from trimask_core.suites import payloads_of
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 
 __all__ = [
     "SUBMISSION_ID_BYTES",
     "SealedSubmission",
-    "Suite",
     "build_submission",
     "seal_payloads",
     "seal_under",
-    "suite_of",
 ]
 
 SUBMISSION_ID_BYTES = 16
@@ -43,19 +40,6 @@ class SealedSubmission:
     key_ids: tuple[bytes, ...] = ()  # which key each is sealed to; empty where that is not known
 
 
-class Suite(Protocol):
-    """A way of collecting, as far as a device has to know it."""
-
-    def payloads(self, study: Study, answers: Mapping[str, object], source: RandomSource) -> list[bytes]:
-        """One payload a right provider, in order, from what a person answered."""
-        ...
-
-
-def suite_of(study: Study) -> Suite:  # noqa: ARG001 - every study is of the rows suite until it says otherwise
-    """The suite a study collects by."""
-    return rows
-
-
 def build_submission(
     study: Study,
     answers: Mapping[str, object],
@@ -66,7 +50,7 @@ def build_submission(
 
     `sealing` has newer keys of right providers (by k, from 1) to seal to in the place of those in the study.
     """
-    return seal_payloads(study, suite_of(study).payloads(study, answers, source), source, sealing)
+    return seal_payloads(study, payloads_of(study).payloads(study, answers, source), source, sealing)
 
 
 def seal_payloads(
@@ -89,7 +73,7 @@ def seal_under(
     submission_id = submission_id_of(study.id, withdrawal_key)
     keys = [(sealing or {}).get(k, provider.sealing) for k, provider in enumerate(study.right, 1)]
     sealed = tuple(
-        seal(key, payload, component_info(study.id, k, submission_id))
+        seal(key, payload, component_info(study.binding, k, submission_id))
         for k, (key, payload) in enumerate(zip(keys, payloads, strict=True), 1)
     )
     key_ids = tuple(sealing_key_id(key) for key in keys)

@@ -19,7 +19,9 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_server.local import keys
-from trimask_server.node.config import load_config, load_keys
+from trimask_server.node.keys import load_keys
+from trimask_server.right.sealing_keys import load_ring
+from trimask_server.settings.config import load_config
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 NODES = ("collector", "R1", "R2", "R3", "L1", "L2")
@@ -81,13 +83,13 @@ def test_node_accepts_its_files(made: Path, name: str) -> None:
     folder = made / "keys" / name
     role = party_files.role_of_name(name)
     config = load_config(folder / "node.toml", role)  # type: ignore[arg-type]
-    loaded = load_keys(config.keys, role)  # type: ignore[arg-type]
-    card = party_files.load_party(folder / "node.json")
+    loaded = load_keys(config.keys)
+    card = keys.load_party(folder / "node.json")
     assert config.name == card.name == name
     assert (config.listen, config.peer_listen) == (card.address, card.peer_address)
     assert (card.address == "") == (role == "left")
     assert loaded.identity.public == card.identity
-    assert (loaded.sealing.public if loaded.sealing else b"") == card.sealing
+    assert (load_ring(config.keys).keys[0].key.public if role == "right" else b"") == card.sealing
     assert config.data.parent == folder
 
 

@@ -203,7 +203,7 @@ def test_closed_pipe_is_quiet() -> None:
 def test_node_command_hands_over_role_and_file(
     trimask: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
-    import trimask_server.node.run
+    import trimask_server.programs.run
 
     called: list[tuple[str, Path]] = []
 
@@ -212,7 +212,7 @@ def test_node_command_hands_over_role_and_file(
         called.append((given, config))
         return 7
 
-    monkeypatch.setattr(trimask_server.node.run, "run_node", run_node)
+    monkeypatch.setattr(trimask_server.programs.run, "run_node", run_node)
     assert trimask(role, "--config", tmp_path / "node.toml").status == 7
     assert called == [(role, tmp_path / "node.toml")]
 

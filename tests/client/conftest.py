@@ -32,7 +32,7 @@ class Running:
 
     def refused(self, role: str) -> dict[str, int]:
         """A node's refusals by reason."""
-        return self.cluster.nodes[role].refusals.as_dict()
+        return self.cluster.nodes[role].context.refusals.as_dict()
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import ConfigError, Refused
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Ledger
-from trimask_server.node.config import NodeConfig, StoreConfig
+from trimask_server.settings.config import NodeConfig, StoreConfig
 from trimask_server.store.backup import back_up, restore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.database import open_store
 from trimask_server.store.master_keys import KeyRing
+from trimask_server.suites.rows.factor_ledger import FactorLedger
 
 STUDY = b"s" * 32
 BLOCK = np.random.default_rng(0).normal(size=(20, 4))
@@ -31,7 +33,7 @@ def _run(config: NodeConfig, ring: KeyRing, work: Any) -> Any:
     store = open_store(config, "collector")
 
     async def course() -> Any:
-        return await work(store, Ledger(store, Vault(ring)))
+        return await work(store, FactorLedger(store, Vault(ring)))
 
     try:
         return asyncio.run(course())
@@ -39,7 +41,7 @@ def _run(config: NodeConfig, ring: KeyRing, work: Any) -> Any:
         store.close()
 
 
-async def _pool(store: Any, ledger: Ledger) -> bytes:
+async def _pool(store: Any, factors: FactorLedger) -> bytes:
     await store.write(
         lambda tx: tx.run(
             "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '{}', 'open', 0)"
@@ -47,13 +49,13 @@ async def _pool(store: Any, ledger: Ledger) -> bytes:
             (STUDY,),
         )
     )
-    await ledger.plan(STUDY, b"b" * 16, [bytes([i]) * 16 for i in range(20)])
-    await ledger.pool(STUDY, b"b" * 16, BLOCK, release_rows=100)
+    await Ledger(store).plan(STUDY, b"b" * 16, [bytes([i]) * 16 for i in range(20)])
+    await factors.pool(STUDY, b"b" * 16, BLOCK, release_rows=100)
     return bytes(store.generation)
 
 
-async def _state(store: Any, ledger: Ledger) -> tuple[list[tuple[int, str]], bytes]:
-    return [(r.number, r.state) for r in await ledger.releases(STUDY)], store.generation
+async def _state(store: Any, factors: FactorLedger) -> tuple[list[tuple[int, str]], bytes]:
+    return [(r.number, r.state) for r in await Catalogue(store).releases(STUDY)], store.generation
 
 
 def test_a_restored_collector_forgets_what_it_may_have_published_since(config: NodeConfig) -> None:
@@ -69,21 +71,21 @@ def test_a_restored_collector_forgets_what_it_may_have_published_since(config: N
     assert state == [(1, "discarded"), (1001, "discarded")]
     assert second != first
 
-    async def refused(store: Any, ledger: Ledger) -> None:
+    async def refused(store: Any, factors: FactorLedger) -> None:
         with pytest.raises(Refused, match="no factor"):
-            await ledger.factor(STUDY, 1)
+            await factors.factor(STUDY, 1)
         assert await store.read(lambda tx: tx.rows("SELECT 1 FROM data_keys")) == []
         # What is pooled next is in a release that cannot have been published before.
-        await ledger.plan(STUDY, b"c" * 16, [b"n" * 16])
-        await ledger.pool(STUDY, b"c" * 16, BLOCK, release_rows=100)
+        await Ledger(store).plan(STUDY, b"c" * 16, [b"n" * 16])
+        await factors.pool(STUDY, b"c" * 16, BLOCK, release_rows=100)
 
     _run(config, ring, refused)
     assert _run(config, ring, _state)[0][-1] == (1002, "open")
 
     restore(config, "collector", file, force=True, keep_factors=True)
 
-    async def kept(store: Any, ledger: Ledger) -> None:
-        factor = await ledger.factor(STUDY, 1)
+    async def kept(store: Any, factors: FactorLedger) -> None:
+        factor = await factors.factor(STUDY, 1)
         assert np.allclose(factor.T @ factor, BLOCK.T @ BLOCK)
         assert store.generation not in (first, second)
 

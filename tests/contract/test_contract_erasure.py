@@ -15,9 +15,9 @@ from stored_rows import OWN_TABLES, insert, read_store, rows_of
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_server.access.proposals import Proposals
-from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
 from trimask_server.operations.metrics import Metrics
+from trimask_server.programs.roles import erasers_of
 from trimask_server.store.erasure import Erasers
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
@@ -59,7 +59,7 @@ AT_THE_COLLECTOR: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
 def _node(store: Any, role: str) -> Any:
     return SimpleNamespace(
         role=role, database=store, clock=ManualClock(10**12), studies=StudyRegistry(store), metrics=Metrics(),
-        log=logging.getLogger("test"), sealing=None, config=SimpleNamespace(keep_closed_days=30.0),
+        log=logging.getLogger("test"), config=SimpleNamespace(keep_closed_days=30.0),
     )  # fmt: skip
 
 

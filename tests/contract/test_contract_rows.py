@@ -14,7 +14,8 @@ import pytest
 from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_server.local.postgres import LocalPostgres
-from trimask_server.right.rows import RowStore, split_ids
+from trimask_server.protocol.plans import split_ids
+from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import PROVIDER

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trimask_core.clock import ManualClock
-from trimask_server.node.config import NodeRole
-from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
 from trimask_server.operations.metrics import Metrics, _of_store
+from trimask_server.programs.roles import erasers_of
+from trimask_server.settings.config import NodeRole
 from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
 
@@ -24,7 +24,7 @@ OLD, NEW = b"o" * 32, b"n" * 32
 def _node(store: Any, role: str) -> Any:
     return SimpleNamespace(
         role=role, database=store, clock=ManualClock(10**12), studies=StudyRegistry(store), metrics=Metrics(),
-        log=logging.getLogger("test"), sealing=None, config=SimpleNamespace(keep_closed_days=30.0),
+        log=logging.getLogger("test"), config=SimpleNamespace(keep_closed_days=30.0),
     )  # fmt: skip
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 from trimask_core.randomness import SystemRandom
-from trimask_server.operations.drain import drain_all, follow_others
+from trimask_server.operations.drain import Drain
 from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.schema import PROVIDER
 
@@ -20,18 +19,17 @@ class _Clock:
         await asyncio.sleep(seconds / 50)
 
 
-def worker(store: Any, address: str = "127.0.0.1:1") -> Any:
+class _Audit:
+    """What is drained is in the audit log elsewhere (`test_audit_log`)."""
+
+    async def record(self, kind: str) -> None:
+        assert kind in ("drain_begun", "drain_ended")
+
+
+def worker(store: Any, *, shared: bool = True) -> Drain:
     """As much of a node as draining is about."""
-    node = SimpleNamespace(
-        database=store, worker_address=address, draining=False, clock=_Clock(), source=SystemRandom(),
-        log=logging.getLogger("test"),
-    )  # fmt: skip
-
-    async def drain(*, resume: bool = False) -> None:
-        node.draining = not resume
-
-    node.drain = drain
-    return node
+    made: Any = (store, _Audit(), _Clock(), SystemRandom(), logging.getLogger("test"))
+    return Drain(*made, shared=shared)
 
 
 async def until(ready: Any) -> None:
@@ -43,19 +41,19 @@ async def until(ready: Any) -> None:
 def test_all_workers_drain_and_take_work_again_together(make_store: Any) -> None:
     async def course() -> None:
         first, second = worker(make_store(PROVIDER)), worker(make_store(PROVIDER))
-        following = [asyncio.create_task(follow_others(node)) for node in (first, second)]
+        following = [asyncio.create_task(node.follow_others()) for node in (first, second)]
         await asyncio.sleep(0.1)  # both have looked for the first time
-        await drain_all(first, resume=False)
-        await until(lambda: first.draining and second.draining)
+        await first.tell_all(resume=False)
+        await until(lambda: first.on and second.on)
         # One that starts now takes work: a drain ends with the process, and this one was not asked.
         third = worker(make_store(PROVIDER))
-        following.append(asyncio.create_task(follow_others(third)))
+        following.append(asyncio.create_task(third.follow_others()))
         await asyncio.sleep(0.1)
-        assert not third.draining
-        await drain_all(second, resume=True)
-        await until(lambda: not (first.draining or second.draining or third.draining))
-        await drain_all(third, resume=False)
-        await until(lambda: first.draining and second.draining and third.draining)
+        assert not third.on
+        await second.tell_all(resume=True)
+        await until(lambda: not (first.on or second.on or third.on))
+        await third.tell_all(resume=False)
+        await until(lambda: first.on and second.on and third.on)
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
@@ -66,9 +64,9 @@ def test_all_workers_drain_and_take_work_again_together(make_store: Any) -> None
 def test_a_node_of_one_process_writes_nothing_about_it(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(PROVIDER)
-        alone = worker(store, address="")
-        await drain_all(alone, resume=False)
-        assert alone.draining
+        alone = worker(store, shared=False)
+        await alone.tell_all(resume=False)
+        assert alone.on
         assert (
             await store.read(lambda tx: tx.row("SELECT 1 FROM store_facts WHERE name = 'draining'")) is None
         )

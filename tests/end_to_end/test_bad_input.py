@@ -30,6 +30,8 @@ from trimask_proto.v1 import (
     left_masking_pb2_grpc,
     node_pb2,
     node_pb2_grpc,
+    right_batches_pb2,
+    right_batches_pb2_grpc,
     right_masking_pb2,
     right_masking_pb2_grpc,
     study_pb2,
@@ -40,7 +42,7 @@ from trimask_proto.v1 import (
     unmasking_pb2_grpc,
 )
 from trimask_server.local.keys import issue_certificate, load_authority
-from trimask_server.suites.rows.right_masking import plan_message
+from trimask_server.protocol.plans import plan_message
 
 
 @contextmanager
@@ -255,14 +257,14 @@ def test_study_that_is_not_one(lab: Lab, text: bytes) -> None:
 # Blocks
 
 
-Plan = Callable[..., right_masking_pb2.AssignBlockRequest]
+Plan = Callable[..., right_batches_pb2.AssignBlockRequest]
 
 
 @pytest.fixture
 def plan(lab: Lab, signed: SignedStudy) -> Plan:
     def make(ids: list[bytes], block_id: bytes = b"b" * 16, key: str = "collector") -> Any:
         joined = b"".join(ids)
-        return right_masking_pb2.AssignBlockRequest(
+        return right_batches_pb2.AssignBlockRequest(
             study_id=signed.study.id,
             block_id=block_id,
             submission_ids=joined,
@@ -275,7 +277,7 @@ def plan(lab: Lab, signed: SignedStudy) -> Plan:
 @contextmanager
 def right(lab: Lab, name: str = "collector") -> Iterator[Any]:
     with lab.channel_as(name, to="R1") as channel:
-        yield right_masking_pb2_grpc.RightMaskingServiceStub(channel)
+        yield right_batches_pb2_grpc.RightBatchServiceStub(channel)
 
 
 def test_short_block(lab: Lab, plan: Plan) -> None:
@@ -326,10 +328,11 @@ def test_row_used_in_two_blocks(lab: Lab, signed: SignedStudy, client: Client, p
 def test_masking_of_a_block_without_a_plan(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"x" * 16, number=1)
     with (
-        right(lab) as stub,
+        lab.channel_as("collector", to="R1") as channel,
         counted(lab, "R1", "unknown_block"),
         refused(grpc.StatusCode.NOT_FOUND, "no plan"),
     ):
+        stub = right_masking_pb2_grpc.RightMaskingServiceStub(channel)
         stub.StartMasking(right_masking_pb2.StartMaskingRequest(attempt=attempt))
 
 
@@ -395,7 +398,7 @@ def test_blinding_key_of_an_impostor(lab: Lab, signed: SignedStudy) -> None:
     with lab.channel_as("collector", to="R1") as channel:
         stub = unmasking_pb2_grpc.UnmaskingServiceStub(channel)
         own = stub.PrepareAttempt(unmasking_pb2.PrepareAttemptRequest(attempt=attempt)).key
-        false = right_masking_pb2.BlindingKey(role="R2", public_key=bytes(32), signature=own.signature)
+        false = unmasking_pb2.BlindingKey(role="R2", public_key=bytes(32), signature=own.signature)
         with (
             counted(lab, "R1", "bad_signature"),
             refused(grpc.StatusCode.PERMISSION_DENIED, "blinding key of R2"),

@@ -71,7 +71,7 @@ def unsigned(lab: Lab, path: Path, **changes: Any) -> SignedStudy:
 
 
 def entries(lab: Lab, name: str, kind: str) -> list[dict[str, Any]]:
-    found = lab.on_loop(lab.nodes(name)[0].audit.read(0, 10**6))
+    found = lab.on_loop(lab.nodes(name)[0].context.audit.read(0, 10**6))
     return [json.loads(entry.details) for entry in found if entry.kind == kind]
 
 
@@ -376,7 +376,7 @@ def test_nothing_of_a_person_is_in_a_log(place: Lab) -> None:
     with Client(signed) as client:
         receipt = client.submit(ANSWERS)
     for name in ("R1", "R2", "L1", "collector"):
-        node = place.nodes(name)[0]
+        node = place.nodes(name)[0].context
         found = place.on_loop(node.audit.read(0, 10**6))
         assert verify_chain(found, node.keys.identity.public).whole
         text = "".join(entry.details for entry in found)
@@ -386,25 +386,28 @@ def test_nothing_of_a_person_is_in_a_log(place: Lab) -> None:
 
 def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
 
-    collector, provider = place.nodes("collector")[0], place.nodes("R1")[0]
+    collector, provider = place.nodes("collector")[0].context, place.nodes("R1")[0].context
     party = place.parties["R1"]
 
     async def see(head: AuditHead) -> None:
         message = governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)
         await witness(collector, party, message)
 
+    async def counts() -> dict[str, int]:  # on the node's own thread, which also saves them
+        return collector.refusals.as_dict()
+
     first = place.on_loop(provider.audit.read(0, 1))[0]
     head = place.on_loop(provider.audit.head())
-    before = collector.refusals.as_dict().get("peer_log_rewritten", 0)
+    before = place.on_loop(counts()).get("peer_log_rewritten", 0)
     place.on_loop(see(head))
     place.on_loop(see(head))
-    assert collector.refusals.as_dict().get("peer_log_rewritten", 0) == before
+    assert place.on_loop(counts()).get("peer_log_rewritten", 0) == before
     place.on_loop(
         see(dataclasses.replace(head, signature=bytes(64)))
     )  # a forged one is counted and changes nothing
-    assert collector.refusals.as_dict()["bad_audit_head"] == 1
+    assert place.on_loop(counts())["bad_audit_head"] == 1
     place.on_loop(see(AuditHead(1, first.hash, first.signature)))
-    assert collector.refusals.as_dict()["peer_log_rewritten"] == before + 1
+    assert place.on_loop(counts())["peer_log_rewritten"] == before + 1
     assert entries(place, "collector", "peer_log_rewritten")[-1]["had"] == head.sequence
 
 

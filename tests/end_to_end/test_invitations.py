@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import time
@@ -124,20 +125,20 @@ def test_without_one_or_with_one_that_is_not_the_collectors(
 
 
 def test_one_that_is_over_still_gets_the_receipt_of_what_came_in_time(
-    lab: Lab, signed: SignedStudy, invite: Invite, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, signed: SignedStudy, invite: Invite
 ) -> None:
     (invitation,) = invite(1)
-    with Client(signed, invitation=invitation, attempts=1) as client:
+    with contextlib.ExitStack() as later:
+        client = later.enter_context(Client(signed, invitation=invitation, attempts=1))
         early, late = client.prepare(ANSWERS), client.prepare(ANSWERS)
         receipt = client.send(early)
         (unused,) = invite(1)
         for k in range(1, lab.right + 1):
-            for node in lab.nodes(f"R{k}"):
-                monkeypatch.setattr(node, "clock", _At())
+            later.enter_context(lab.at_another_time(f"R{k}", _At()))
         assert client.send(early) == receipt
-    with Client(signed, invitation=unused, attempts=1) as client:
+        other = later.enter_context(Client(signed, invitation=unused, attempts=1))
         with pytest.raises(Refused) as caught:
-            client.send(late)
+            other.send(late)
         assert caught.value.reason == "invitation_expired"
 
 

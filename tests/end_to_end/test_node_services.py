@@ -14,7 +14,7 @@ from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import Refused
 from trimask_lab import Lab
-from trimask_proto.v1 import node_pb2, node_pb2_grpc
+from trimask_proto.v1 import node_pb2, node_pb2_grpc, right_batches_pb2, right_batches_pb2_grpc
 
 PEER_SERVICES = {
     "collector": {
@@ -30,6 +30,7 @@ PEER_SERVICES = {
         "OperatorService",
     },
     "R1": {
+        "RightBatchService",
         "RightMaskingService",
         "UnmaskingService",
         "NodeService",
@@ -75,6 +76,23 @@ def test_node_describes_itself(lab: Lab) -> None:
     assert len(answer.boot_id) == 16
 
 
+def test_listing_what_waits_does_not_stop_intake_and_stopping_does(lab: Lab) -> None:
+    signed = lab.open_study()
+    study_id = signed.study.id
+    with Client(signed, attempts=1) as client, lab.channel_as("collector", to="R1") as channel:
+        stub = right_batches_pb2_grpc.RightBatchServiceStub(channel)
+        kept = client.submit({"x": 1.0, "y": 1.0})
+        listed = stub.ListPending(right_batches_pb2.ListPendingRequest(study_id=study_id))
+        assert listed.submission_ids == kept.submission_id
+        client.submit({"x": 2.0, "y": 2.0})
+        late = client.prepare({"x": 3.0, "y": 3.0})
+        for _ in range(2):  # stopping twice is stopping once
+            stub.StopIntake(right_batches_pb2.StopIntakeRequest(study_id=study_id))
+        with pytest.raises(Refused, match="no more submissions"):
+            client.upload(late, 1)
+        client.upload(late, 2)  # each provider is told for itself
+
+
 def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -83,10 +101,10 @@ def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
         signed = lab.open_study()
         with Client(lab.new_study(), attempts=1) as stranger, pytest.raises(Refused):
             stranger.submit({"x": 1.0, "y": 1.0})
-        before = cluster.nodes["R1"].boot_id
+        before = cluster.nodes["R1"].context.boot_id
         lab.stop("R1")
         lab.start("R1")
-        assert cluster.nodes["R1"].boot_id != before
+        assert cluster.nodes["R1"].context.boot_id != before
         status = owner.study_status(signed.study)
         assert status.refusals["R1"] == {"unknown_study": 1}
         lab.stop("R2")

@@ -34,8 +34,8 @@ SERVED = {
         "AdmissionOwnerService", "CollectionService", "NodeService", "ProposalService", "OperatorService",
     ],
     "R1": [
-        "SubmissionService", "RightMaskingService", "UnmaskingService", "NodeService", "ProposalService",
-        "OperatorService",
+        "SubmissionService", "RightBatchService", "RightMaskingService", "UnmaskingService", "NodeService",
+        "ProposalService", "OperatorService",
     ],
     "L1": ["LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"],
 }  # fmt: skip
@@ -186,8 +186,8 @@ def flush(lab: Any, node: str) -> Counter[str]:
     """The refusals in the audit log so far."""
     total: Counter[str] = Counter()
     for running in lab.nodes(node):
-        lab.on_loop(running.save_refusals())
-    for entry in lab.on_loop(lab.nodes(node)[0].audit.read(0, 10**6)):
+        lab.on_loop(running.host.save_refusals())
+    for entry in lab.on_loop(lab.nodes(node)[0].context.audit.read(0, 10**6)):
         if entry.kind == "requests_refused":
             total.update(json.loads(entry.details)["counts"])
     return total

@@ -53,7 +53,7 @@ def test_a_study_with_all_its_stores_on_one_server(tmp_path: Path, postgres_url:
         ]
         for name in ("collector", "R1", "R2", "R3"):
             keys = asyncio.run_coroutine_threadsafe(
-                cluster.nodes[name].database.read(lambda tx: tx.rows("SELECT scope FROM data_keys")),
+                cluster.nodes[name].context.database.read(lambda tx: tx.rows("SELECT scope FROM data_keys")),
                 cluster._loop,
             ).result(30)
             assert keys == []

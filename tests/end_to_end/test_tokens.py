@@ -16,6 +16,7 @@ from trimask import release
 from trimask.errors import ParameterError, Refused
 from trimask_cli import tokens
 from trimask_client import Client
+from trimask_core.clock import SystemClock
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Budget
 from trimask_lab import Lab, some_people
@@ -97,28 +98,17 @@ def test_tokens_that_do_not_open_it(lab: Lab, site: Any, connect: Connect) -> No
 
 def test_a_token_ends_when_its_time_is_over(lab: Lab, site: Any, connect: Connect) -> None:
     text = new(lab, site["datasets"], "datasets", expires_ms=int(time.time() * 1000) + 60_000)
-    workers = lab.nodes("collector")
-    kept = workers[0].clock
     with connect(text) as researcher:
         assert researcher.datasets(site["datasets"].study.id)
-        for worker in workers:
-            worker.clock = _Later(kept)
-        try:
+        with lab.at_another_time("collector", _Later()):
             assert reason_of(lambda: researcher.datasets(site["datasets"].study.id)) == "token_expired"
-        finally:
-            for worker in workers:
-                worker.clock = kept
 
 
-class _Later:
-    def __init__(self, clock: Any) -> None:
-        self._clock = clock
+class _Later(SystemClock):
+    """Soon; sleeping takes as long as ever."""
 
     def now_ms(self) -> int:
-        return int(self._clock.now_ms()) + 60_001
-
-    async def sleep(self, seconds: float) -> None:
-        await self._clock.sleep(seconds)
+        return super().now_ms() + 60_001
 
 
 def test_a_revoked_token_is_refused_at_once_and_stays_listed(lab: Lab, site: Any, connect: Connect) -> None:

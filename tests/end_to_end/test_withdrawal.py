@@ -14,7 +14,7 @@ from trimask_client.cli import main
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_proto.v1 import right_masking_pb2, right_masking_pb2_grpc
+from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 
 
 def _erased(lab: Lab, role: str, submission_id: bytes) -> bool:
@@ -89,10 +89,10 @@ def test_only_the_key_withdraws(lab: Lab) -> None:
 
 def test_only_the_collector_cancels(lab: Lab) -> None:
     study = lab.open_study().study
-    request = right_masking_pb2.CancelBlockRequest(study_id=study.id, block_id=bytes(16), signature=bytes(64))
+    request = right_batches_pb2.CancelBlockRequest(study_id=study.id, block_id=bytes(16), signature=bytes(64))
     for name, code in (("R2", "PERMISSION_DENIED"), ("collector", "PERMISSION_DENIED")):
         with lab.channel_as(name, to="R1") as channel, pytest.raises(grpc.RpcError) as caught:
-            right_masking_pb2_grpc.RightMaskingServiceStub(channel).CancelBlock(request)
+            right_batches_pb2_grpc.RightBatchServiceStub(channel).CancelBlock(request)
         assert caught.value.code().name == code
 
 

@@ -24,6 +24,7 @@ from trimask_proto.v1 import (
     left_masking_pb2,
     node_pb2,
     release_pb2,
+    right_batches_pb2,
     right_masking_pb2,
     study_pb2,
     submission_pb2,
@@ -36,6 +37,7 @@ from trimask_simulation.people import BLOCK_ROWS, answers_of
 # Service -> whom to ask, and with whose certificate, so that what is behind the door is reached.
 DOORS: dict[str, tuple[str, str]] = {
     "SubmissionService": ("R1", ""),
+    "RightBatchService": ("R1", "collector"),
     "RightMaskingService": ("R1", "collector"),
     "UnmaskingService": ("R2", "collector"),
     "LeftMaskingService": ("L1", "R1"),
@@ -48,7 +50,7 @@ DOORS: dict[str, tuple[str, str]] = {
     "ReleaseOwnerService": ("collector", "owner"),
 }
 MODULES = (
-    collection_pb2, dataset_pb2, left_masking_pb2, node_pb2, release_pb2, right_masking_pb2, study_pb2,
+    collection_pb2, dataset_pb2, left_masking_pb2, node_pb2, release_pb2, right_batches_pb2, right_masking_pb2, study_pb2,
     submission_pb2, unmasking_pb2,
 )  # fmt: skip
 SERVICES: dict[str, ServiceDescriptor] = {
@@ -132,7 +134,7 @@ def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
     caller = CALLERS.get(method, caller)
     descriptor = SERVICES[service].methods_by_name[name].input_type
     # What ends a study is tried on another one, or the rest would find it closed.
-    ends = name in ("CloseStudy", "EraseStudy", "EndReleases", "ListPending")
+    ends = name in ("CloseStudy", "EraseStudy", "EndReleases", "StopIntake")
     ids: dict[str, Any] = {
         "study_id": (lab.other if ends else lab.study).id,
         "submission_id": lab.bytes_known[1],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_server.node.config import NodeConfig
+from trimask_server.settings.config import NodeConfig
 
 ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.node.node import Node
+from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
 T = TypeVar("T")

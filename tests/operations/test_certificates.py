@@ -18,7 +18,6 @@ from trimask_client import Client
 from trimask_core.errors import ConfigError
 from trimask_server.local.keys import issue_certificate, load_authority, make_authority
 from trimask_server.operations.certificates import Certificates, read_material
-from trimask_server.operations.upkeep import reload_keys
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -51,7 +50,8 @@ def _renew(lab: Any, name: str, **changes: Any) -> int:
 
 
 async def _reload(node: Any) -> bool:
-    return reload_keys(node)
+    found: bool = node.host.reload_keys()
+    return found
 
 
 def test_new_connections_see_the_new_certificate_and_old_ones_live_on(own_lab: Any) -> None:
@@ -97,8 +97,8 @@ async def _describe(node: Any, study: Any) -> set[str]:
     found = set()
     for role, party in study.parties.items():
         if role != "collector":
-            stub = NodeServiceStub(node.peers.channel(party))
-            await node.peers.call(stub.DescribeNode, node_pb2.DescribeNodeRequest(), 5.0)
+            stub = NodeServiceStub(node.context.peers.channel(party))
+            await node.context.peers.call(stub.DescribeNode, node_pb2.DescribeNodeRequest(), 5.0)
             found.add(role)
     return found
 
@@ -149,7 +149,7 @@ def test_a_broken_file_is_refused_and_counted_and_the_node_serves_on(own_lab: An
     assert not own_lab.on_loop(_reload(own_lab.node("R1")))
     assert _served(own_lab, "R1") == before
     assert own_lab.metric("R1", "trimask_reloads_total", outcome="refused") == 1
-    assert own_lab.node("R1").refusals.as_dict()["bad_certificate_file"] == 1
+    assert own_lab.node("R1").context.refusals.as_dict()["bad_certificate_file"] == 1
     assert "kept the old certificate: tls.key does not belong" in caplog.text
     with Client(signed) as client:
         client.submit({"hours": 8.0, "rested": True})

@@ -20,8 +20,8 @@ from trimask_client.grpc_channel import open_channel
 from trimask_client.transport import Unreachable
 from trimask_core.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
-from trimask_server.operations.drain import wind_down
-from trimask_server.operations.signals import GRACE_SECONDS
+from trimask_server.operations.signals import CALLS_SECONDS, GRACE_SECONDS
+from trimask_server.suites.rows.tries import TELL_SECONDS
 
 ANSWERS = {"hours": 7.5, "rested": True}
 
@@ -130,7 +130,7 @@ def test_a_second_signal_ends_it_at_once(right_process: Process) -> None:
 
 def test_a_draining_provider_refuses_what_is_new_and_answers_the_rest(own_lab: Any) -> None:
     signed = own_lab.open_study()
-    own_lab.on_loop(own_lab.node("R1").drain())
+    own_lab.on_loop(own_lab.node("R1").context.drain.begin())
     with Client(signed, attempts=1) as client:
         submission = client.prepare(ANSWERS)
         with pytest.raises(Refused, match="try again soon") as caught:
@@ -140,7 +140,7 @@ def test_a_draining_provider_refuses_what_is_new_and_answers_the_rest(own_lab: A
         client.upload(submission, 2)
     assert own_lab.get_json("R1", "/readyz")[0] == 503
     assert own_lab.metric("R1", "trimask_draining") == 1
-    assert own_lab.node("R1").refusals.as_dict()["draining"] == 1
+    assert own_lab.node("R1").context.refusals.as_dict()["draining"] == 1
     status = owner.study_status(signed.study)
     assert status.refusals["R1"] == {"draining": 1}  # it still describes itself, and the owner sees why
 
@@ -155,17 +155,19 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
         masking.set()
         await __import__("asyncio").Event().wait()
 
-    monkeypatch.setattr(left.workers, "run", never)
+    monkeypatch.setattr(left.context.workers, "run", never)
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
     assert masking.wait(60)
-    own_lab.on_loop(wind_down(left))
+    own_lab.on_loop(left.host.wind_down())
     with _channel(own_lab, "owner", to="L1") as channel:  # at once, not when readiness is next looked at
         found = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
     assert found.status == health_pb2.HealthCheckResponse.NOT_SERVING
-    assert own_lab.node("collector").refusals.as_dict()["attempt_draining"] == 1
-    assert left.metrics.registry.get_sample_value("trimask_tries_total", {"outcome": "handed_back"}) == 1
+    assert own_lab.node("collector").context.refusals.as_dict()["attempt_draining"] == 1
+    assert (
+        left.context.metrics.registry.get_sample_value("trimask_tries_total", {"outcome": "handed_back"}) == 1
+    )
     own_lab.cluster.stop("L1")
     own_lab.cluster.start("L1")
     own_lab.wait(lambda: owner.study_status(signed.study).pooled_blocks == 1)
@@ -173,6 +175,4 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
 
 
 def test_the_watchdog_leaves_room_for_the_service_manager() -> None:
-    from trimask_server.operations import drain
-
-    assert drain.CALLS_SECONDS + drain._TELL_SECONDS < GRACE_SECONDS - 0.5
+    assert CALLS_SECONDS + TELL_SECONDS < GRACE_SECONDS - 0.5

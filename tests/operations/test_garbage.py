@@ -12,10 +12,11 @@ import pytest
 import trimask
 from trimask_cli import owner, tokens
 from trimask_client import Client
+from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
-from trimask_server.node.run import erasers_of
 from trimask_server.operations.garbage import collect_garbage
+from trimask_server.programs.roles import erasers_of
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
 
 NODES = ("collector", "R1", "R2", "L1")
@@ -29,15 +30,14 @@ def _tables(lab: Any, name: str) -> dict[str, list[tuple[Any, ...]]]:
         return {table: database.execute(f"SELECT * FROM {table}").fetchall() for table in names}  # noqa: S608
 
 
-def _later(node: Any, days: float) -> None:
-    """Move the node's clock."""
-    now = node.clock.now_ms()
-
-    class Later:
-        def now_ms(self) -> int:
-            return int(now + days * DAY)
-
-    node.clock = Later()
+def _collect(lab: Any, name: str, days: float = 0.0) -> list[bytes]:
+    """A round of a node whose clock is so many days ahead; the studies that went."""
+    node = lab.node(name)
+    later = ManualClock(node.context.clock.now_ms() + round(days * DAY))
+    context = dataclasses.replace(node.context, clock=later)
+    erasers = erasers_of(context.role)
+    found: list[bytes] = lab.on_loop(collect_garbage(context, erasers, node.services.after_collection))
+    return found
 
 
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
@@ -56,14 +56,12 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     for name in NODES:
         node = own_lab.node(name)
         if name == "L1":  # it keeps no row, and is not told that a study closed
-            own_lab.on_loop(node.studies.set_state(study.id, "closed"))
-        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
-        _later(node, 29)
-        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
-        _later(node, 2)
-        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == [study.id]
-        assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
-        assert [item.id for item in node.studies.all()] == [other.study.id]
+            own_lab.on_loop(node.context.studies.set_state(study.id, "closed"))
+        assert _collect(own_lab, name) == []
+        assert _collect(own_lab, name, 29) == []
+        assert _collect(own_lab, name, 31) == [study.id]
+        assert _collect(own_lab, name, 31) == []
+        assert [item.id for item in node.context.studies.all()] == [other.study.id]
         kept = {row[0]: row for row in _tables(own_lab, name)["studies"]}
         assert kept[study.id][1:3] == ("", "collected")
     assert _tables(own_lab, "R1")["submissions"] == []
@@ -96,7 +94,7 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
 def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
     signed = own_lab.open_study()
     node = own_lab.node("collector")
-    own_lab.on_loop(node.studies.set_state(signed.study.id, "closed"))
+    own_lab.on_loop(node.context.studies.set_state(signed.study.id, "closed"))
 
     def answerable(tx: Any) -> None:
         tx.run(
@@ -105,10 +103,9 @@ def test_nothing_of_a_study_with_unfinished_releases_goes(own_lab: Any) -> None:
             (signed.study.id, b"factor"),
         )
 
-    own_lab.on_loop(node.database.write(answerable))
-    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
-    _later(node, 365)
-    assert own_lab.on_loop(collect_garbage(node, erasers_of(node.role))) == []
+    own_lab.on_loop(node.context.database.write(answerable))
+    _collect(own_lab, "collector")
+    assert _collect(own_lab, "collector", 365) == []
     assert _tables(own_lab, "collector")["releases"][0][4] == b"factor"
 
 
@@ -117,15 +114,14 @@ def test_an_expired_key_is_destroyed_once_no_row_needs_it(own_lab: Any) -> None:
     signed = own_lab.open_study()
     with Client(signed) as client:
         client.submit({"hours": 1.0, "rested": True})
-    now = node.clock.now_ms()
+    now = node.context.clock.now_ms()
     old = dataclasses.replace(load_ring(folder).keys[0], expire_ms=now + DAY)
-    node.sealing = SealingRing([RingKey(SealingKey.generate(), now), old])
-    save_ring(folder, node.sealing)
+    node.live_ring.ring = SealingRing([RingKey(SealingKey.generate(), now), old])
+    save_ring(folder, node.live_ring.ring)
     secret = old.key.secret_bytes().hex()
-    _later(node, 2)
-    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
+    _collect(own_lab, "R1", 2)
     assert secret in (folder / "sealing.keys").read_text()  # a row still needs it
-    own_lab.on_loop(node.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
-    own_lab.on_loop(collect_garbage(node, erasers_of(node.role)))
+    own_lab.on_loop(node.context.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
+    _collect(own_lab, "R1", 2)
     assert secret not in (folder / "sealing.keys").read_text()
-    assert len(node.sealing.keys) == 1
+    assert len(node.live_ring.ring.keys) == 1

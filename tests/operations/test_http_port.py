@@ -42,15 +42,14 @@ def test_a_store_that_does_not_answer_makes_a_node_unready(own_lab: Any, monkeyp
     async def broken(_: Any) -> None:
         raise OSError("no such disk")
 
-    monkeypatch.setattr(node.database, "read", broken)
+    monkeypatch.setattr(node.context.database, "read", broken)
     status, found = own_lab.get_json("R1", "/readyz")
     assert status == 503
     assert found["checks"]["store"] == {"ok": False, "detail": "does not answer (OSError)"}
     assert own_lab.get("R1", "/healthz")[0] == 200  # alive all the same: a restart would not help
-    from trimask_server.operations.readiness import check_readiness
 
     async def follow() -> None:
-        await node.health.set(serving=(await check_readiness(node)).ready)
+        await node.host.health.set(serving=(await node.host.readiness()).ready)
 
     own_lab.on_loop(follow())
     assert _grpc_health(own_lab, "R1") == health_pb2.HealthCheckResponse.NOT_SERVING
@@ -101,8 +100,8 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
     import asyncio
 
     from trimask_core.errors import ConfigError
-    from trimask_server.node.config import load_config
-    from trimask_server.node.run import start_node
+    from trimask_server.programs.run import start_node
+    from trimask_server.settings.config import load_config
 
     path = keys_only.folder / "L1" / "node.toml"
     text = path.read_text()
@@ -112,8 +111,9 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
 
 
 def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
-    from trimask_server.node.config import load_config
-    from trimask_terminal.program import main
+    from trimask_cli.main import main
+
+    from trimask_server.settings.config import load_config
 
     assert (
         main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])

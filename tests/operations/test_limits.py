@@ -77,7 +77,7 @@ def test_every_rpc_has_a_limit_below_what_grpc_would_buffer() -> None:
 
 
 def test_what_is_too_large_or_no_message_is_never_parsed(ops_lab: Any) -> None:
-    party, refused = ops_lab.parties["collector"], ops_lab.node("collector").refusals.as_dict
+    party, refused = ops_lab.parties["collector"], ops_lab.node("collector").context.refusals.as_dict
     with open_channel(party.address, ops_lab.folder / "owner" / "ca.pem", party.tls_name) as channel:
         call: Any = channel.unary_unary("/trimask_proto.v1.StudyService/GetStudyStatus")
         for data, reason, code in (
@@ -186,7 +186,7 @@ def test_too_many_submissions_at_once(tight_lab: Any, monkeypatch: Any) -> None:
             thread.join(30)
         assert len(kept) == 2  # those under way were answered
         client.upload(submissions[2], 1)  # and there is room again
-    assert node.refusals.as_dict()["overloaded"] == 1
+    assert node.context.refusals.as_dict()["overloaded"] == 1
 
 
 @pytest.mark.parametrize("value", [None, "", "-5", "1e3", "many", b"\xff", "9" * 30, "١"])

@@ -11,7 +11,7 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.node.config import load_keys
+from trimask_server.node.keys import load_keys
 from trimask_server.node.peers import Peers
 
 
@@ -33,7 +33,7 @@ class Failing:
 
 @pytest.fixture
 def peers(keys_only: Any, monkeypatch: Any) -> Peers:
-    made = Peers(load_keys(keys_only.folder / "R1", "right"))
+    made = Peers(load_keys(keys_only.folder / "R1"))
     made._source = DeterministicRandom("jitter")
     made.slept = []  # type: ignore[attr-defined]
 

@@ -16,7 +16,6 @@ from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey, seal, sealing_key_id
-from trimask_server.operations.upkeep import reload_keys
 from trimask_server.right.sealing_keys import (
     RingKey,
     SealingRing,
@@ -117,7 +116,8 @@ def test_one_new_key_at_a_time(ring: SealingRing) -> None:
 
 
 async def _reload(node: Any) -> bool:
-    return reload_keys(node)
+    found: bool = node.host.reload_keys()
+    return found
 
 
 def _rotate(lab: Any, name: str, *more: str) -> None:
@@ -127,9 +127,9 @@ def _rotate(lab: Any, name: str, *more: str) -> None:
 
 def _expire(lab: Any, name: str) -> None:
     """As if the overlap were over."""
-    node = lab.node(name)
-    node.sealing = SealingRing(
-        dataclasses.replace(item, expire_ms=1) if item.expire_ms else item for item in node.sealing.keys
+    live = lab.node(name).live_ring
+    live.ring = SealingRing(
+        dataclasses.replace(item, expire_ms=1) if item.expire_ms else item for item in live.ring.keys
     )
 
 
@@ -147,12 +147,12 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         assert "Old key" in capsys.readouterr().out
         assert (
             load_party(own_lab.folder / "R1" / "node.json").sealing
-            == own_lab.node("R1").sealing.keys[0].key.public
+            == own_lab.node("R1").live_ring.ring.keys[0].key.public
         )
         offline.send(early)  # the study's own key, within the overlap
         with Client(signed) as online:
             online.submit(ANSWERS)
-            newest = own_lab.node("R1").sealing.keys[0].key
+            newest = own_lab.node("R1").live_ring.ring.keys[0].key
             assert online.sealing == {1: newest.public, 2: study.right[1].sealing}
             assert newest.secret_bytes() != pinned
         queue = Queue(tmp_path / "queue", key, clock=clock)
@@ -182,7 +182,7 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         again.seal(study.id, ANSWERS)
         assert [item.state for item in again.send()] == ["sent"]
         again.close()
-    assert own_lab.node("R1").refusals.as_dict()["expired_key"] == 3
+    assert own_lab.node("R1").context.refusals.as_dict()["expired_key"] == 3
 
 
 def test_rows_under_two_keys_are_masked_together(own_lab: Any) -> None:
@@ -202,14 +202,12 @@ def test_rows_under_two_keys_are_masked_together(own_lab: Any) -> None:
 
 def test_a_key_that_is_not_signed_by_the_identity_is_not_used(own_lab: Any) -> None:
     signed = own_lab.open_study()
-    node = own_lab.node("R1")
-    right, node.keys = node.keys, dataclasses.replace(node.keys, identity=own_lab.node("R2").keys.identity)
-    try:
-        with Client(signed) as client:
-            assert set(client.refresh_keys()) == {2}
-            assert client.refusals == {"bad_sealing_key": 1}
-    finally:
-        node.keys = right
+    context = own_lab.node("R1").context
+    other = dataclasses.replace(context.keys, identity=own_lab.node("R2").context.keys.identity)
+    object.__setattr__(context, "keys", other)  # no node does this
+    with Client(signed) as client:
+        assert set(client.refresh_keys()) == {2}
+        assert client.refusals == {"bad_sealing_key": 1}
 
 
 def test_a_ring_that_lost_a_key_is_refused(own_lab: Any) -> None:
@@ -220,8 +218,8 @@ def test_a_ring_that_lost_a_key_is_refused(own_lab: Any) -> None:
     data["keys"] = data["keys"][1:]
     path.write_text(json.dumps(data))
     assert not own_lab.on_loop(_reload(own_lab.node("R1")))
-    assert own_lab.node("R1").refusals.as_dict()["bad_key_file"] == 1
-    assert len(own_lab.node("R1").sealing.keys) == 2
+    assert own_lab.node("R1").context.refusals.as_dict()["bad_key_file"] == 1
+    assert len(own_lab.node("R1").live_ring.ring.keys) == 2
 
 
 @pytest.mark.parametrize("words", ["30", "d", "-1d", "1w", ""])

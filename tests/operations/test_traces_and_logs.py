@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from trimask_cli import owner
 from trimask_client import Client
+from trimask_server.local.cluster import ThreadCluster
+from trimask_server.node import context as node_context
 from trimask_server.operations import logs
 from trimask_server.operations.context import current_request, current_study, known_request_id, study_prefix
 from trimask_server.operations.tracing import configure_tracing, incoming_context
@@ -35,22 +38,23 @@ class _Kept(logging.Handler):
 
 
 @pytest.fixture
-def observed(own_lab: Any) -> Any:
+def observed(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A whole study, with every span and every line of the log kept."""
     exporter, kept = InMemorySpanExporter(), _Kept()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    for node in own_lab.cluster:
-        node.tracer = provider.get_tracer("test")
-        node.log.addHandler(kept)
-    signed = own_lab.open_study()
-    with Client(signed) as client:
-        submissions = [client.prepare({"hours": hour / 3, "rested": True}) for hour in range(32)]
-        for submission in submissions:
-            client.send(submission)
-    owner.close_study(signed.study, own_lab.folder / "owner")
-    own_lab.wait(lambda: owner.study_status(signed.study).state == "closed")
-    return signed.study, submissions, exporter.get_finished_spans(), kept.lines
+    monkeypatch.setattr(node_context, "tracer_in_use", lambda: provider.get_tracer("test"))
+    with ThreadCluster(keys_only.folder) as keys_only.cluster:
+        for node in keys_only.cluster:
+            node.context.log.addHandler(kept)
+        signed = keys_only.open_study()
+        with Client(signed) as client:
+            submissions = [client.prepare({"hours": hour / 3, "rested": True}) for hour in range(32)]
+            for submission in submissions:
+                client.send(submission)
+        owner.close_study(signed.study, keys_only.folder / "owner")
+        keys_only.wait(lambda: owner.study_status(signed.study).state == "closed")
+        yield signed.study, submissions, exporter.get_finished_spans(), kept.lines
 
 
 def test_a_try_is_one_trace_and_nothing_is_personal(observed: Any) -> None:
@@ -110,23 +114,27 @@ def test_a_stranger_names_no_request(ops_lab: Any) -> None:
     assert not trace.get_current_span(incoming_context({})).get_span_context().is_valid
 
 
-def test_context_is_taken_from_peers_alone(own_lab: Any) -> None:
-    from trimask_client.grpc_channel import open_channel
+def test_context_is_taken_from_peers_alone(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trimask.channel import open_channel
+
     from trimask_proto.v1 import node_pb2, node_pb2_grpc, submission_pb2, submission_pb2_grpc
 
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    own_lab.node("R1").tracer = provider.get_tracer("test")
+    monkeypatch.setattr(node_context, "tracer_in_use", lambda: provider.get_tracer("test"))
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     metadata = (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),)
-    party, keys = own_lab.parties["R1"], own_lab.folder / "owner"
-    with open_channel(party.address, keys / "ca.pem", party.tls_name) as channel:
+    party, keys = keys_only.parties["R1"], keys_only.folder / "owner"
+    with (
+        ThreadCluster(keys_only.folder),
+        open_channel(party.address, keys / "ca.pem", party.tls_name) as channel,
+        open_channel(
+            party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
+        ) as peer,
+    ):
         stub = submission_pb2_grpc.SubmissionServiceStub(channel)
         stub.GetSealingKeys(submission_pb2.GetSealingKeysRequest(), metadata=metadata, timeout=10)
-    with open_channel(
-        party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
-    ) as channel:
-        node = node_pb2_grpc.NodeServiceStub(channel)
+        node = node_pb2_grpc.NodeServiceStub(peer)
         node.DescribeNode(node_pb2.DescribeNodeRequest(), metadata=metadata, timeout=10)
     found = {
         span.name.rpartition("/")[2]: f"{span.context.trace_id:032x}"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trimask_server.collector.releases.accounting import Price
 
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, Refused, StudyError
@@ -19,6 +18,7 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, Protection, Study
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases.mechanisms import plan_release
+from trimask_server.protocol.accounting import Price
 from trimask_theory import gdp, vector_sum
 from trimask_theory.study_plan import load_definition
 

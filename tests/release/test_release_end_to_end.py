@@ -21,7 +21,7 @@ from trimask_core.study import Budget
 from trimask_lab import Lab, exact_gram, some_people, sqlite_only
 from trimask_proto.v1 import release_pb2
 from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub
-from trimask_server.suites.rows.pool import factor_to_bytes
+from trimask_server.protocol.pool import factor_to_bytes
 
 
 def collect(lab: Lab, budget: Budget, rows: int = 96, seed: int = 5) -> tuple[SignedStudy, Any]:

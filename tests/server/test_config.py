@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimask_core.errors import ConfigError
-from trimask_server.node.config import load_config
+from trimask_server.settings.config import load_config
 
 GOOD = 'name = "R1"\ndata = "data"\nkeys = "."\nlisten = "127.0.0.1:1"\npeer_listen = "127.0.0.1:2"\n'
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_server.node.guard import GuardedServer
+from trimask_server.operations.guard import GuardedServer
 from trimask_server.operations.refusal_counts import Refusals
 
 

@@ -10,18 +10,20 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.rows.rotation import Matrix
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Ledger
+from trimask_server.protocol.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
-from trimask_server.suites.rows.pool import factor_from_bytes, factor_to_bytes, fold, masked_release
+from trimask_server.suites.rows.factor_ledger import FactorLedger
 
 STUDY = b"s" * 32
 
 
 @pytest.fixture
-def ledger(make_store: Any) -> Ledger:
-    return Ledger(make_store(COLLECTOR), Vault(KeyRing.generate()))
+def factors(make_store: Any) -> FactorLedger:
+    return FactorLedger(make_store(COLLECTOR), Vault(KeyRing.generate()))
 
 
 def _block(seed: int, rows: int = 20, columns: int = 4) -> Matrix:
@@ -57,52 +59,59 @@ def test_release_has_the_factors_moments(rows: int) -> None:
     assert np.allclose(release.T @ release, factor.T @ factor, rtol=1e-12)
 
 
-def test_block_is_pooled_once(ledger: Ledger) -> None:
+def test_block_is_pooled_once(factors: FactorLedger) -> None:
     async def course() -> None:
+        ledger = Ledger(factors.database)
         await ledger.plan(STUDY, b"b" * 16, [bytes([i]) * 16 for i in range(20)])
-        assert await ledger.pool(STUDY, b"b" * 16, _block(3), release_rows=30)
-        assert not await ledger.pool(STUDY, b"b" * 16, _block(3), release_rows=30)
-        (release,) = await ledger.releases(STUDY)
+        assert await factors.pool(STUDY, b"b" * 16, _block(3), release_rows=30)
+        assert not await factors.pool(STUDY, b"b" * 16, _block(3), release_rows=30)
+        (release,) = await Catalogue(factors.database).releases(STUDY)
         assert (release.rows, release.state) == (20, "open")
         with pytest.raises(Refused, match="never planned"):
-            await ledger.pool(STUDY, b"c" * 16, _block(3), release_rows=30)
+            await factors.pool(STUDY, b"c" * 16, _block(3), release_rows=30)
 
     asyncio.run(course())
 
 
-def test_releases_fill_and_the_short_one_joins_the_last(ledger: Ledger) -> None:
+def test_releases_fill_and_the_short_one_joins_the_last(factors: FactorLedger) -> None:
     async def course() -> None:
+        ledger = Ledger(factors.database)
         for i in range(5):
             await ledger.plan(STUDY, bytes([i]) * 16, [bytes([i, j]) * 8 for j in range(20)])
-            await ledger.pool(STUDY, bytes([i]) * 16, _block(i), release_rows=40)
-        assert [(r.rows, r.state) for r in await ledger.releases(STUDY)] == [
+            await factors.pool(STUDY, bytes([i]) * 16, _block(i), release_rows=40)
+        assert [(r.rows, r.state) for r in await Catalogue(factors.database).releases(STUDY)] == [
             (40, "full"),
             (40, "full"),
             (20, "open"),
         ]
-        await ledger.merge_short_release(STUDY)
-        await ledger.merge_short_release(STUDY)
-        assert [(r.rows, r.blocks) for r in await ledger.releases(STUDY)] == [(40, 2), (60, 3)]
-        factor = await ledger.factor(STUDY, 2)
+        await factors.merge_short_release(STUDY)
+        await factors.merge_short_release(STUDY)
+        assert [(r.rows, r.blocks) for r in await Catalogue(factors.database).releases(STUDY)] == [
+            (40, 2),
+            (60, 3),
+        ]
+        factor = await factors.factor(STUDY, 2)
         assert np.allclose(factor.T @ factor, sum(_block(i).T @ _block(i) for i in (2, 3, 4)), rtol=1e-12)
 
     asyncio.run(course())
 
 
-def test_published_release_has_no_factor_left(ledger: Ledger) -> None:
+def test_published_release_has_no_factor_left(factors: FactorLedger) -> None:
     async def course() -> None:
+        ledger = Ledger(factors.database)
         await ledger.plan(STUDY, b"b" * 16, [b"i" * 16])
-        await ledger.pool(STUDY, b"b" * 16, _block(3), release_rows=20)
-        await ledger.publish(STUDY, 1, "x-1", b"{}", b"sig")
+        await factors.pool(STUDY, b"b" * 16, _block(3), release_rows=20)
+        await factors.publish(STUDY, 1, "x-1", b"{}", b"sig")
         with pytest.raises(Refused, match="no factor"):
-            await ledger.factor(STUDY, 1)
-        assert [d[0] for d in await ledger.datasets(STUDY)] == ["x-1"]
+            await factors.factor(STUDY, 1)
+        assert [d[0] for d in await Catalogue(factors.database).datasets(STUDY)] == ["x-1"]
 
     asyncio.run(course())
 
 
-def test_attempt_numbers_never_repeat(ledger: Ledger) -> None:
+def test_attempt_numbers_never_repeat(factors: FactorLedger) -> None:
     async def course() -> list[int]:
+        ledger = Ledger(factors.database)
         await ledger.plan(STUDY, b"b" * 16, [b"i" * 16])
         return [await ledger.next_attempt(b"b" * 16) for _ in range(3)]
 

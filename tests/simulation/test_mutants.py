@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_server.collector import ledger
+from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.rows import driver
+from trimask_server.suites.rows import driver, factor_ledger
 from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
 def _fold_twice(patch: pytest.MonkeyPatch) -> None:
-    fold = ledger.fold
-    patch.setattr(ledger, "fold", lambda factor, block: fold(fold(factor, block), block))
+    fold = factor_ledger.fold
+    patch.setattr(factor_ledger, "fold", lambda factor, block: fold(fold(factor, block), block))
 
 
 def _fold_loses_a_row(patch: pytest.MonkeyPatch) -> None:
-    fold = ledger.fold
+    fold = factor_ledger.fold
     short = 1e-3  # a masked row is nobody's; a little less of all of them is a lost share of everybody
-    patch.setattr(ledger, "fold", lambda factor, block: fold(factor, np.asarray(block) * (1 - short)))
+    patch.setattr(factor_ledger, "fold", lambda factor, block: fold(factor, np.asarray(block) * (1 - short)))
 
 
 def _assign_anew(patch: pytest.MonkeyPatch) -> None:
@@ -55,10 +55,10 @@ def _assign_anew(patch: pytest.MonkeyPatch) -> None:
 
 def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
     """Rows are bound at the providers before the plan is in the ledger, so a crash forgets who is in which block."""
-    mask, plan = driver.StudyDriver._mask_block, ledger.Ledger.plan
+    pool = driver.RowsWork._pool
     begun: dict[bytes, int] = {}
 
-    async def forgetful(self: Any, block: Any) -> None:
+    async def forgetful(self: Any, block: Any, batches: Any) -> None:
         begun[block.block_id] = begun.get(block.block_id, 0) + 1
         if begun[block.block_id] == 2:  # what a crash would have left of an unwritten plan: nothing
             await self._ledger.database.write(
@@ -66,39 +66,35 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
                     "DELETE FROM blocks WHERE block_id = ? AND state = 'planned'", (block.block_id,)
                 )
             )
-            self._count_anew()
+            batches._intake.count_anew()
             raise Refused("unreachable", "forgotten")
-        await mask(self, block)
+        await pool(self, block, batches)
 
-    patch.setattr(driver.StudyDriver, "_mask_block", forgetful)
-    patch.setattr(ledger.Ledger, "plan", plan)
+    patch.setattr(driver.RowsWork, "_pool", forgetful)
 
 
 def _erase_first(patch: pytest.MonkeyPatch) -> None:
     """Rows are erased when their block is planned, not when it is pooled."""
-    tell = driver.StudyDriver._mask_or_tell
+    work_on = driver.RowsWork.work_on
 
-    async def hasty(self: Any, block: Any) -> None:
+    async def hasty(self: Any, block: Any, batches: Any) -> None:
         if block.attempts:
-            await self._erase_block(block)
-        await tell(self, block)
+            await batches.erase(block)
+        await work_on(self, block, batches)
 
-    patch.setattr(driver.StudyDriver, "_mask_or_tell", hasty)
+    patch.setattr(driver.RowsWork, "work_on", hasty)
 
 
 def _erase_without_asking(patch: pytest.MonkeyPatch) -> None:
     """A provider that does not answer is taken to have erased."""
-    each = driver.StudyDriver._each
 
-    async def lenient(self: Any, parties: Any, call: Any) -> list[Any]:
-        if "_erase_block" not in call.__qualname__:
-            return await each(self, parties, call)
-        for party in parties:
+    async def lenient(self: Any, block: Any) -> None:
+        for party in self._study.right:
             with contextlib.suppress(Refused):
-                await call(party)
-        return []
+                await self._calls.erase(party, block)
+        await self._ledger.mark_erased(block.block_id)
 
-    patch.setattr(driver.StudyDriver, "_each", lenient)
+    patch.setattr(Batches, "erase", lenient)
 
 
 def _no_scrub(patch: pytest.MonkeyPatch) -> None:
@@ -118,7 +114,7 @@ def _small_blocks(patch: pytest.MonkeyPatch) -> None:
         n = self._study.rows.block_rows
         return sorted(ready[:n]) if len(ready) >= n or closing else []
 
-    patch.setattr(driver.StudyDriver, "_choose", choose)
+    patch.setattr(driver.RowsWork, "choose", choose)
 
 
 def _states_go_back(patch: pytest.MonkeyPatch) -> None:

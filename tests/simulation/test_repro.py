@@ -16,8 +16,8 @@ import pytest
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
-from trimask_server.node.config import load_config
 from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.settings.config import load_config
 from trimask_server.store.data_keys import destroy_keys
 from trimask_server.store.interface import Transaction
 from trimask_server.store.schema import PROVIDER
@@ -27,7 +27,7 @@ from trimask_simulation.people import make_study
 
 
 def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
-    """A copy of ListPending(stop_intake) that arrived after EraseStudy set a closed study back to closing."""
+    """A copy of the call that stops intake, arrived after EraseStudy, set a closed study back to closing."""
 
     async def run() -> None:
         database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)

@@ -75,7 +75,7 @@ def test_a_failing_seed_says_how_to_replay_it(
 ) -> None:
     from trimask_simulation import __main__ as program
 
-    monkeypatch.setattr("trimask_server.collector.ledger.fold", _doubling)
+    monkeypatch.setattr("trimask_server.suites.rows.factor_ledger.fold", _doubling)
     monkeypatch.setattr(sys, "argv", ["simulate", "--seeds", "1", "--first", "0"])
     assert program.main() == 1
     said = capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_a_failing_seed_says_how_to_replay_it(
 
 
 def _doubling(factor: np.ndarray | None, block: np.ndarray) -> np.ndarray:
-    from trimask_server.suites.rows.pool import fold
+    from trimask_server.protocol.pool import fold
 
     once = fold(factor, block)
     return fold(once, block)

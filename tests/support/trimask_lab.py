@@ -26,6 +26,7 @@ import trimask
 from trimask.catalogue import StudyStatus
 from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
+from trimask_core.clock import Clock
 from trimask_core.identity import SigningKey
 from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
@@ -34,7 +35,7 @@ from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
 from trimask_server.local.postgres import LocalPostgres
-from trimask_server.node.node import Node
+from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
 __all__ = ["NUMBERS", "ON_POSTGRES", "Lab", "exact_gram", "some_people", "sqlite_only"]
@@ -112,6 +113,19 @@ class Lab:
         """The workers of a node, in a cluster on a thread."""
         return [self.cluster.nodes[worker] for worker in self.workers(name)]
 
+    @contextlib.contextmanager
+    def at_another_time(self, name: str, clock: Clock) -> Iterator[None]:
+        """All workers of a node go by another clock for a while. (No node changes its context; a test may.)"""
+        contexts = [node.context for node in self.nodes(name)]
+        kept = [context.clock for context in contexts]
+        for context in contexts:
+            object.__setattr__(context, "clock", clock)
+        try:
+            yield
+        finally:
+            for context, before in zip(contexts, kept, strict=True):
+                object.__setattr__(context, "clock", before)
+
     def stop(self, name: str) -> None:
         """Stop all workers of a node."""
         for worker in self.workers(name):
@@ -130,7 +144,7 @@ class Lab:
         """What a node has refused so far, by reason: all its workers together."""
         total: Counter[str] = Counter()
         for node in self.nodes(name):
-            self.on_loop(node.save_refusals())
+            self.on_loop(node.host.save_refusals())
         for reason, count in self.query(name, "SELECT reason, count FROM refusals"):
             total[reason] += count
         return total

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.moments.field import ELEMENT_BYTES, P, expand_elements, pack, unpack
+from trimask_core.payload import SEED, VECTOR
 from trimask_core.randomness import SEED_BYTES, RandomSource
 
 __all__ = ["check_share_form", "payloads", "read_share", "split"]
-
-_SEED, _VECTOR = b"\x01", b"\x02"
 
 
 def split(elements: Sequence[int], providers: int, source: RandomSource) -> tuple[tuple[bytes, ...], bytes]:
@@ -29,7 +28,7 @@ def split(elements: Sequence[int], providers: int, source: RandomSource) -> tupl
 
 def payloads(seeds: Sequence[bytes], vector: bytes) -> tuple[bytes, ...]:
     """What is sealed to R_1..R_K1, in order."""
-    return (*(_SEED + seed for seed in seeds), _VECTOR + vector)
+    return (*(SEED + seed for seed in seeds), VECTOR + vector)
 
 
 def check_share_form(payload: bytes, provider: int, providers: int, count: int) -> None:
@@ -49,9 +48,9 @@ def _vector_of(payload: bytes, provider: int, providers: int, count: int) -> lis
         raise ParameterError("provider", f"from 1 to {providers}", provider)
     kind, body = payload[:1], payload[1:]
     if provider < providers:
-        if kind != _SEED or len(body) != SEED_BYTES:
+        if kind != SEED or len(body) != SEED_BYTES:
             raise VerificationError(f"a share for R{provider} must be a {SEED_BYTES}-byte seed")
         return None
-    if kind != _VECTOR or len(body) != ELEMENT_BYTES * count:
+    if kind != VECTOR or len(body) != ELEMENT_BYTES * count:
         raise VerificationError(f"a share for R{provider} must be a vector of {count} elements")
     return unpack(body)

@@ -7,11 +7,11 @@ numpy; checking and reading them is a node's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from struct import pack
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import VerificationError
+from trimask_core.payload import SEED, VECTOR, PayloadForm
 from trimask_core.randomness import SEED_BYTES, RandomSource
 from trimask_core.rows.device.row import mask_row, noisy_answers, split_row
 from trimask_core.study import Study
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ComponentForm", "check_payload", "component_payloads", "form_of", "payloads", "read_component"]
-
-_SEED, _VECTOR = b"\x01", b"\x02"
+__all__ = ["check_payload", "component_payloads", "form_of", "payloads", "read_component"]
 
 
 def payloads(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[bytes]:
@@ -34,32 +32,23 @@ def payloads(study: Study, answers: Mapping[str, object], source: RandomSource) 
 
 def component_payloads(seeds: Sequence[bytes], vector: bytes) -> list[bytes]:
     """Components as payloads: the seeds, and the last one's values, little-endian and 8 bytes each."""
-    return [*(_SEED + seed for seed in seeds), _VECTOR + vector]
+    return [*(SEED + seed for seed in seeds), VECTOR + vector]
 
 
-@dataclass(frozen=True)
-class ComponentForm:
-    """What a component must look like: for which right provider it is, of how many, and how long a row is."""
-
-    provider: int
-    providers: int
-    columns: int
-
-
-def form_of(study: Study, provider: int) -> ComponentForm:
+def form_of(study: Study, provider: int) -> PayloadForm:
     """The form of payloads for right provider `provider` (1..K1)."""
-    return ComponentForm(provider, len(study.right), study.rows.columns)
+    return PayloadForm("rows", provider, len(study.right), study.rows.columns)
 
 
-def check_payload(form: ComponentForm, payload: bytes) -> None:
+def check_payload(form: PayloadForm, payload: bytes) -> None:
     """Refuse an opened payload that has not this form, without expanding it."""
     kind, body = payload[:1], payload[1:]
     if form.provider < form.providers:
-        if kind != _SEED or len(body) != SEED_BYTES:
+        if kind != SEED or len(body) != SEED_BYTES:
             raise VerificationError(f"a component for R{form.provider} must be a 32-byte seed")
         return
-    if kind != _VECTOR or len(body) != 8 * form.columns:
-        raise VerificationError(f"a component for R{form.provider} must be a vector of {form.columns} values")
+    if kind != VECTOR or len(body) != 8 * form.values:
+        raise VerificationError(f"a component for R{form.provider} must be a vector of {form.values} values")
     import numpy as np  # not at the top, here and below: only nodes come here, and devices do without
 
     from trimask_core.rows.shares import check_headroom

@@ -25,39 +25,17 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"b\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x13\n\x0bstop_intake\x18\x04 \x01(\x08\"`\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\",\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"A\n\x13StartMaskingRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x16\n\x14StartMaskingResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xba\x04\n\x13RightMaskingService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12]\n\x0cStartMasking\x12%.trimask_proto.v1.StartMaskingRequest\x1a&.trimask_proto.v1.StartMaskingResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"A\n\x13StartMaskingRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x16\n\x14StartMaskingResponse2t\n\x13RightMaskingService\x12]\n\x0cStartMasking\x12%.trimask_proto.v1.StartMaskingRequest\x1a&.trimask_proto.v1.StartMaskingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.right_masking_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTPENDINGREQUEST']._serialized_start=89
-  _globals['_LISTPENDINGREQUEST']._serialized_end=187
-  _globals['_LISTPENDINGRESPONSE']._serialized_start=189
-  _globals['_LISTPENDINGRESPONSE']._serialized_end=285
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=287
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=386
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=388
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=432
-  _globals['_CANCELBLOCKREQUEST']._serialized_start=434
-  _globals['_CANCELBLOCKREQUEST']._serialized_end=509
-  _globals['_CANCELBLOCKRESPONSE']._serialized_start=511
-  _globals['_CANCELBLOCKRESPONSE']._serialized_end=532
-  _globals['_BLINDINGKEY']._serialized_start=534
-  _globals['_BLINDINGKEY']._serialized_end=600
-  _globals['_STARTMASKINGREQUEST']._serialized_start=602
-  _globals['_STARTMASKINGREQUEST']._serialized_end=667
-  _globals['_STARTMASKINGRESPONSE']._serialized_start=669
-  _globals['_STARTMASKINGRESPONSE']._serialized_end=691
-  _globals['_ERASEBLOCKREQUEST']._serialized_start=693
-  _globals['_ERASEBLOCKREQUEST']._serialized_end=791
-  _globals['_ERASEBLOCKRESPONSE']._serialized_start=793
-  _globals['_ERASEBLOCKRESPONSE']._serialized_end=834
-  _globals['_ERASESTUDYREQUEST']._serialized_start=836
-  _globals['_ERASESTUDYREQUEST']._serialized_end=873
-  _globals['_ERASESTUDYRESPONSE']._serialized_start=875
-  _globals['_ERASESTUDYRESPONSE']._serialized_end=916
-  _globals['_RIGHTMASKINGSERVICE']._serialized_start=919
-  _globals['_RIGHTMASKINGSERVICE']._serialized_end=1489
+  _globals['_STARTMASKINGREQUEST']._serialized_start=89
+  _globals['_STARTMASKINGREQUEST']._serialized_end=154
+  _globals['_STARTMASKINGRESPONSE']._serialized_start=156
+  _globals['_STARTMASKINGRESPONSE']._serialized_end=178
+  _globals['_RIGHTMASKINGSERVICE']._serialized_start=180
+  _globals['_RIGHTMASKINGSERVICE']._serialized_end=296
 # @@protoc_insertion_point(module_scope)

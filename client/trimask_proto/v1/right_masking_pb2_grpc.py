@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RightMaskingServiceStub:
-    """Served by right providers to the collector.
+    """Served by right providers to the collector in studies of the rows suite.
     """
 
     def __init__(self, channel):
@@ -35,64 +35,16 @@ class RightMaskingServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.ListPending = channel.unary_unary(
-                '/trimask_proto.v1.RightMaskingService/ListPending',
-                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingResponse.FromString,
-                _registered_method=True)
-        self.AssignBlock = channel.unary_unary(
-                '/trimask_proto.v1.RightMaskingService/AssignBlock',
-                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.FromString,
-                _registered_method=True)
-        self.CancelBlock = channel.unary_unary(
-                '/trimask_proto.v1.RightMaskingService/CancelBlock',
-                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.FromString,
-                _registered_method=True)
         self.StartMasking = channel.unary_unary(
                 '/trimask_proto.v1.RightMaskingService/StartMasking',
                 request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingResponse.FromString,
                 _registered_method=True)
-        self.EraseBlock = channel.unary_unary(
-                '/trimask_proto.v1.RightMaskingService/EraseBlock',
-                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockResponse.FromString,
-                _registered_method=True)
-        self.EraseStudy = channel.unary_unary(
-                '/trimask_proto.v1.RightMaskingService/EraseStudy',
-                request_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyResponse.FromString,
-                _registered_method=True)
 
 
 class RightMaskingServiceServicer:
-    """Served by right providers to the collector.
+    """Served by right providers to the collector in studies of the rows suite.
     """
-
-    def ListPending(self, request, context):
-        """Ids of submissions held and not yet in a block, in the order of arrival.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def AssignBlock(self, request, context):
-        """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
-        declined whole.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CancelBlock(self, request, context):
-        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
-        row is masked in one block only.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
 
     def StartMasking(self, request, context):
         """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node.
@@ -101,52 +53,13 @@ class RightMaskingServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def EraseBlock(self, request, context):
-        """Erases a pooled block's rows and masks.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def EraseStudy(self, request, context):
-        """Erases every row of a study that closed without them.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_RightMaskingServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'ListPending': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListPending,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingResponse.SerializeToString,
-            ),
-            'AssignBlock': grpc.unary_unary_rpc_method_handler(
-                    servicer.AssignBlock,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.SerializeToString,
-            ),
-            'CancelBlock': grpc.unary_unary_rpc_method_handler(
-                    servicer.CancelBlock,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.SerializeToString,
-            ),
             'StartMasking': grpc.unary_unary_rpc_method_handler(
                     servicer.StartMasking,
                     request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingResponse.SerializeToString,
-            ),
-            'EraseBlock': grpc.unary_unary_rpc_method_handler(
-                    servicer.EraseBlock,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockResponse.SerializeToString,
-            ),
-            'EraseStudy': grpc.unary_unary_rpc_method_handler(
-                    servicer.EraseStudy,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -157,89 +70,8 @@ def add_RightMaskingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RightMaskingService:
-    """Served by right providers to the collector.
+    """Served by right providers to the collector in studies of the rows suite.
     """
-
-    @staticmethod
-    def ListPending(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightMaskingService/ListPending',
-            trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__masking__pb2.ListPendingResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def AssignBlock(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightMaskingService/AssignBlock',
-            trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__masking__pb2.AssignBlockResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CancelBlock(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightMaskingService/CancelBlock',
-            trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__masking__pb2.CancelBlockResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def StartMasking(request,
@@ -258,60 +90,6 @@ class RightMaskingService:
             '/trimask_proto.v1.RightMaskingService/StartMasking',
             trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingRequest.SerializeToString,
             trimask__proto_dot_v1_dot_right__masking__pb2.StartMaskingResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def EraseBlock(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightMaskingService/EraseBlock',
-            trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__masking__pb2.EraseBlockResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def EraseStudy(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightMaskingService/EraseStudy',
-            trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__masking__pb2.EraseStudyResponse.FromString,
             options,
             channel_credentials,
             insecure,

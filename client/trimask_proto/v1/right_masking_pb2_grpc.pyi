@@ -27,81 +27,25 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RightMaskingServiceStub:
-    """Served by right providers to the collector."""
+    """Served by right providers to the collector in studies of the rows suite."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RightMaskingServiceAsyncStub: ...
-    ListPending: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.ListPendingRequest, _right_masking_pb2.ListPendingResponse]
-    """Ids of submissions held and not yet in a block, in the order of arrival."""
-    AssignBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.AssignBlockRequest, _right_masking_pb2.AssignBlockResponse]
-    """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
-    declined whole.
-    """
-    CancelBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.CancelBlockRequest, _right_masking_pb2.CancelBlockResponse]
-    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
-    row is masked in one block only.
-    """
     StartMasking: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]
     """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
-    EraseBlock: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.EraseBlockRequest, _right_masking_pb2.EraseBlockResponse]
-    """Erases a pooled block's rows and masks."""
-    EraseStudy: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.EraseStudyRequest, _right_masking_pb2.EraseStudyResponse]
-    """Erases every row of a study that closed without them."""
 
 @_typing.type_check_only
 class RightMaskingServiceAsyncStub(RightMaskingServiceStub):
-    """Served by right providers to the collector."""
+    """Served by right providers to the collector in studies of the rows suite."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    ListPending: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.ListPendingRequest, _right_masking_pb2.ListPendingResponse]  # type: ignore[assignment]
-    """Ids of submissions held and not yet in a block, in the order of arrival."""
-    AssignBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.AssignBlockRequest, _right_masking_pb2.AssignBlockResponse]  # type: ignore[assignment]
-    """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
-    declined whole.
-    """
-    CancelBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.CancelBlockRequest, _right_masking_pb2.CancelBlockResponse]  # type: ignore[assignment]
-    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
-    row is masked in one block only.
-    """
     StartMasking: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]  # type: ignore[assignment]
     """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
-    EraseBlock: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.EraseBlockRequest, _right_masking_pb2.EraseBlockResponse]  # type: ignore[assignment]
-    """Erases a pooled block's rows and masks."""
-    EraseStudy: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.EraseStudyRequest, _right_masking_pb2.EraseStudyResponse]  # type: ignore[assignment]
-    """Erases every row of a study that closed without them."""
 
 class RightMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by right providers to the collector."""
-
-    @_abc_1.abstractmethod
-    def ListPending(
-        self,
-        request: _right_masking_pb2.ListPendingRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_masking_pb2.ListPendingResponse, _abc.Awaitable[_right_masking_pb2.ListPendingResponse]]:
-        """Ids of submissions held and not yet in a block, in the order of arrival."""
-
-    @_abc_1.abstractmethod
-    def AssignBlock(
-        self,
-        request: _right_masking_pb2.AssignBlockRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_masking_pb2.AssignBlockResponse, _abc.Awaitable[_right_masking_pb2.AssignBlockResponse]]:
-        """Binds rows to a block, until it is erased or (if never masked here) cancelled. A plan with a withdrawn row is
-        declined whole.
-        """
-
-    @_abc_1.abstractmethod
-    def CancelBlock(
-        self,
-        request: _right_masking_pb2.CancelBlockRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_masking_pb2.CancelBlockResponse, _abc.Awaitable[_right_masking_pb2.CancelBlockResponse]]:
-        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to mask the block: a
-        row is masked in one block only.
-        """
+    """Served by right providers to the collector in studies of the rows suite."""
 
     @_abc_1.abstractmethod
     def StartMasking(
@@ -110,21 +54,5 @@ class RightMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_right_masking_pb2.StartMaskingResponse, _abc.Awaitable[_right_masking_pb2.StartMaskingResponse]]:
         """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
-
-    @_abc_1.abstractmethod
-    def EraseBlock(
-        self,
-        request: _right_masking_pb2.EraseBlockRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_masking_pb2.EraseBlockResponse, _abc.Awaitable[_right_masking_pb2.EraseBlockResponse]]:
-        """Erases a pooled block's rows and masks."""
-
-    @_abc_1.abstractmethod
-    def EraseStudy(
-        self,
-        request: _right_masking_pb2.EraseStudyRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_masking_pb2.EraseStudyResponse, _abc.Awaitable[_right_masking_pb2.EraseStudyResponse]]:
-        """Erases every row of a study that closed without them."""
 
 def add_RightMaskingServiceServicer_to_server(servicer: RightMaskingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,32 +23,33 @@ _sym_db = _symbol_database.Default()
 
 
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
-from trimask_proto.v1 import right_masking_pb2 as trimask__proto_dot_v1_dot_right__masking__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a$trimask_proto/v1/right_masking.proto\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"D\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"s\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"\x1b\n\x19ShareBlindingKeysResponse\"\xbf\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse2\xa0\x03\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"D\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"s\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"\x1b\n\x19ShareBlindingKeysResponse\"\xbf\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse2\xa0\x03\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.unmasking_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PREPAREATTEMPTREQUEST']._serialized_start=123
-  _globals['_PREPAREATTEMPTREQUEST']._serialized_end=190
-  _globals['_PREPAREATTEMPTRESPONSE']._serialized_start=192
-  _globals['_PREPAREATTEMPTRESPONSE']._serialized_end=260
-  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_start=262
-  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_end=377
-  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_start=379
-  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_end=406
-  _globals['_PUSHRIGHTMASKREQUEST']._serialized_start=409
-  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=600
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=602
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=625
-  _globals['_PUSHMASKEDREQUEST']._serialized_start=628
-  _globals['_PUSHMASKEDREQUEST']._serialized_end=756
-  _globals['_PUSHMASKEDRESPONSE']._serialized_start=758
-  _globals['_PUSHMASKEDRESPONSE']._serialized_end=778
-  _globals['_UNMASKINGSERVICE']._serialized_start=781
-  _globals['_UNMASKINGSERVICE']._serialized_end=1197
+  _globals['_BLINDINGKEY']._serialized_start=85
+  _globals['_BLINDINGKEY']._serialized_end=151
+  _globals['_PREPAREATTEMPTREQUEST']._serialized_start=153
+  _globals['_PREPAREATTEMPTREQUEST']._serialized_end=220
+  _globals['_PREPAREATTEMPTRESPONSE']._serialized_start=222
+  _globals['_PREPAREATTEMPTRESPONSE']._serialized_end=290
+  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_start=292
+  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_end=407
+  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_start=409
+  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_end=436
+  _globals['_PUSHRIGHTMASKREQUEST']._serialized_start=439
+  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=630
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=632
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=655
+  _globals['_PUSHMASKEDREQUEST']._serialized_start=658
+  _globals['_PUSHMASKEDREQUEST']._serialized_end=786
+  _globals['_PUSHMASKEDRESPONSE']._serialized_start=788
+  _globals['_PUSHMASKEDRESPONSE']._serialized_end=808
+  _globals['_UNMASKINGSERVICE']._serialized_start=811
+  _globals['_UNMASKINGSERVICE']._serialized_end=1227
 # @@protoc_insertion_point(module_scope)

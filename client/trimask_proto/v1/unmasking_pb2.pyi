@@ -8,7 +8,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trimask_proto.v1 import common_pb2 as _common_pb2
-from trimask_proto.v1 import right_masking_pb2 as _right_masking_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,6 +18,36 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class BlindingKey(_message.Message):
+    """An unmasking node's key for one try, with which its deliveries are blinded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The unmasking node's role, such as "R2"."""
+    public_key: _builtins.bytes
+    """X25519 public key drawn for this try, 32 bytes."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the node over the try, its role and the key."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        public_key: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["public_key", b"public_key", "role", b"role", "signature", b"signature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlindingKey: _TypeAlias = BlindingKey  # noqa: Y015
 
 @_typing.final
 class PrepareAttemptRequest(_message.Message):
@@ -52,13 +81,13 @@ class PrepareAttemptResponse(_message.Message):
 
     KEY_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def key(self) -> _right_masking_pb2.BlindingKey:
+    def key(self) -> Global___BlindingKey:
         """The key, signed."""
 
     def __init__(
         self,
         *,
-        key: _right_masking_pb2.BlindingKey | None = ...,
+        key: Global___BlindingKey | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -81,14 +110,14 @@ class ShareBlindingKeysRequest(_message.Message):
         """The try."""
 
     @_builtins.property
-    def keys(self) -> _containers.RepeatedCompositeFieldContainer[_right_masking_pb2.BlindingKey]:
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlindingKey]:
         """One for each unmasking node."""
 
     def __init__(
         self,
         *,
         attempt: _common_pb2.Attempt | None = ...,
-        keys: _abc.Iterable[_right_masking_pb2.BlindingKey] | None = ...,
+        keys: _abc.Iterable[Global___BlindingKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

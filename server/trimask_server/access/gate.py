@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trimask_core.errors import Refused
-from trimask_server.access.permissions import TABLE, Role, Rule
-from trimask_server.access.tokens import Token
-from trimask_server.node.peers import Context, peer_names
-
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
+from trimask_server.access.permissions import TABLE, Role, Rule, require_complete
+from trimask_server.access.tokens import Token, TokenStore
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, peer_names
+from trimask_server.settings.config import NodeConfig
 
 __all__ = ["Caller", "Gate", "current_caller", "require_access", "require_owner"]
 
@@ -37,10 +36,11 @@ def current_caller() -> Caller:
 
 
 class Gate:
-    """One for each port."""
+    """One for each port. Only a collector makes tokens; where there are none they mean nothing."""
 
-    def __init__(self, node: Node, *, mutual: bool) -> None:
+    def __init__(self, node: NodeContext, tokens: TokenStore | None = None, *, mutual: bool) -> None:
         self._node = node
+        self._tokens = tokens
         self._mutual = mutual
         self._names: dict[str, set[Role]] = {}
         self._known: list[bytes] = []
@@ -51,10 +51,10 @@ class Gate:
         if rule is None:
             raise Refused("not_your_role", "this call is in nobody's permissions")
         # Most calls are a device's to a right provider.
-        stranger = not self._mutual and self._node.tokens is None
+        stranger = not self._mutual and self._tokens is None
         caller = _STRANGER if stranger else await self._caller(context)
         _decide(rule, caller, mutual=self._mutual)
-        if rule.new_work and self._node.draining:
+        if rule.new_work and self._node.drain.on:
             raise Refused(
                 "draining",
                 "this node is about to stop and takes no new work; try again soon",
@@ -65,6 +65,10 @@ class Gate:
     def covers(self, method: str) -> bool:
         """Whether the table has this call."""
         return method in TABLE
+
+    def require_complete(self, services: Iterable[str]) -> None:
+        """Refuse to serve a call that is not in the table."""
+        require_complete(services)
 
     async def _caller(self, context: Context) -> Caller:
         token = await self._token(context)
@@ -84,14 +88,14 @@ class Gate:
         return Caller(frozenset(roles.union(*(known.get(name, ()) for name in names))), token)
 
     async def _token(self, context: Context) -> Token | None:
-        if self._node.tokens is None:  # only a collector makes tokens; elsewhere they mean nothing
+        if self._tokens is None:
             return None
         sent = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         if not sent:
             return None
         if len(sent) > 1 or not isinstance(sent[0], str):
             raise Refused("bad_token", "send one token")
-        return await self._node.tokens.check(sent[0], self._node.clock.now_ms())
+        return await self._tokens.check(sent[0], self._node.clock.now_ms())
 
     def _roles_by_name(self) -> dict[str, set[Role]]:
         """The DNS names of all parties of this node's studies, and what they are there."""
@@ -127,15 +131,15 @@ def _decide(rule: Rule, caller: Caller, *, mutual: bool) -> None:
 _OWNER_ONLY = "only the study owner may call this, on the peer port with its certificate"
 
 
-def require_owner(node: Node, context: Context) -> None:
+def require_owner(config: NodeConfig, context: Context) -> None:
     """Refuse everybody but the owner, known by certificate on the peer port."""
-    if node.config.owner_tls_name not in peer_names(context):
+    if config.owner_tls_name not in peer_names(context):
         raise Refused("not_the_owner", _OWNER_ONLY)
 
 
-def require_access(node: Node, context: Context, study_id: bytes, scope: str) -> None:
+def require_access(config: NodeConfig, context: Context, study_id: bytes, scope: str) -> None:
     """Refuse everybody but the owner and researchers with a token for this study and scope."""
-    if node.config.owner_tls_name in peer_names(context):
+    if config.owner_tls_name in peer_names(context):
         return
     token = current_caller().token
     if token is None:

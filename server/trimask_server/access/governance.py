@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
+from collections.abc import Callable
 
 import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
-from trimask_server.access.proposals import DecisionWord, StoredProposal, refuse_collector
+from trimask_server.access.proposals import DecisionWord, Proposals, StoredProposal, refuse_collector
 from trimask_server.audit.chain import AuditHead
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context, require_role
-from trimask_server.operations.drain import drain_all
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_role
+from trimask_server.settings.version import VERSION
 
 __all__ = ["DECISIONS", "OperatorServicer", "ProposalServicer", "head_message"]
 
@@ -30,8 +30,9 @@ _REASON_CHARACTERS = 500
 class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
     """Serves the collector of a study."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext, proposals: Proposals) -> None:
         self._node = node
+        self._proposals = proposals
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -46,7 +47,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
         role = node.role_in(signed.study)
         require_role(context, signed.study, ["collector"])
         refuse_collector(signed.study, node.config.allow_collectors)
-        await node.proposals.propose(signed, node.clock.now_ms())
+        await self._proposals.propose(signed, node.clock.now_ms())
         node.log.info(
             "proposed study=%s role=%s title=%r", signed.study.id.hex()[:12], role, signed.study.title
         )
@@ -55,7 +56,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
     async def GetDecision(
         self, request: governance_pb2.GetDecisionRequest, context: Context
     ) -> governance_pb2.GetDecisionResponse:
-        found = await self._node.proposals.get(request.study_id)
+        found = await self._proposals.get(request.study_id)
         if found is None:
             raise Refused("unknown_study", "this study was not proposed to this node")
         require_role(context, found.signed.study, ["collector"])
@@ -65,10 +66,12 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
 
 
 class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
-    """Serves the operator, who is known by a pinned certificate (see `gate`)."""
+    """Serves the operator, who is known by a pinned certificate (see `gate`). `running` counts tries under way."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext, proposals: Proposals, running: Callable[[], int]) -> None:
         self._node = node
+        self._proposals = proposals
+        self._running = running
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -79,14 +82,14 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         self, request: governance_pb2.GetNodeStatusRequest, context: Context
     ) -> governance_pb2.GetNodeStatusResponse:
         node = self._node
-        proposals = await node.proposals.all()
+        proposals = await self._proposals.all()
         return governance_pb2.GetNodeStatusResponse(
             role=node.role,
             name=node.config.name,
             identity=node.keys.identity.public,
-            version=importlib.metadata.version("trimask-server"),
+            version=VERSION,
             start_time_ms=node.started_ms,
-            draining=node.draining,
+            draining=node.drain.on,
             studies=len(node.studies.all()),
             waiting=sum(item.decision == "waiting" for item in proposals),
             refusals=node.refusals.as_messages(),
@@ -120,8 +123,8 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         from trimask_theory.study_plan import verify_guarantees
 
         await node.workers.run(verify_guarantees, study)
-        approval = approve(study, node.keys.identity, node.clock.now_ms())
-        await node.proposals.approve(found.signed, approval, node.clock.now_ms())
+        approval = approve(study, node.keys.identity, node.clock.now_ms(), node.keys.commitment(study))
+        await self._proposals.approve(found.signed, approval, node.clock.now_ms())
         await node.studies.refresh()
         node.log.info("approved study=%s role=%s", study.id.hex()[:12], approval.role)
         return governance_pb2.ApproveStudyResponse(approval=json.dumps(approval.to_dict()).encode())
@@ -137,7 +140,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         study = found.signed.study
         if node.role == "collector" and self._state(study.id):
             raise Refused("study_registered", "a collector ends a study by closing it: `trimask study close`")
-        await node.proposals.refuse(found.signed, reason, node.clock.now_ms())
+        await self._proposals.refuse(found.signed, reason, node.clock.now_ms())
         await node.studies.refresh()
         node.log.warning("refused study=%s by its operator", study.id.hex()[:12])
         return governance_pb2.RefuseStudyResponse()
@@ -145,8 +148,8 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
     async def DrainNode(
         self, request: governance_pb2.DrainNodeRequest, context: Context
     ) -> governance_pb2.DrainNodeResponse:
-        await drain_all(self._node, resume=request.resume)
-        return governance_pb2.DrainNodeResponse(running=self._node.running_attempts)
+        await self._node.drain.tell_all(resume=request.resume)
+        return governance_pb2.DrainNodeResponse(running=self._running())
 
     async def ReadAudit(
         self, request: governance_pb2.ReadAuditRequest, context: Context
@@ -171,7 +174,7 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
     async def _all(self) -> list[StoredProposal]:
         """Proposals, and registered studies that were never proposed because their approvals came by file."""
         await self._node.studies.refresh()
-        found = await self._node.proposals.all()
+        found = await self._proposals.all()
         known = {item.signed.study.id for item in found}
         by_file = [
             StoredProposal(self._node.studies.signed(study.id).without_seed(), "approved", "", "", 0)

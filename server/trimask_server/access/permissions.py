@@ -73,6 +73,7 @@ _DATASET = _rule(
 _OWNER = _rule(Role.OWNER)
 _OPERATOR = _rule(Role.OPERATOR)
 _COLLECTOR = _rule(Role.COLLECTOR, note="of the study named in the request")
+_RIGHT_PEER = _rule(Role.RIGHT, note="another right provider of the study named in the request")
 _PROPOSING = _rule(
     Role.COLLECTOR, by_study=True, note="of the study in the request; `allow_collectors` must have it"
 )
@@ -139,13 +140,26 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "DrainNode": _OPERATOR,
         "ReadAudit": _OPERATOR,
     },
-    "trimask_proto.v1.RightMaskingService": {
+    "trimask_proto.v1.RightBatchService": {
         "ListPending": _COLLECTOR,
-        "CancelBlock": _COLLECTOR,
+        "StopIntake": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
-        "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "CancelBlock": _COLLECTOR,
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,
+    },
+    "trimask_proto.v1.RightMaskingService": {
+        "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+    },
+    "trimask_proto.v1.MomentsService": {
+        "CheckBatch": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "CommitTotals": _COLLECTOR,
+        "DeliverTotals": _COLLECTOR,
+    },
+    "trimask_proto.v1.MomentsPeerService": {
+        "Introduce": _RIGHT_PEER,
+        "GetForms": _RIGHT_PEER,
+        "GetVerdict": _RIGHT_PEER,
     },
     "trimask_proto.v1.LeftMaskingService": {
         "PushComponent": _rule(

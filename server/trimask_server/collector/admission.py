@@ -11,9 +11,10 @@ import grpc
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
+from trimask_server.access.gate import require_owner
 from trimask_server.access.tokens import Token, TokenStore
-from trimask_server.node.node import Node, require_owner
-from trimask_server.node.peers import Context
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context
 from trimask_server.store.interface import Transaction
 
 __all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer", "erase_study"]
@@ -25,7 +26,7 @@ _ID_BYTES = 16
 class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     """Serves the owner."""
 
-    def __init__(self, node: Node, tokens: TokenStore) -> None:
+    def __init__(self, node: NodeContext, tokens: TokenStore) -> None:
         self._node = node
         self._tokens = tokens
 
@@ -38,7 +39,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
         self, request: admission_pb2.CreateInvitationsRequest, context: Context
     ) -> admission_pb2.CreateInvitationsResponse:
         node = self._node
-        require_owner(node, context)
+        require_owner(node.config, context)
         study = node.studies.get(request.study_id)
         if study.admission != "invited":
             raise Refused("study_open", "this study is open: anybody may submit, and one link is for all")
@@ -82,7 +83,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
         self, request: admission_pb2.CreateTokenRequest, context: Context
     ) -> admission_pb2.CreateTokenResponse:
         node = self._node
-        require_owner(node, context)
+        require_owner(node.config, context)
         study = node.studies.get(request.study_id)
         text, token = await self._tokens.create(
             study.id,
@@ -97,7 +98,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     async def ListTokens(
         self, request: admission_pb2.ListTokensRequest, context: Context
     ) -> admission_pb2.ListTokensResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         tokens = await self._tokens.list(request.study_id)
         if not tokens:  # of a study that was erased, those that open its datasets are still here
             self._node.studies.get(request.study_id)
@@ -106,7 +107,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     async def RevokeToken(
         self, request: admission_pb2.RevokeTokenRequest, context: Context
     ) -> admission_pb2.RevokeTokenResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         await self._tokens.revoke(request.study_id, request.token_id, self._node.clock.now_ms())
         return admission_pb2.RevokeTokenResponse()
 

@@ -1,4 +1,4 @@
-"""What the collector keeps on disk: plans, running factors, published datasets."""
+"""What the collector keeps on disk of every study, whatever its suite: plans, progress and notes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.errors import Refused
-from trimask_core.rows.rotation import Matrix
 from trimask_server.audit.log import AuditLog
-from trimask_server.collector.stored_factors import StoredFactors
-from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.pool import fold
 
-__all__ = ["Block", "BlockState", "Ledger", "Release", "erase_study"]
+__all__ = ["IN_A_BLOCK", "Block", "BlockState", "Ledger", "erase_study"]
 
 BlockState = Literal["planned", "pooled", "erased", "abandoned", "cancelled", "released"]
+IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "abandoned")
+"""The states of blocks whose rows are in no other block, now or ever."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,15 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Release:
-    """A release being filled (open), complete and held back (full), or published."""
-
-    number: int
-    rows: int
-    blocks: int
-    state: str
-
-
-@dataclass(frozen=True)
 class Ledger:
-    """The collector's tables; what is decided in them goes into the audit log with it."""
+    """Blocks and progress; what is decided here goes into the audit log with it."""
 
     database: Store
-    vault: Vault
     audit: AuditLog | None = None
 
     def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
         if self.audit is not None:
             self.audit.append(tx, kind, **details)
-
-    @property
-    def _factors(self) -> StoredFactors:
-        return StoredFactors(self.vault)
 
     async def blocks(self, study_id: bytes, *states: BlockState) -> list[Block]:
         """Blocks in the given states, in the order they were planned."""
@@ -117,52 +100,10 @@ class Ledger:
 
         return await self.database.write(write)
 
-    async def pool(self, study_id: bytes, block_id: bytes, masked: Matrix, release_rows: int) -> bool:
-        """Fold a block into the open release and mark it pooled, in one transaction; False if it was before."""
-
-        def write(tx: Transaction) -> bool:
-            block = tx.row(
-                "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
-            )
-            if block is None:
-                raise Refused("unknown_block", "that block was never planned")
-            if block[0] != "planned":
-                return False
-            last = tx.row(
-                "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                " ORDER BY release_number DESC LIMIT 1",
-                (study_id,),
-            )
-            if last is None or last[3] != "open":
-                number, rows, blocks, factor = (1 if last is None else last[0] + 1), 0, 0, None
-            else:
-                number, rows, blocks = last[0], last[1], last[2]
-                factor = self._factors.load(tx, study_id, number)
-                if factor is None:
-                    raise Refused("unknown_dataset", "the release being filled has lost its factor")
-            rows += masked.shape[0]
-            tx.run(
-                "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
-                " row_count = excluded.row_count, block_count = excluded.block_count, state = excluded.state",
-                (study_id, number, rows, blocks + 1, "full" if rows >= release_rows else "open"),
-            )
-            self._factors.save(tx, study_id, number, fold(factor, masked))
-            tx.run(
-                "UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?",
-                (number, block_id),
-            )
-            self._record(
-                tx,
-                "block_pooled",
-                study=study_id.hex(),
-                block=block_id.hex(),
-                rows=masked.shape[0],
-                release=number,
-            )
-            return True
-
-        return await self.database.write(write)
+    async def failed_attempts(self, study_id: bytes) -> int:
+        """Tries that did not end in a pooled block."""
+        blocks = await self.blocks(study_id, "planned", "pooled", "erased")
+        return sum(block.attempts - (block.state != "planned") for block in blocks)
 
     async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
         """Every right provider has erased the block."""
@@ -192,91 +133,6 @@ class Ledger:
                 " ON CONFLICT (study_id, role) DO UPDATE SET generation = excluded.generation",
                 (study_id, role, generation),
             )
-        )
-
-    async def releases(self, study_id: bytes) -> list[Release]:
-        """All releases, in order."""
-        return await self.database.read(
-            lambda tx: [
-                Release(*row)
-                for row in tx.rows(
-                    "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                    " ORDER BY release_number",
-                    (study_id,),
-                )
-            ]
-        )
-
-    async def factor(self, study_id: bytes, number: int) -> Matrix:
-        """A release's running factor."""
-        factor = await self.database.read(lambda tx: self._factors.load(tx, study_id, number))
-        if factor is None:
-            raise Refused("unknown_dataset", "that release has no factor any more")
-        return factor
-
-    async def merge_short_release(self, study_id: bytes) -> None:
-        """At close, blocks short of N join the last full release that is not published yet."""
-
-        def write(tx: Transaction) -> None:
-            last = tx.rows(
-                "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                " AND state IN ('open', 'full') ORDER BY release_number DESC LIMIT 2",
-                (study_id,),
-            )
-            if len(last) < 2 or last[0][3] != "open" or last[1][3] != "full":
-                return
-            short, full = last
-            both = [self._factors.load(tx, study_id, release[0]) for release in (full, short)]
-            if both[0] is None or both[1] is None:
-                raise Refused("unknown_dataset", "a release that is not published has lost its factor")
-            tx.run(
-                "UPDATE releases SET row_count = ?, block_count = ? WHERE study_id = ? AND release_number = ?",
-                (full[1] + short[1], full[2] + short[2], study_id, full[0]),
-            )
-            self._factors.save(tx, study_id, full[0], fold(both[0], both[1]))
-            self._factors.drop(tx, study_id, [short[0]])
-            tx.run(
-                "UPDATE blocks SET release_number = ? WHERE study_id = ? AND release_number = ?",
-                (full[0], study_id, short[0]),
-            )
-
-        await self.database.write(write)
-
-    async def publish(
-        self, study_id: bytes, number: int, dataset_id: str, manifest: bytes, signature: bytes
-    ) -> None:
-        """Record a published dataset and forget the factor it was made from."""
-
-        def write(tx: Transaction) -> None:
-            tx.run(
-                "INSERT INTO datasets (dataset_id, study_id, release_number, manifest, signature) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (dataset_id) DO NOTHING",
-                (dataset_id, study_id, number, manifest, signature),
-            )
-            self._factors.forget_one(tx, study_id, number, "published")
-            self._record(tx, "dataset_published", study=study_id.hex(), dataset=dataset_id)
-
-        await self.database.write(write)
-        await self.database.scrub()
-
-    async def discard(self, study_id: bytes) -> None:
-        """Forget every factor that will never be published."""
-        await self.database.write(
-            lambda tx: self._factors.forget(tx, study_id, ["open", "full"], "discarded")
-        )
-        await self.database.scrub()
-
-    async def datasets(self, study_id: bytes = b"") -> list[tuple[str, bytes, bytes, bytes]]:
-        """(dataset id, study id, manifest, signature), oldest first."""
-        condition = "WHERE study_id = ?" if study_id else ""
-        return await self.database.read(
-            lambda tx: [
-                (row[0], row[1], row[2], row[3])
-                for row in tx.rows(
-                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY sequence",  # noqa: S608
-                    (study_id,) if study_id else (),
-                )
-            ]
         )
 
     async def note_pending(self, study_id: bytes, rows: int) -> None:

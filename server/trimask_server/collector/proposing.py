@@ -11,7 +11,8 @@ from trimask_core.study import Party, Study
 from trimask_proto.v1 import governance_pb2, study_pb2
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.access.governance import DECISIONS
-from trimask_server.node.node import Node
+from trimask_server.access.proposals import Proposals
+from trimask_server.node.context import NodeContext
 
 __all__ = ["gather_approvals", "send_proposal"]
 
@@ -19,41 +20,47 @@ _SECONDS = 10.0
 Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
 
 
-async def send_proposal(node: Node, signed: SignedStudy) -> list[study_pb2.PartyDecision]:
+async def send_proposal(
+    node: NodeContext, proposals: Proposals, signed: SignedStudy
+) -> list[study_pb2.PartyDecision]:
     """Keep a study for this node's operator and hand it to every other; who could not be given it, and why."""
     signed = signed.without_seed()
     study = signed.study
     node.require_collector_of(study)
-    await node.proposals.propose(signed, node.clock.now_ms())
+    await proposals.propose(signed, node.clock.now_ms())
     request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
 
     async def hand_over(stub: ProposalServiceStub) -> study_pb2.PartyDecision:
         await node.peers.call(stub.ProposeStudy, request, _SECONDS)
         return await _ask(node, stub, study)
 
-    return await _each(node, study, hand_over)
+    return await _each(node, proposals, study, hand_over)
 
 
-async def gather_approvals(node: Node, study_id: bytes) -> list[study_pb2.PartyDecision]:
+async def gather_approvals(
+    node: NodeContext, proposals: Proposals, study_id: bytes
+) -> list[study_pb2.PartyDecision]:
     """What every operator decided about a study that was proposed."""
-    found = await node.proposals.get(study_id)
+    found = await proposals.get(study_id)
     if found is None:
         raise Refused("unknown_study", "that study was not proposed here; `trimask study propose` does it")
     study = found.signed.study
-    return await _each(node, study, lambda stub: _ask(node, stub, study))
+    return await _each(node, proposals, study, lambda stub: _ask(node, stub, study))
 
 
-async def _ask(node: Node, stub: ProposalServiceStub, study: Study) -> study_pb2.PartyDecision:
+async def _ask(node: NodeContext, stub: ProposalServiceStub, study: Study) -> study_pb2.PartyDecision:
     answer = await node.peers.call(
         stub.GetDecision, governance_pb2.GetDecisionRequest(study_id=study.id), _SECONDS
     )
     return study_pb2.PartyDecision(decision=answer.decision, approval=answer.approval, reason=answer.reason)
 
 
-async def _each(node: Node, study: Study, ask: Ask) -> list[study_pb2.PartyDecision]:
+async def _each(
+    node: NodeContext, proposals: Proposals, study: Study, ask: Ask
+) -> list[study_pb2.PartyDecision]:
     async def one(role: str, party: Party) -> study_pb2.PartyDecision:
         if role == "collector":
-            own = await node.proposals.get(study.id)
+            own = await proposals.get(study.id)
             decision = study_pb2.PartyDecision()
             if own is not None:
                 decision = study_pb2.PartyDecision(

@@ -13,14 +13,16 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.access.gate import require_access
+from trimask_server.access.gate import require_access, require_owner
 from trimask_server.access.governance import head_message
+from trimask_server.access.proposals import Proposals
+from trimask_server.collector.catalogue import Catalogue, dataset_folder
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
-from trimask_server.collector.publisher import dataset_folder
+from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.study_leases import Drivers
-from trimask_server.node.node import Node, require_owner
-from trimask_server.node.peers import Context
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context
 
 __all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
@@ -35,10 +37,11 @@ _STATES = {
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     """Reading studies and their progress."""
 
-    def __init__(self, node: Node, ledger: Ledger, drivers: Drivers) -> None:
+    def __init__(self, node: NodeContext, ledger: Ledger, catalogue: Catalogue, sightings: Sightings) -> None:
         self._node = node
         self._ledger = ledger
-        self._drivers = drivers
+        self._catalogue = catalogue
+        self._sightings = sightings
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -73,17 +76,16 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for a page of this node's own."""
-        driver = self._drivers.of(study)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
-        releases = await self._ledger.releases(study.id)
-        described = await driver.describe(1.0)
+        releases = await self._catalogue.releases(study.id)
+        described = await self._sightings.describe(study, 1.0)
         refusals = [
             study_pb2.NodeRefusals(
                 role=role,
                 reachable=answer is not None,
                 counts=[] if answer is None else answer.refusals,
                 audit_head=None if answer is None else answer.audit_head,
-                last_seen_time_ms=self._node.seen_ms.get(study.party(role).tls_name, 0),
+                last_seen_time_ms=self._sightings.last_ms(study.party(role).tls_name),
             )
             for role, answer in described.items()
         ]
@@ -103,7 +105,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             ),
             published_rows=sum(release.rows for release in releases if release.state == "published"),
             pooled_blocks=sum(block.state != "planned" for block in blocks),
-            failed_attempts=await driver.failed_attempts(),
+            failed_attempts=await self._ledger.failed_attempts(study.id),
             releases=sum(release.state == "published" for release in releases),
             note=await self._ledger.read_note(study.id),
             refusals=[*refusals, own],
@@ -113,8 +115,9 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
 class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     """Opening and closing studies: the owner's certificate only."""
 
-    def __init__(self, node: Node, drivers: Drivers) -> None:
+    def __init__(self, node: NodeContext, proposals: Proposals, drivers: Drivers) -> None:
         self._node = node
+        self._proposals = proposals
         self._drivers = drivers
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -125,20 +128,24 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def SendProposal(
         self, request: study_pb2.SendProposalRequest, context: Context
     ) -> study_pb2.SendProposalResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         signed = SignedStudy.from_json(request.signed_study)
-        return study_pb2.SendProposalResponse(parties=await send_proposal(self._node, signed))
+        return study_pb2.SendProposalResponse(
+            parties=await send_proposal(self._node, self._proposals, signed)
+        )
 
     async def GatherApprovals(
         self, request: study_pb2.GatherApprovalsRequest, context: Context
     ) -> study_pb2.GatherApprovalsResponse:
-        require_owner(self._node, context)
-        return study_pb2.GatherApprovalsResponse(parties=await gather_approvals(self._node, request.study_id))
+        require_owner(self._node.config, context)
+        return study_pb2.GatherApprovalsResponse(
+            parties=await gather_approvals(self._node, self._proposals, request.study_id)
+        )
 
     async def OpenStudy(
         self, request: study_pb2.OpenStudyRequest, context: Context
     ) -> study_pb2.OpenStudyResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         node = self._node
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
@@ -165,7 +172,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def CloseStudy(
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
         if await self._node.studies.state_now(study.id) == "open":
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
@@ -177,9 +184,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
 class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     """Published datasets."""
 
-    def __init__(self, node: Node, ledger: Ledger) -> None:
+    def __init__(self, node: NodeContext, catalogue: Catalogue) -> None:
         self._node = node
-        self._ledger = ledger
+        self._catalogue = catalogue
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -193,8 +200,8 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
         for study in self._node.studies.all():
             if study.id == request.study_id and study.access == "token":
-                require_access(self._node, context, study.id, "datasets")
-        for dataset_id, study_id, body, _ in await self._ledger.datasets(request.study_id):
+                require_access(self._node.config, context, study.id, "datasets")
+        for dataset_id, study_id, body, _ in await self._catalogue.datasets(request.study_id):
             manifest = json.loads(body)
             if not self._may(study_id, manifest, context):
                 continue
@@ -213,7 +220,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     def _require(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> None:
         # From the manifest, which outlives the study: one that closed long ago is no longer known here.
         if manifest["signed_study"]["study"].get("access", "public") == "token":
-            require_access(self._node, context, study_id, "datasets")
+            require_access(self._node.config, context, study_id, "datasets")
 
     def _may(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> bool:
         try:
@@ -223,7 +230,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         return True
 
     async def _find(self, dataset_id: str, context: Context) -> tuple[bytes, bytes]:
-        for found, study_id, manifest, signature in await self._ledger.datasets():
+        for found, study_id, manifest, signature in await self._catalogue.datasets():
             if found == dataset_id:
                 self._require(study_id, json.loads(manifest), context)
                 return manifest, signature

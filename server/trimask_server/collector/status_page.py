@@ -22,9 +22,9 @@ from trimask_core.guarantee import Guarantee
 from trimask_core.rows import collusion
 from trimask_core.study import Study
 from trimask_proto.v1 import study_pb2
-from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.services import StudyServicer
-from trimask_server.node.node import Node
+from trimask_server.node.context import NodeContext
 
 __all__ = ["StatusPages", "promise_words"]
 
@@ -47,9 +47,9 @@ _HEADERS = {
 class StatusPages:
     """The list of studies, and a page for each."""
 
-    def __init__(self, node: Node, ledger: Ledger, studies: StudyServicer) -> None:
+    def __init__(self, node: NodeContext, catalogue: Catalogue, studies: StudyServicer) -> None:
         self._node = node
-        self._ledger = ledger
+        self._catalogue = catalogue
         self._studies = studies
         self._templates = Environment(
             loader=FileSystemLoader(_FOLDER),
@@ -134,7 +134,7 @@ class StatusPages:
 
     async def _releases(self, study: Study) -> list[dict[str, Any]]:
         rows = []
-        for dataset_id, _, body, _ in await self._ledger.datasets(study.id):
+        for dataset_id, _, body, _ in await self._catalogue.datasets(study.id):
             manifest = json.loads(body)
             published = manifest["published_ms"]
             rows.append(

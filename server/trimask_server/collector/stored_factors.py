@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimask_core.rows.rotation import Matrix
+from trimask_server.protocol.pool import factor_from_bytes, factor_to_bytes
 from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
 from trimask_server.store.interface import Transaction
-from trimask_server.suites.rows.pool import factor_from_bytes, factor_to_bytes
 
 __all__ = ["StoredFactors", "erase_study", "still_needed"]
 

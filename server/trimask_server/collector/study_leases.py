@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from trimask_core.errors import Refused
 from trimask_core.study import Study
-from trimask_server.collector.ledger import Ledger
-from trimask_server.node.node import Node
+from trimask_server.collector.driver import Driver
+from trimask_server.node.context import NodeContext
+from trimask_server.node.tasks import Spawn
 from trimask_server.store.fenced import FencedStore
-from trimask_server.store.interface import StoreError
+from trimask_server.store.interface import Store, StoreError
 from trimask_server.store.jobs import Job, Jobs
-from trimask_server.suites.rows.deliveries import CollectionServicer
-from trimask_server.suites.rows.driver import StudyDriver
 
 __all__ = ["Drivers"]
 
@@ -30,29 +30,26 @@ _CLOSED_SECONDS = 60.0
 class Drivers:
     """The drivers of this worker, and an observer for each study others drive."""
 
-    def __init__(self, node: Node, ledger: Ledger, collection: CollectionServicer) -> None:
+    def __init__(self, node: NodeContext, spawn: Spawn, new: Callable[[Study, Store], Driver]) -> None:
         self._node = node
-        self._ledger = ledger
-        self._collection = collection
+        self._spawn = spawn
+        self._new = new
         self._jobs = Jobs(node.database, node.source)
-        self._worker = f"{node.config.name} {node.worker_address}"
-        self._observers: dict[bytes, StudyDriver] = {}
-        self._driving: dict[bytes, StudyDriver] = {}
+        self._worker = f"{node.config.name} {node.config.own_address}"
+        self._observers: dict[bytes, Driver] = {}
+        self._driving: dict[bytes, Driver] = {}
         self._look = asyncio.Event()
         # Whether this worker, perhaps in an earlier life, left a study that may still be its own.
         self._dropped = True
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
-    def of(self, study: Study) -> StudyDriver:
+    def _of(self, study: Study) -> Driver:
         """The study's driver, or one that only looks on if another worker drives it."""
         if study.id in self._driving:
             return self._driving[study.id]
         if study.id not in self._observers:
-            self._observers[study.id] = self._new(study, self._ledger)
+            self._observers[study.id] = self._new(study, self._node.database)
         return self._observers[study.id]
-
-    def _new(self, study: Study, ledger: Ledger) -> StudyDriver:
-        return StudyDriver(self._node, study, ledger, self._collection)
 
     def look(self) -> None:
         """There may be a study to drive, or something for its driver to do: look now."""
@@ -63,7 +60,7 @@ class Drivers:
     async def run(self) -> None:
         """Take studies on for as long as the node runs."""
         node = self._node
-        node.spawn(self._look_after_closed(), "looking after closed studies")
+        self._spawn(self._look_after_closed(), "looking after closed studies")
         while True:
             try:
                 await self._take_on()
@@ -84,7 +81,7 @@ class Drivers:
                 if node.studies.state(study.id) != "closed":
                     continue
                 try:
-                    await self.of(study).heed_restores()
+                    await self._of(study).heed_restores()
                 except Refused as error:
                     node.log.warning("closed study=%s: %s", study.id.hex()[:12], error)
                 except Exception:
@@ -103,10 +100,8 @@ class Drivers:
             _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
         ):
             study = node.studies.get(job.key)
-            self._driving[study.id] = self._new(
-                study, Ledger(FencedStore(node.database, job), node.vault, node.audit)
-            )
-            node.spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
+            self._driving[study.id] = self._new(study, FencedStore(node.database, job))
+            self._spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
 
     async def _take_back(self) -> None:
         self._dropped = False

@@ -11,13 +11,13 @@ from trimask_core.refusals import Alarm
 from trimask_core.study import Party
 from trimask_proto.v1 import governance_pb2
 from trimask_server.audit.chain import AuditHead
-from trimask_server.node.node import Node
+from trimask_server.node.context import NodeContext
 from trimask_server.store.interface import Transaction
 
 __all__ = ["witness"]
 
 
-async def witness(node: Node, party: Party, message: governance_pb2.AuditHead) -> None:
+async def witness(node: NodeContext, party: Party, message: governance_pb2.AuditHead) -> None:
     """Remember a head; count and record one that goes back, or that has another hash under the same number."""
     head = AuditHead(message.sequence, message.hash, message.signature)
     if not head.sequence:

@@ -52,8 +52,8 @@ def run_rotate(args: argparse.Namespace) -> int:
 
     from trimask_core.clock import SystemClock
     from trimask_core.party_files import load_party
-    from trimask_server.node.config import load_config
     from trimask_server.right.sealing_keys import load_ring, rotate, save_ring
+    from trimask_server.settings.config import load_config
 
     folder = load_config(args.config, "right").keys
     now = SystemClock().now_ms()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trimask_terminal.options import Subparsers
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeConfig, NodeRole
+    from trimask_server.settings.config import NodeConfig, NodeRole
 
 __all__ = ["register"]
 
@@ -67,7 +67,7 @@ def _config(parser: argparse.ArgumentParser) -> None:
 def _load(path: Path) -> tuple[NodeConfig, NodeRole]:
     """A node's configuration; its role is that of its name, collector, R1.. or L1.."""
     from trimask_server.local.cluster import role_of
-    from trimask_server.node.config import load_config
+    from trimask_server.settings.config import load_config
 
     name = load_config(path, "left").name  # what every role's configuration has
     return load_config(path, role_of(name)), role_of(name)

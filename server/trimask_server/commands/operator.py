@@ -19,7 +19,7 @@ from trimask_proto.v1 import governance_pb2 as pb
 from trimask_proto.v1.governance_pb2_grpc import OperatorServiceStub
 from trimask_server.audit.chain import AuditEntry, AuditHead
 from trimask_server.audit.log import HEAD_FILE
-from trimask_server.node.config import NodeConfig, load_config
+from trimask_server.settings.config import NodeConfig, load_config
 
 __all__ = ["Operator"]
 

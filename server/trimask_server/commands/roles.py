@@ -47,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "a collector publishes Parquet files, and pyarrow is not installed: pip install 'trimask-server[collector]'"
         )
-    from trimask_server.node.run import run_node
+    from trimask_server.programs.run import run_node
 
     return run_node(args.role, args.config, args.worker_listen)

@@ -23,9 +23,9 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_core.errors import ConfigError, TrimaskError
-from trimask_server.node.config import NodeRole, load_config
-from trimask_server.node.node import Node
-from trimask_server.node.run import start_node
+from trimask_server.programs.roles import Node
+from trimask_server.programs.run import start_node
+from trimask_server.settings.config import NodeRole, load_config
 
 __all__ = ["ProcessCluster", "ThreadCluster", "free_base_port", "node_folders"]
 
@@ -229,4 +229,4 @@ class ThreadCluster:
     def stop(self, name: str) -> None:
         """Stop one node as SIGTERM would."""
         node = self.nodes.pop(name)
-        asyncio.run_coroutine_threadsafe(node.stop(0.2), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(node.host.stop(0.2), self._loop).result(30)

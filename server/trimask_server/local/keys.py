@@ -20,7 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
+from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_core.party_files import role_of_name
+from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
 from trimask_server.store.master_keys import KeyRing
@@ -144,6 +146,7 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     _write(folder / "identity.key", identity.secret_bytes().hex().encode() + b"\n", secret=True)
     if sealing is not None:
         _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
+        _write(folder / MOMENTS_KEY, SystemRandom().seed().hex().encode() + b"\n", secret=True)
     make_operator(folder)
     KeyRing.open(folder)
     party = Party(
@@ -259,7 +262,7 @@ def _node_config(place: NodePlace, role: str) -> str:
     lines = [
         f'name = "{place.name}"',
         'data = "data"  # folder, relative to this file',
-        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, storage.keys, and sealing.key (right providers)',
+        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, storage.keys (R: sealing.key, moments.key)',
     ]
     if role != "left":
         lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')

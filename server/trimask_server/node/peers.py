@@ -1,14 +1,10 @@
-"""Calls between nodes: mutual TLS, deadlines, and who is on the other end.
-
-A node is known to its peers by the DNS name in its certificate, which the study names as `tls_name`. That holds for
-certificates of a private authority and for public ones alike, and survives their renewal.
-"""
+"""Calls between nodes: mutual TLS, deadlines and repeats."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import grpc
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
@@ -17,18 +13,16 @@ from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, Reason, Retry, read_reason
-from trimask_core.study import Party, Study
-from trimask_server.node.config import NodeKeys
-from trimask_server.node.guard import MAX_MESSAGE_BYTES
+from trimask_core.study import Party
+from trimask_server.node.keys import NodeKeys
 from trimask_server.operations.certificates import TlsMaterial
 from trimask_server.operations.context import REQUEST_KEY, current_request
+from trimask_server.operations.guard import MAX_MESSAGE_BYTES
 from trimask_server.operations.metrics import Metrics
 from trimask_server.operations.tracing import outgoing_headers, span
 
-__all__ = ["CHANNEL_OPTIONS", "Peers", "peer_names", "require_role"]
+__all__ = ["CHANNEL_OPTIONS", "Observer", "Peers"]
 
-Stub = TypeVar("Stub")
-Context = grpc.aio.ServicerContext[Any, Any]
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
@@ -43,21 +37,8 @@ _LONGEST_RETRY_MS = 5000
 _RETIRE_SECONDS = 60.0
 
 
-def peer_names(context: Context) -> set[str]:
-    """The DNS names in the caller's certificate; empty on a connection without one."""
-    names = context.auth_context().get("x509_subject_alternative_name", [])
-    return {bytes(name).decode() for name in names}
-
-
-def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
-    """Refuse a caller that plays none of the roles in the study."""
-    names = peer_names(context)
-    wanted = list(roles)
-    if not any(study.party(role).tls_name in names for role in wanted):
-        raise Refused("not_your_role", f"only {' or '.join(wanted)} may call this")
-
-
-class Observer(Protocol):
+@dataclass(frozen=True)
+class Observer:
     """What a node lends its peers' channels: jitter, traces and counters."""
 
     source: RandomSource

@@ -18,10 +18,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from trimask_core.errors import ConfigError
-from trimask_server.node.config import OPERATOR_CERTIFICATE
 
-__all__ = ["Certificates", "TlsMaterial", "read_material"]
+__all__ = ["OPERATOR_CERTIFICATE", "Certificates", "TlsMaterial", "read_material"]
 
+OPERATOR_CERTIFICATE = "operator/tls.pem"
 FILES = ("tls.pem", "tls.key", "ca.pem")
 _WATCHED = (*FILES, OPERATOR_CERTIFICATE, "sealing.keys")
 WARN_DAYS = 14

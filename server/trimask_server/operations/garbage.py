@@ -5,38 +5,64 @@ submission, the proposal, data keys. At the collector: plans, with the ids in th
 stays: the study's id, so that it can never be registered and filled again; at the collector also the published datasets,
 whose manifests hold the signed study, the tokens that open them, the state of each release and the budget ledger. A study
 that still answers questions from its budget is not touched.
-
-Expired sealing keys that no row held needs any more are destroyed on the same round.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from trimask_core.backoff import jitter
-from trimask_server.right.rows import oldest_row_ms
-from trimask_server.right.sealing_keys import SealingRing, forget_spent, load_ring, save_ring
+from trimask_core.clock import Clock
+from trimask_core.randomness import RandomSource
+from trimask_server.operations.metrics import Metrics
+from trimask_server.settings.config import NodeConfig
 from trimask_server.store.erasure import Erasers
+from trimask_server.store.interface import Store
+from trimask_server.store.studies import StudyRegistry
 
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
-
-__all__ = ["collect_forever", "collect_garbage"]
+__all__ = ["AfterCollection", "Collected", "collect_forever", "collect_garbage", "nothing_after"]
 
 _ROUND_SECONDS = 3600.0
 _DAY_MS = 24 * 3600 * 1000
+AfterCollection = Callable[[int], Awaitable[None]]
 
 
-async def collect_forever(node: Node, erasers: Erasers) -> None:
+class Collected(Protocol):
+    """What the collection needs of a node."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def source(self) -> RandomSource: ...
+    @property
+    def database(self) -> Store: ...
+    @property
+    def studies(self) -> StudyRegistry: ...
+    @property
+    def metrics(self) -> Metrics: ...
+    @property
+    def log(self) -> logging.Logger: ...
+
+
+async def nothing_after(_: int) -> None:
+    """Nothing but studies goes at this node."""
+
+
+async def collect_forever(node: Collected, erasers: Erasers, after: AfterCollection = nothing_after) -> None:
     """A round every hour or so; jittered, so that the nodes of an institution do not all vacuum at once."""
     while True:
         await node.clock.sleep(_ROUND_SECONDS * (0.5 + jitter(node.source)))
-        await collect_garbage(node, erasers)
+        await collect_garbage(node, erasers, after)
 
 
-async def collect_garbage(node: Node, erasers: Erasers) -> list[bytes]:
-    """One round; the studies that went."""
+async def collect_garbage(
+    node: Collected, erasers: Erasers, after: AfterCollection = nothing_after
+) -> list[bytes]:
+    """One round; the studies that went. What a role does `after` it is told the time."""
     now = node.clock.now_ms()
     gone = await node.studies.collect(erasers, now, round(node.config.keep_closed_days * _DAY_MS))
     for study_id, rows in gone.items():
@@ -45,31 +71,5 @@ async def collect_garbage(node: Node, erasers: Erasers) -> list[bytes]:
         node.log.info("collected study=%s: erased what was left of it, rows=%d", study_id.hex()[:12], rows)
     if gone:
         await node.database.scrub()
-    await _forget_keys(node, now)
+    await after(now)
     return list(gone)
-
-
-async def _forget_keys(node: Node, now_ms: int) -> None:
-    ring = node.sealing
-    if ring is None or all(item.state(now_ms) != "expired" for item in ring.keys):
-        return
-    kept = forget_spent(ring, now_ms, await node.database.read(oldest_row_ms))
-    spent = len(ring.keys) - len(kept.keys)
-    if not spent:
-        return
-    folder = Path(node.config.keys)
-    gone = {item.key.public for item in ring.keys} - {item.key.public for item in kept.keys}
-    try:
-        # From the file, not from memory: a rotation may have been written there a moment ago.
-        on_disk = load_ring(folder)
-        save_ring(folder, SealingRing(item for item in on_disk.keys if item.key.public not in gone))
-    except OSError as error:
-        node.log.warning(
-            "%d expired sealing keys could be destroyed, but the key folder is not writable (%s): remove them from "
-            "sealing.keys by hand",
-            spent,
-            error.strerror,
-        )
-        return
-    node.sealing = kept
-    node.log.info("destroyed %d expired sealing keys that no row needs any more", spent)

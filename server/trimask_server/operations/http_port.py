@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from trimask_core.errors import ConfigError
-from trimask_server.operations.readiness import check_readiness
-
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
+from trimask_server.operations.readiness import Readiness
 
 __all__ = ["HttpPort"]
 
@@ -20,8 +17,19 @@ _METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 class HttpPort:
     """One aiohttp server. Roles may add routes before it starts."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        address: str,
+        ready: Callable[[], Awaitable[Readiness]],
+        scrape: Callable[[], Awaitable[bytes]],
+    ) -> None:
+        self._name = name
+        self._role = role
+        self._address = address
+        self._ready = ready
+        self._scrape = scrape
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -39,14 +47,12 @@ class HttpPort:
         # A slow reader of a page must not hold up a stop: two seconds, then its connection is closed.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
         await self._runner.setup()
-        host, _, port = self._node.config.http_listen.rpartition(":")
+        host, _, port = self._address.rpartition(":")
         try:
             site = web.TCPSite(self._runner, host.strip("[]"), int(port))
             await site.start()
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"cannot listen on http_listen = {self._node.config.http_listen!r}: {error}"
-            ) from None
+            raise ConfigError(f"cannot listen on http_listen = {self._address!r}: {error}") from None
         self.port = int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
@@ -55,12 +61,11 @@ class HttpPort:
             await self._runner.cleanup()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return web.json_response({"alive": True, "node": self._node.config.name, "role": self._node.role})
+        return web.json_response({"alive": True, "node": self._name, "role": self._role})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        found = await check_readiness(self._node)
+        found = await self._ready()
         return web.json_response(found.to_dict(), status=200 if found.ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        body = await self._node.metrics.render(self._node)
-        return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
+        return web.Response(body=await self._scrape(), headers={"Content-Type": _METRICS_TYPE})

@@ -10,14 +10,13 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from trimask_core.clock import Clock
 from trimask_core.errors import Refused
-from trimask_server.node.guard import MAX_MESSAGE_BYTES, rewrapped
-
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
+from trimask_server.operations.guard import MAX_MESSAGE_BYTES, rewrapped
+from trimask_server.settings.config import NodeConfig
 
 __all__ = ["Limits", "TokenBuckets", "address_of", "message_limit", "server_options"]
 
@@ -28,6 +27,7 @@ _LARGER_BYTES = {
     "OpenStudy": 1 << 20,
     "RegisterStudy": 1 << 20,
     "AssignBlock": MAX_MESSAGE_BYTES,
+    "EraseBlock": MAX_MESSAGE_BYTES,
     "PushComponent": MAX_MESSAGE_BYTES,
     "PushRightMask": MAX_MESSAGE_BYTES,
     "PushMasked": MAX_MESSAGE_BYTES,
@@ -105,20 +105,18 @@ class _Unparsed:
 class Limits:
     """The layer inside the refusal guard: what it raises is counted and answered there."""
 
-    def __init__(self, node: Node, *, public: bool) -> None:
-        self._node = node
-        self._public = public
-        config = node.config
+    def __init__(self, config: NodeConfig, clock: Clock, *, public: bool) -> None:
+        self._limits_rate = public and config.rate_limit_per_second > 0
         self._most = config.max_concurrent_submissions
         self._submissions = 0
         self._buckets = TokenBuckets(
-            config.rate_limit_per_second if public else 0.0, config.rate_limit_burst, node.clock.now_ms
+            config.rate_limit_per_second if public else 0.0, config.rate_limit_burst, clock.now_ms
         )
 
     def wrap(self, method: str, handler: Any) -> Any:
         """A handler within these limits."""
         inner, name = handler.unary_unary, method.rpartition("/")[2]
-        limits_rate = self._public and self._node.config.rate_limit_per_second > 0
+        limits_rate = self._limits_rate
 
         async def limited(request: Any, context: Any) -> Any:
             if limits_rate:

@@ -7,21 +7,40 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
-from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from trimask_server.store.interface import ObservedStore, Transaction
-
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
+from trimask_core.clock import Clock
+from trimask_server.operations.certificates import Certificates
+from trimask_server.operations.drain import Drain
+from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.settings.config import NodeRole
+from trimask_server.settings.version import VERSION
+from trimask_server.store.interface import ObservedStore, Store, Transaction
 
 __all__ = ["Metrics"]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Scraped(Protocol):
+    """What is read of a node when it is scraped."""
+
+    @property
+    def role(self) -> NodeRole: ...
+    @property
+    def refusals(self) -> Refusals: ...
+    @property
+    def certificates(self) -> Certificates: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def database(self) -> Store: ...
+    @property
+    def drain(self) -> Drain: ...
 
 
 class Metrics:
@@ -59,7 +78,7 @@ class Metrics:
         self.store_group.observe(writes)
         self.store_seconds.observe(seconds)
 
-    async def render(self, node: Node) -> bytes:
+    async def render(self, node: Scraped) -> bytes:
         """The text Prometheus reads. Rows and blocks are counted in the store, now."""
         scrape = CollectorRegistry()
         scrape.register(_Reading([*_of_memory(node), *await _of_store(node)]))
@@ -76,14 +95,14 @@ class _Reading:
         return self._found
 
 
-def _of_memory(node: Node) -> list[Metric]:
+def _of_memory(node: Scraped) -> list[Metric]:
     refusals = CounterMetricFamily(
         "trimask_refusals", "Refusals since the start, by reason.", labels=["reason"]
     )
     for reason, count in node.refusals.in_this_process().items():
         refusals.add_metric([reason], count)
     build = GaugeMetricFamily("trimask_build_info", "What runs here.", labels=["version", "python", "role"])
-    build.add_metric([version("trimask-server"), platform.python_version(), node.role], 1)
+    build.add_metric([VERSION, platform.python_version(), node.role], 1)
     return [
         refusals,
         build,
@@ -97,11 +116,11 @@ def _of_memory(node: Node) -> list[Metric]:
             "Writes waiting for the store.",
             value=node.database.depth if isinstance(node.database, ObservedStore) else 0,
         ),
-        GaugeMetricFamily("trimask_draining", "1 while the node drains.", value=int(node.draining)),
+        GaugeMetricFamily("trimask_draining", "1 while the node drains.", value=int(node.drain.on)),
     ]
 
 
-async def _of_store(node: Node) -> list[Metric]:
+async def _of_store(node: Scraped) -> list[Metric]:
     blocks = GaugeMetricFamily("trimask_blocks", "Blocks, by state.", labels=["study", "state"])
     if node.role == "collector":
         query = "SELECT study_id, state, count(*) FROM blocks GROUP BY study_id, state"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpc_health.v1 import health, health_pb2
 
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
+from trimask_server.operations.certificates import Certificates
+from trimask_server.operations.drain import Drain
+from trimask_server.store.interface import Store
 
 __all__ = ["Health", "Readiness", "check_readiness"]
 
@@ -41,26 +42,26 @@ class Readiness:
         }
 
 
-async def check_readiness(node: Node) -> Readiness:
-    """Ask the store and look at the rest."""
-    checks = {"store": await _store(node)}
-    checks["draining"] = (not node.draining, "the node is being stopped" if node.draining else "no")
-    wanted = 1 + bool(node.config.listen)
-    listening = sum(port > 0 for port in (node.public_port, node.peer_port))
+async def check_readiness(
+    database: Store, drain: Drain, certificates: Certificates, now_ms: int, listening: int, wanted: int
+) -> Readiness:
+    """Ask the store and look at the rest. `listening` of `wanted` ports are open."""
+    checks = {"store": await _store(database)}
+    checks["draining"] = (not drain.on, "the node is being stopped" if drain.on else "no")
     checks["ports"] = (listening >= wanted, f"{listening} of {wanted} ports listen")
-    days = node.certificates.days_left(node.clock.now_ms())
+    days = certificates.days_left(now_ms)
     valid = days > 0
     checks["certificate"] = (valid, f"expires in {days:.0f} days" if valid else "expired")
     warnings: tuple[str, ...] = ()
-    if valid and node.certificates.expires_soon(node.clock.now_ms()):
+    if valid and certificates.expires_soon(now_ms):
         warnings = (f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself",)
     return Readiness(checks, warnings)
 
 
-async def _store(node: Node) -> tuple[bool, str]:
+async def _store(database: Store) -> tuple[bool, str]:
     try:
         async with asyncio.timeout(_STORE_SECONDS):
-            await node.database.read(lambda tx: tx.row("SELECT 1"))
+            await database.read(lambda tx: tx.row("SELECT 1"))
     except Exception as error:  # noqa: BLE001 - whatever it is, the store does not answer
         return False, f"does not answer ({type(error).__name__})"
     return True, "answers"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
-from trimask_server.node.guard import rewrapped
+from trimask_core.randomness import RandomSource
 from trimask_server.operations.context import (
     REQUEST_KEY,
     current_request,
@@ -18,10 +18,9 @@ from trimask_server.operations.context import (
     known_request_id,
     study_prefix,
 )
+from trimask_server.operations.guard import rewrapped
+from trimask_server.operations.metrics import Metrics
 from trimask_server.operations.tracing import incoming_context, span
-
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
 
 __all__ = ["Observation"]
 
@@ -31,23 +30,27 @@ _CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 class Observation:
     """The outermost layer: it sees what every other one made of the call."""
 
-    def __init__(self, node: Node, *, public: bool) -> None:
-        self._node = node
+    def __init__(
+        self, name: str, metrics: Metrics, tracer: Tracer, source: RandomSource, *, public: bool
+    ) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._tracer = tracer
         self._public = public
-        self._prefix = node.source.read(4).hex()
-        self._numbers = itertools.count(int.from_bytes(node.source.read(3), "big"))
+        self._prefix = source.read(4).hex()
+        self._numbers = itertools.count(int.from_bytes(source.read(3), "big"))
 
     def _fresh_id(self) -> str:
         return f"{self._prefix}{next(self._numbers) & 0xFFFFFFFF:08x}"
 
     def wrap(self, method: str, handler: Any) -> Any:
         """A handler whose calls are named, traced and counted."""
-        node, metrics, inner = self._node, self._node.metrics, handler.unary_unary
+        metrics, tracer, inner = self._metrics, self._tracer, handler.unary_unary
         rpc = method.lstrip("/")
         short = rpc.removeprefix("trimask_proto.v1.")
         answered = metrics.requests.labels(short, "OK")
         seconds = metrics.request_seconds.labels(short)
-        constant = {"rpc.system.name": "grpc", "rpc.method": rpc, "trimask.node": node.config.name}
+        constant = {"rpc.system.name": "grpc", "rpc.method": rpc, "trimask.node": self._name}
 
         async def observed(request: Any, context: Any) -> Any:
             # What a stranger sends as context is not taken over: it could tie a device's calls together.
@@ -58,7 +61,7 @@ class Observation:
             attributes = constant | {"trimask.study": study} if study else constant
             begun = time.perf_counter()
             metrics.under_way.inc()
-            with span(node.tracer, rpc, SpanKind.SERVER, incoming_context(given), attributes) as current:
+            with span(tracer, rpc, SpanKind.SERVER, incoming_context(given), attributes) as current:
                 try:
                     answer = await inner(request, context)
                 except BaseException as error:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from trimask_server.operations.drain import CALLS_SECONDS, wind_down
-from trimask_server.operations.upkeep import reload_keys
+__all__ = ["CALLS_SECONDS", "GRACE_SECONDS", "Running", "serve_until_told"]
 
-if TYPE_CHECKING:
-    from trimask_server.node.node import Node
-
-__all__ = ["GRACE_SECONDS", "serve_until_told"]
-
+CALLS_SECONDS = 8.0
 GRACE_SECONDS = 15.0
 EXIT_GRACE_EXCEEDED = 1
 
 
-async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
+class Running(Protocol):
+    """A node as its process sees it."""
+
+    def reload_keys(self) -> bool:
+        """Take over renewed key files."""
+        ...
+
+    async def wind_down(self) -> None:
+        """What comes before the ports are closed."""
+        ...
+
+    async def stop(self, grace_seconds: float = ...) -> None:
+        """Finish calls under way, save, and close."""
+        ...
+
+    @property
+    def log(self) -> logging.Logger:
+        """Where a process that does not end in time says so."""
+        ...
+
+
+async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
     """Start a node and run it until a signal; then drain and stop within `GRACE_SECONDS`."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
@@ -35,11 +52,11 @@ async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
-    node: Node | None = None
+    node: Running | None = None
 
     def reload() -> None:
         if node is not None:  # while it starts it reads its keys anyway, and must not be ended by this signal
-            reload_keys(node)
+            node.reload_keys()
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     node = await start()
@@ -49,7 +66,7 @@ async def serve_until_told(start: Callable[[], Awaitable[Node]]) -> None:
     watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))
     watchdog.daemon = True
     watchdog.start()
-    await wind_down(node)
+    await node.wind_down()
     await node.stop(CALLS_SECONDS)
     watchdog.cancel()
 
@@ -61,6 +78,6 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _give_up(node: Node) -> None:
+def _give_up(node: Running) -> None:
     node.log.error("not drained after %.0f seconds; stopping all the same", GRACE_SECONDS)
     os._exit(EXIT_GRACE_EXCEEDED)

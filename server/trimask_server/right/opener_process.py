@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from trimask_core.identity import SigningKey
-from trimask_core.rows.payloads import ComponentForm
+from trimask_core.payload import PayloadForm
 from trimask_core.sealing import SealingKey
+from trimask_core.suites import SUITE_PAYLOADS
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, try_open
 
 __all__ = ["Helper"]
 
-_HEADER = struct.Struct(">32s16sHHIQI")
+_HEADER = struct.Struct(">32s32s16sHHHIQI")
+_SUITES = list(SUITE_PAYLOADS)
 _LENGTH = struct.Struct(">I")
 _DIGEST, _SIGNATURE = 32, 64
 _PIPE_BYTES = 1 << 20  # a batch at once
@@ -79,8 +81,8 @@ def _pack(parcels: Sequence[Parcel]) -> bytes:
     for parcel in parcels:
         form = parcel.form
         header = _HEADER.pack(
-            parcel.study_id, parcel.submission_id, form.provider, form.providers, form.columns,
-            parcel.receive_time_ms, len(parcel.sealed),
+            parcel.study_id, parcel.binding, parcel.submission_id, _SUITES.index(form.suite), form.provider,
+            form.providers, form.values, parcel.receive_time_ms, len(parcel.sealed),
         )  # fmt: skip
         parts += [header, parcel.sealed]
         size += len(header) + len(parcel.sealed)
@@ -91,10 +93,12 @@ def _pack(parcels: Sequence[Parcel]) -> bytes:
 def _unpack(body: bytes) -> list[Parcel]:
     parcels, at = [], 0
     while at < len(body):
-        study_id, submission_id, provider, providers, columns, time_ms, size = _HEADER.unpack_from(body, at)
+        study_id, binding, submission_id, suite, provider, providers, values, time_ms, size = (
+            _HEADER.unpack_from(body, at)
+        )
         at += _HEADER.size
-        form = ComponentForm(provider, providers, columns)
-        parcels.append(Parcel(study_id, submission_id, form, time_ms, body[at : at + size]))
+        form = PayloadForm(_SUITES[suite], provider, providers, values)
+        parcels.append(Parcel(study_id, binding, submission_id, form, time_ms, body[at : at + size]))
         at += size
     return parcels
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
+from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_digest_message
-from trimask_core.rows.payloads import ComponentForm, check_payload
 from trimask_core.sealing import SealingKey, component_info
+from trimask_core.suites import check_payload
 
 __all__ = ["Opened", "OpeningKeys", "Parcel", "open_parcel", "try_open"]
 
@@ -34,8 +35,9 @@ class Parcel:
     """A sealed component as it came, what it must turn out to be, and when it came."""
 
     study_id: bytes
+    binding: bytes
     submission_id: bytes
-    form: ComponentForm
+    form: PayloadForm
     receive_time_ms: int
     sealed: bytes
 
@@ -53,7 +55,7 @@ class Opened:
 
 def open_parcel(keys: OpeningKeys, parcel: Parcel) -> Opened:
     """Open, check, hash and sign; `VerificationError` if it does not open or is not a component."""
-    info = component_info(parcel.study_id, parcel.form.provider, parcel.submission_id)
+    info = component_info(parcel.binding, parcel.form.provider, parcel.submission_id)
     check_payload(parcel.form, _open(keys.sealing, parcel.sealed, info))
     digest = hashlib.sha256(parcel.sealed).digest()
     message = receipt_digest_message(parcel.study_id, parcel.submission_id, digest, parcel.receive_time_ms)

@@ -15,17 +15,10 @@ from trimask_server.right.invitations import bind
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["RowStore", "erase_study", "oldest_row_ms", "split_ids"]
+__all__ = ["RowStore", "erase_study", "oldest_row_ms"]
 
 _AT_ONCE = 500  # rows named in one statement
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
-
-
-def split_ids(joined: bytes) -> list[bytes]:
-    """16-byte ids from their concatenation."""
-    if len(joined) % SUBMISSION_ID_BYTES:
-        raise Refused("malformed", f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
-    return [joined[i : i + SUBMISSION_ID_BYTES] for i in range(0, len(joined), SUBMISSION_ID_BYTES)]
 
 
 @dataclass(frozen=True)
@@ -236,24 +229,39 @@ class RowStore:
         from before the plan: rows it has are erased, and ids it has not seen are used up.
         """
 
-        def write(tx: Transaction) -> int:
-            block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
-            if block is None and ids:
-                _use_up(tx, study_id, block_id, ids)
-                block = (study_id, b"".join(ids))
-            if block is None or block[0] != study_id:
-                raise Refused("unknown_block", "this provider was given no plan for that block")
-            tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
-            first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
-            destroy_keys(tx, study_id, [block_scope(block_id)])
-            rows = len(block[1]) // SUBMISSION_ID_BYTES
-            if first and self.audit is not None:
-                self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
-            return rows
-
-        rows = await self.database.write(write)
+        rows = await self.database.write(lambda tx: self.erase_block_in(tx, study_id, block_id, ids))
         await self.database.scrub()
         return rows
+
+    def erase_block_in(
+        self, tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes] = ()
+    ) -> int:
+        """The same as a part of a transaction; the store is still to be scrubbed."""
+        block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+        if block is None and ids:
+            _use_up(tx, study_id, block_id, ids)
+            block = (study_id, b"".join(ids))
+        if block is None or block[0] != study_id:
+            raise Refused("unknown_block", "this provider was given no plan for that block")
+        tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
+        first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
+        destroy_keys(tx, study_id, [block_scope(block_id)])
+        rows = len(block[1]) // SUBMISSION_ID_BYTES
+        if first and self.audit is not None:
+            self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
+        return rows
+
+    async def ids_of(self, study_id: bytes, block_id: bytes) -> list[bytes]:
+        """The ids of a block that was assigned here, sorted as in its plan."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT submission_ids FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
+            )
+        )
+        if row is None:
+            raise Refused("unknown_block", "this provider was given no plan for that block")
+        joined = bytes(row[0])
+        return [joined[at : at + SUBMISSION_ID_BYTES] for at in range(0, len(joined), SUBMISSION_ID_BYTES)]
 
     async def erase_pending(self, study_id: bytes) -> int:
         """Erase every row of a study that is in no block, and the key of its intake; how many there were."""

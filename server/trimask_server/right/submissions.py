@@ -6,15 +6,17 @@ import grpc
 
 from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.invitation import Invitation
+from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_digest_message, receipt_message
-from trimask_core.rows.payloads import ComponentForm, form_of
 from trimask_core.sealing import component_info, sealing_key_message
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.suites import payloads_of
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context
+from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
@@ -27,11 +29,12 @@ __all__ = ["SubmissionServicer"]
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: Node, rows: RowStore, opener: Opener) -> None:
+    def __init__(self, node: NodeContext, live: LiveRing, rows: RowStore, opener: Opener) -> None:
         self._node = node
+        self._live = live
         self._rows = rows
         self._opener = opener
-        self._forms: dict[bytes, ComponentForm] = {}
+        self._forms: dict[bytes, PayloadForm] = {}
         node.studies.on_forget.append(lambda study_id: self._forms.pop(study_id, None))
         self._withdrawals = WithdrawalStore(node.database, node.audit)
 
@@ -48,23 +51,21 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
             raise Refused("malformed", f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
-        if len(sealed) > 8 * study.rows.columns + 1024:
+        form = self._form(study)
+        if len(sealed) > 8 * form.values + 1024:
             raise Refused("oversized_message", "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
-        ring = node.sealing
-        if ring is None:
-            raise Refused("not_your_role", "this node has no sealing key")
-        form = self._form(study)
+        ring = self._live.ring
         now_ms = node.clock.now_ms()
         try:
             ring.refuse_expired_id(request.sealing_key_id, now_ms)
             await self._opener.use_live(OpeningKeys(node.keys.identity, ring.accepting(now_ms)))
-            parcel = Parcel(study.id, request.submission_id, form, now_ms, sealed)
+            parcel = Parcel(study.id, study.binding, request.submission_id, form, now_ms, sealed)
             opened = await self._opener.open(parcel)
         except (VerificationError, Refused) as error:
             received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
             if isinstance(error, VerificationError):
-                info = component_info(study.id, form.provider, request.submission_id)
+                info = component_info(study.binding, form.provider, request.submission_id)
                 if not ring.is_expired_for(sealed, info, now_ms):
                     raise Refused("tampered_component", str(error)) from None
                 error = expired_key()
@@ -84,22 +85,20 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             signature = node.keys.identity.sign("receipt", message)
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
 
-    def _form(self, study: Study) -> ComponentForm:
+    def _form(self, study: Study) -> PayloadForm:
         """What this provider's components of a study are like; worked out once."""
         form = self._forms.get(study.id)
         if form is None:
             provider = int(study.role_of(self._node.keys.identity.public)[1:])
-            form = self._forms[study.id] = form_of(study, provider)
+            form = self._forms[study.id] = payloads_of(study).form_of(study, provider)
         return form
 
     async def GetSealingKeys(
         self, request: submission_pb2.GetSealingKeysRequest, context: Context
     ) -> submission_pb2.GetSealingKeysResponse:
         node = self._node
-        if node.sealing is None:
-            raise Refused("not_your_role", "this node has no sealing key")
         records = []
-        for item in node.sealing.active(node.clock.now_ms()):
+        for item in self._live.ring.active(node.clock.now_ms()):
             message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
             records.append(
                 submission_pb2.SealingKeyRecord(

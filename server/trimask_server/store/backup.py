@@ -18,11 +18,9 @@ from trimask_core.errors import ConfigError
 from trimask_server.store.database import sqlite_path
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeConfig, NodeRole
+    from trimask_server.settings.config import NodeConfig, NodeRole
 
-__all__ = ["Keeper", "back_up", "renewal", "restore"]
-
-_SKIPPED_NUMBERS = 1000
+__all__ = ["Keeper", "back_up", "restore"]
 
 
 class Keeper(Protocol):
@@ -81,21 +79,3 @@ def restore(
             "this node's store is not empty: everything in it would be lost; give --force if that is meant"
         )
     keeper.restore(file, role, keep_factors=keep_factors)
-
-
-def renewal(role: NodeRole, *, keep_factors: bool) -> list[str]:
-    """Statements that make a restored store safe to use, beside a new generation; part of the restoring transaction."""
-    if role != "collector" or keep_factors:
-        return []
-    # Numbers that may have been published since the backup are not given out again.
-    skip = f"""
-INSERT INTO releases (study_id, release_number, row_count, block_count, state)
-SELECT study_id, {_SKIPPED_NUMBERS} + coalesce(
-  (SELECT max(release_number) FROM releases WHERE releases.study_id = studies.study_id), 0), 0, 0, 'discarded'
-FROM studies"""  # noqa: S608 - a constant
-    return [
-        skip,
-        "UPDATE releases SET factor = NULL, state = 'spent' WHERE state = 'answerable'",
-        "UPDATE releases SET factor = NULL, state = 'discarded' WHERE state IN ('open', 'full')",
-        "DELETE FROM data_keys",
-    ]

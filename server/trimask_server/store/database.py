@@ -11,7 +11,7 @@ from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeConfig, NodeRole
+    from trimask_server.settings.config import NodeConfig, NodeRole
 
 __all__ = ["Store", "Transaction", "open_store", "sqlite_path"]
 

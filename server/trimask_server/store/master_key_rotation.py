@@ -10,7 +10,7 @@ from trimask_server.store.database import open_store
 from trimask_server.store.master_keys import KeyRing
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeConfig, NodeRole
+    from trimask_server.settings.config import NodeConfig, NodeRole
 
 __all__ = ["Rotation", "rotate_storage_key"]
 

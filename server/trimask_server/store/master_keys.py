@@ -1,6 +1,6 @@
 """A node's master keys for what it stores: a small file beside its other keys, never in the database or a backup.
 
-Master keys wrap data keys (`vault`), nothing else. The newest active one wraps; retired ones only unwrap what they
+Master keys wrap data keys (`data_keys`), nothing else. The newest active one wraps; retired ones only unwrap what they
 wrapped before they were retired.
 """
 

@@ -14,11 +14,11 @@ from psycopg import conninfo
 
 from trimask_core.errors import ConfigError
 from trimask_core.randomness import SystemRandom
-from trimask_server.store.backup import renewal
 from trimask_server.store.postgres_schema import connect, in_use_key, shown_url
+from trimask_server.store.renewal import renewal
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeRole
+    from trimask_server.settings.config import NodeRole
 
 __all__ = ["PostgresKeeper"]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
 from trimask_core.randomness import SystemRandom
-from trimask_server.store.backup import renewal
+from trimask_server.store.renewal import renewal
 
 if TYPE_CHECKING:
-    from trimask_server.node.config import NodeRole
+    from trimask_server.settings.config import NodeRole
 
 __all__ = ["SqliteKeeper"]
 

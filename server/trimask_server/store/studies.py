@@ -12,7 +12,7 @@ from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["StudyRegistry", "refuse_collected"]
 
-# An operator may refuse an open study and approve it again (`proposals`); for everybody else states go forward only.
+# An operator may refuse an open study and approve it again (`access.proposals`); for everybody else states go forward only.
 _STATES = ("open", "refused", "closing", "closed")
 
 

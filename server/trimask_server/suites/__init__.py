@@ -1,1 +1,1 @@
-"""Ways of collecting: one package a suite."""
+"""Ways of collecting: each suite in a folder of its own, behind one interface."""

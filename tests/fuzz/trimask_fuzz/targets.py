@@ -31,8 +31,8 @@ from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import build_submission
 from trimask_proto.v1 import common_pb2
-from trimask_server.node.config import load_config
 from trimask_server.protocol.matrices import Assembler, slices
+from trimask_server.settings.config import load_config
 from trimask_simulation.people import answers_of, make_study
 from trimask_theory.study_definition import load_definition
 

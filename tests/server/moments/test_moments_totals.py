@@ -12,12 +12,12 @@ from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import release_noise
 from trimask_core.moments.report import build_report
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.sharing import payloads, split
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_server.suites.moments.checking import read_shares, sum_accepted
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
-from trimask_server.suites.moments.secret import MomentsSecret
 from trimask_server.suites.moments.totals import (
     AddedBatch,
     accepted_hash,

@@ -20,10 +20,9 @@ from grpc.aio import AioRpcError, Metadata
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.refusals import REASON_KEY
 from trimask_core.study import Party
-from trimask_server.access.gate import Gate
-from trimask_server.node.guard import GuardedServer
-from trimask_server.node.node import Node
+from trimask_server.node.context import NodeContext
 from trimask_server.node.peers import Peers
+from trimask_server.operations.guard import Admission, GuardedServer
 from trimask_server.operations.limits import Limits
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
@@ -35,15 +34,17 @@ __all__ = ["Endpoint", "Network", "SimulatedPeers"]
 class Endpoint:
     """One listening port of a node: its methods behind the production gate, limits and guard."""
 
-    def __init__(self, node: Node, services: list[Callable[[Any], str]], *, mutual: bool) -> None:
+    def __init__(
+        self, node: NodeContext, services: list[Callable[[Any], str]], gate: Admission, *, public: bool
+    ) -> None:
         self._handlers: list[Any] = []
         guarded: Any = GuardedServer(
             self,  # type: ignore[arg-type]
             node.refusals,
             node.log,
             node.studies.refresh,
-            Gate(node, mutual=mutual),
-            inside=Limits(node, public=not mutual).wrap,
+            gate,
+            inside=Limits(node.config, node.clock, public=public).wrap,
         )
         for add in services:
             add(guarded)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
-from trimask_server.collector.publisher import dataset_folder
+from trimask_server.collector.catalogue import dataset_folder
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction

@@ -15,15 +15,18 @@ from typing import Any
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.sealing import SealingKey
-from trimask_server.collector.publisher import write_parquet
 from trimask_server.local.cluster import role_of
-from trimask_server.node.config import NodeConfig, NodeKeys
-from trimask_server.node.node import Node
-from trimask_server.node.run import services_of
+from trimask_server.node.context import make_context
+from trimask_server.node.host import Host
+from trimask_server.node.keys import NodeKeys
 from trimask_server.node.workers import Workers
+from trimask_server.programs.roles import Node, assemble
+from trimask_server.right.sealing_keys import RingKey, SealingRing
+from trimask_server.settings.config import NodeConfig
 from trimask_server.store.interface import StoreError
 from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.suites.rows.publisher import write_parquet
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
@@ -130,30 +133,33 @@ class Party:
             loop=self.loop, trace=self.trace, faults=self.faults, delay=delay, kill=self.kill,
             after_commit=lambda connection: self.after_commit(self.name, connection),
         )  # fmt: skip
-        node = Node(
+        context = make_context(
             role,
             NodeConfig(
                 name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
                 attempt_timeout_seconds=30.0, owner_tls_name="owner",
             ),
-            keys=NodeKeys(self.identity, self.sealing, b"", b"", b"", storage=storage_ring(self.name)),
+            keys=NodeKeys(self.identity, b"", b"", b"", storage=storage_ring(self.name)),
             clock=self.clock,
             source=DeterministicRandom(f"{self.name} {self.number} {self.seed}"),
             database=database,
             peers=SimulatedPeers(self.network, self.name, self.tls_name),
             workers=_InlineWorkers(self.disk, delay),
         )  # fmt: skip
-        node.log.handlers = [TraceHandler(self.trace, str(process))]
-        await node.load()
-        services = services_of(node)
+        context.log.handlers = [TraceHandler(self.trace, str(process))]
+        host = Host(context)
+        await host.load()
+        node = assemble(host, None if self.sealing is None else SealingRing([RingKey(self.sealing)]))
+        services = node.services
+        await host.record_start(services.key_names)
         self.network.up(
             process,
             {
-                PUBLIC_PORT: Endpoint(node, services.public, mutual=False),
-                PEER_PORT: Endpoint(node, [*services.peer, node.add_node_service], mutual=True),
+                PUBLIC_PORT: Endpoint(context, services.public, services.gate(mutual=False), public=True),
+                PEER_PORT: Endpoint(context, services.peer, services.gate(mutual=True), public=False),
             },
         )
-        node.begin()
+        host.begin()
         await database.scrub()
         services.begin()
         self.node = node

@@ -220,8 +220,8 @@ class _World:
         raise Violation(wrong)
 
     def _unsaved_refusals(self, party: Party) -> str:
-        counted = {} if party.node is None else party.node.refusals.as_dict()
-        here = {} if party.node is None else party.node.refusals.in_this_process()
+        counted = {} if party.node is None else party.node.context.refusals.as_dict()
+        here = {} if party.node is None else party.node.context.refusals.in_this_process()
         connection = sqlite3.connect(party.database_path)
         saved = dict(connection.execute("SELECT reason, count FROM refusals"))
         connection.close()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from trimask_core.errors import Refused
 from trimask_core.rows.rotation import Matrix
 from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.protocol.pool import fold
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.pool import fold
 
 __all__ = ["Factors", "erase_factor"]
 

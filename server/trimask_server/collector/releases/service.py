@@ -18,13 +18,13 @@ from trimask_core.errors import Refused
 from trimask_core.rows.normal import SecureNormals
 from trimask_core.study import Budget, Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
-from trimask_server.access.gate import require_access
+from trimask_server.access.gate import require_access, require_owner
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Drawn, Plan
-from trimask_server.node.node import Node, require_owner
-from trimask_server.node.peers import Context
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context
 from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
 
 __all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
@@ -49,7 +49,7 @@ def _purses(amounts: Purses | Price | Budget) -> release_pb2.Purses:
 class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     """Private answers, and the budget they are paid from."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._ledger = BudgetLedger(node.database)
         self._factors = Factors(node.database, node.vault)
@@ -73,7 +73,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     ) -> release_pb2.AskReleaseResponse:
         study, budget = self._study(request.study_id)
         # A budget is never refilled, so only the owner and whom the owner gave a token spend it; everybody may see it.
-        require_access(self._node, context, study.id, "releases")
+        require_access(self._node.config, context, study.id, "releases")
         if len(request.request_id) != REQUEST_ID_BYTES:
             raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)
@@ -163,7 +163,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
 class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
     """Ending answers early: the owner's certificate only."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._ledger = BudgetLedger(node.database)
 
@@ -175,7 +175,7 @@ class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
     async def EndReleases(
         self, request: release_pb2.EndReleasesRequest, context: Context
     ) -> release_pb2.EndReleasesResponse:
-        require_owner(self._node, context)
+        require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
         if await self._ledger.end(study.id):
             self._node.log.info("answers ended, factor erased study=%s", study.id.hex()[:12])

@@ -5,6 +5,9 @@ the submission cannot come a second time. A withdrawn row keeps its id alone. A 
 moment its masking may have begun: such a plan is never cancelled. At the collector a block's A X is never here: only the
 release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
 
+Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
+moments_heads says how far the ledger of deliveries, kept beside the keys, had come.
+
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
 first submission that came with it; a collector has how many it made, tokens by their hash, and the last audit head it saw of
 every node. What is in the budget ledger counts for ever: the triggers hold even if the program does not.
@@ -85,6 +88,19 @@ CREATE TABLE invitations (
   submission_id BLOB NOT NULL,
   PRIMARY KEY (study_id, invitation_id)
 );
+CREATE TABLE moments_batches (
+  study_id BLOB NOT NULL,
+  batch_id BLOB NOT NULL,
+  state TEXT NOT NULL,
+  accepted_hash BLOB NOT NULL,
+  accepted_count INTEGER NOT NULL,
+  refused TEXT NOT NULL,
+  signature BLOB NOT NULL,
+  total BLOB,
+  release_number INTEGER,
+  PRIMARY KEY (study_id, batch_id)
+);
+CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
 """,
     )
     + _AUDIT_STAYS
@@ -130,7 +146,8 @@ CREATE TABLE blocks (
   row_count INTEGER NOT NULL,
   state TEXT NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
-  release_number INTEGER
+  release_number INTEGER,
+  accepted_count INTEGER
 );
 CREATE INDEX blocks_study ON blocks (study_id, sequence);
 CREATE TABLE releases (

@@ -16,6 +16,7 @@ from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.noise import release_noise
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
@@ -25,7 +26,6 @@ from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.introductions import Introductions, right_roles
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
 from trimask_server.suites.moments.question import Question
-from trimask_server.suites.moments.secret import MomentsSecret
 from trimask_server.suites.moments.totals import (
     AddedBatch,
     add_noise,

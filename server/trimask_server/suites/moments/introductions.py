@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import verify
 from trimask_core.moments.challenge import challenge_key, contribution_hash
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.sealing import SealingKey, seal
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.node.context import NodeContext
-from trimask_server.suites.moments.secret import MomentsSecret
 from trimask_server.suites.moments.totals import exchange_key_message
 
 __all__ = ["Introductions", "right_roles"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimask_core.errors import Refused
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.study import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
@@ -16,14 +17,15 @@ from trimask_server.node.host import Host
 from trimask_server.node.ports import AddServices
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
-from trimask_server.store.interface import Store, Transaction
+from trimask_server.settings.config import NodeRole
+from trimask_server.store.erasure import Erasers
+from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.right_services import MomentsPeerServicer, MomentsServicer
 from trimask_server.suites.moments.rounds import Rounds
-from trimask_server.suites.moments.secret import MomentsSecret
 
 __all__ = ["MomentsSuite"]
 
@@ -35,7 +37,8 @@ class _Right:
 
     def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
         node = host.context
-        secret = MomentsSecret(node.keys.moments)
+        # Made up where there is none: such a node has approved no study of this suite, and can take part in none.
+        secret = node.keys.moments or MomentsSecret(node.source.seed())
         store = BatchStore(node.database, node.vault, rows, node.audit)
         introductions = Introductions(node, secret)
         self._rounds = Rounds(node, rows, live, store, introductions)
@@ -48,10 +51,6 @@ class _Right:
     def running(self) -> int:
         """Batches under way."""
         return self._rounds.running
-
-    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
-        """Erase what is left of batches."""
-        return BatchStore.erase_study(tx, study_id)
 
     def check_plan(self, study: Study, rows: int) -> None:
         """Any number of reports is a batch, up to what fits in memory at once."""
@@ -69,10 +68,6 @@ class _Left:
     services: Sequence[AddServices] = ()
 
     def running(self) -> int:
-        """Nothing."""
-        return 0
-
-    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
         """Nothing."""
         return 0
 
@@ -96,16 +91,16 @@ class _Collector:
         work = MomentsWork(node, study, ledger, ReleaseLedger(database, node.audit), self._sightings)
         return BatchDriver(node, study, ledger, self._sightings, work)
 
-    def erase_study(self, tx: Transaction, study_id: bytes) -> int:
-        """Nothing beside the ledger's."""
-        return 0
-
 
 @dataclass(frozen=True)
 class MomentsSuite:
     """Second moments summed in shares, each report with a proof."""
 
     name: str = "moments"
+
+    def erasers(self, role: NodeRole) -> Erasers:
+        """Batches at a provider; a collector has nothing beside its own tables."""
+        return Erasers(() if role == "collector" else (BatchStore.erase_study,))
 
     def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
         """At a right provider."""

@@ -16,6 +16,7 @@ from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.publication import Tally
 from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
@@ -134,15 +135,8 @@ class MomentsWork:
                 raise
             await self._drop_lost(batch_ids)
             return
-        await publish(
-            node,
-            self._releases,
-            release,
-            batch_ids,
-            gathered,
-            await self._ledger.failed_attempts(study.id),
-            await self._sightings.refusals(study),
-        )
+        tally = Tally(await self._ledger.failed_attempts(study.id), await self._sightings.refusals(study))
+        await publish(node, self._releases, study, release, batch_ids, gathered, tally)
 
     async def _drop_lost(self, batch_ids: list[bytes]) -> None:
         """A provider was restored from a backup: what it has no more cannot be in a release. The owner is told."""

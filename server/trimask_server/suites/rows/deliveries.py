@@ -15,8 +15,8 @@ from trimask_core.refusals import AnyReason, Status, attempt_counter, read_reaso
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context, require_role
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_role
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.matrices import Assembler
 
@@ -69,7 +69,7 @@ class PendingDelivery:
 class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
     """Serves unmasking nodes (deliveries) and every node of a study (failures)."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._pending: dict[bytes, PendingDelivery] = {}
 

@@ -15,10 +15,11 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context, require_role
-from trimask_server.protocol.attempts import AttemptTable, worker_of
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_role
+from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import Assembler, slices
+from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 __all__ = ["LeftMaskingServicer", "apply_left_mask"]
@@ -41,11 +42,11 @@ class _Incoming:
 class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     """Serves right providers (L_1) or the left provider before."""
 
-    def __init__(self, node: Node, unmasking: UnmaskingServicer) -> None:
+    def __init__(self, node: NodeContext, tries: Tries, unmasking: UnmaskingServicer) -> None:
         self._node = node
+        self._tries = tries
         self._unmasking = unmasking
-        self._incoming: AttemptTable[_Incoming] = AttemptTable(node.clock, _Incoming)
-        node.tries.append(self._incoming.attempts)
+        self._incoming = tries.table(_Incoming)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -69,7 +70,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         if len(incoming.parts) == count and all(part.complete for part in incoming.parts.values()):
             incoming.begun = True
             work = self._mask(study, j, request.attempt, incoming)
-            node.spawn(node.run_attempt(request.attempt, work, "left masking"), "left masking")
+            self._tries.begin(request.attempt, work, "left masking")
         return left_masking_pb2.PushComponentResponse()
 
     def _take(self, study: Study, incoming: _Incoming, k: int, piece: common_pb2.MatrixSlice) -> None:

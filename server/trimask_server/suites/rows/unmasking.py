@@ -16,13 +16,14 @@ from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, unmasking_pb2, unmasking_pb2_grpc
 from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
-from trimask_proto.v1.right_masking_pb2 import BlindingKey
-from trimask_server.node.node import Node
-from trimask_server.node.peers import Context, require_role
-from trimask_server.protocol.attempts import AttemptTable, attempt_bytes, worker_of
+from trimask_proto.v1.unmasking_pb2 import BlindingKey
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_role
+from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
+from trimask_server.suites.rows.tries import Tries
 
 __all__ = ["UnmaskingServicer", "unmask_component"]
 
@@ -57,10 +58,10 @@ class _Try:
 class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     """Serves the collector (keys), right providers (masks) and the last left provider (masked rows)."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeContext, tries: Tries) -> None:
         self._node = node
-        self._tries: AttemptTable[_Try] = AttemptTable(node.clock, _Try)
-        node.tries.append(self._tries.attempts)
+        self._shares = tries
+        self._tries = tries.table(_Try)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -171,8 +172,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         if component.begun or not (state.publics and component.basis.complete and component.masked.complete):
             return
         component.begun = True
-        work = self._node.run_attempt(attempt, self._unmask(study, attempt, state, k), "unmasking")
-        self._node.spawn(work, "unmasking")
+        self._shares.begin(attempt, self._unmask(study, attempt, state, k), "unmasking")
 
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Try, k: int) -> None:
         node, component = self._node, state.components[k]

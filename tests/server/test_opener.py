@@ -14,8 +14,8 @@ import pytest
 
 from trimask_core.errors import VerificationError
 from trimask_core.identity import SigningKey
+from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_message
-from trimask_core.rows.payloads import ComponentForm
 from trimask_core.sealing import SealingKey, component_info, seal
 from trimask_server.right.opener import Opener
 from trimask_server.right.opener_process import Helper
@@ -30,7 +30,7 @@ VECTOR = b"\x02" + bytes(8 * COLUMNS)
 def parcel(number: int, plain: bytes = VECTOR, key: SealingKey = NEW) -> Parcel:
     submission_id = number.to_bytes(16, "big")
     sealed = seal(key.public, plain, component_info(STUDY, 3, submission_id))
-    return Parcel(STUDY, submission_id, ComponentForm(3, 3, COLUMNS), 1_000 + number, sealed)
+    return Parcel(STUDY, STUDY, submission_id, PayloadForm("rows", 3, 3, COLUMNS), 1_000 + number, sealed)
 
 
 def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseException]:

@@ -7,7 +7,7 @@ in the trailing metadata. What was not foreseen is logged with its traceback and
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import grpc
@@ -16,7 +16,7 @@ from trimask_core.errors import ApprovalError, Refused, TrimaskError, Verificati
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, AnyReason, Reason
 from trimask_server.operations.refusal_counts import Refusals
 
-__all__ = ["MAX_MESSAGE_BYTES", "GuardedServer", "Layer", "rewrapped", "status_of"]
+__all__ = ["MAX_MESSAGE_BYTES", "Admission", "GuardedServer", "Layer", "rewrapped", "status_of"]
 
 MAX_MESSAGE_BYTES = 4 << 20
 
@@ -38,13 +38,16 @@ def status_of(reason: AnyReason) -> grpc.StatusCode:
 
 
 class Admission(Protocol):
-    """What the interceptor asks before a handler runs; see `gate`."""
+    """What is asked before a handler runs; `access.gate` answers."""
 
     async def admit(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         """Raise `Refused` unless the caller may."""
 
     def covers(self, method: str) -> bool:
         """Whether this is a call of ours, wherever it may be served."""
+
+    def require_complete(self, services: Iterable[str]) -> None:
+        """Raise `ConfigError` for a service with a method whose callers nobody has decided on."""
 
 
 class _Rest(grpc.GenericRpcHandler):

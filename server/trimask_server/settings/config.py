@@ -12,14 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from trimask_core.errors import ConfigError
-from trimask_core.identity import SigningKey
-from trimask_core.sealing import SealingKey
-from trimask_server.right.sealing_keys import load_ring
-from trimask_server.store.master_keys import KeyRing
 
-__all__ = ["NodeConfig", "NodeKeys", "NodeRole", "StoreConfig", "load_config", "load_keys"]
+__all__ = ["NodeConfig", "NodeRole", "StoreConfig", "load_config"]
 
-OPERATOR_CERTIFICATE = "operator/tls.pem"
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "Path": (str,),
@@ -87,21 +82,10 @@ class NodeConfig:
     rate_limit_burst: int = 200
     store: StoreConfig = StoreConfig()
 
-
-@dataclass(frozen=True)
-class NodeKeys:
-    """A node's identity, sealing key (right providers), TLS material, storage keys, and its operator's certificate."""
-
-    identity: SigningKey
-    sealing: SealingKey | None
-    certificate: bytes
-    private_key: bytes
-    roots: bytes
-    operator: bytes = b""
-    storage: KeyRing = field(default_factory=KeyRing.generate)
-
-    def __repr__(self) -> str:
-        return f"NodeKeys({self.identity!r})"
+    @property
+    def own_address(self) -> str:
+        """Where peers reach this very process, if the node has several; else empty."""
+        return self.worker_address or self.worker_listen
 
 
 def load_config(path: Path, role: NodeRole) -> NodeConfig:
@@ -181,31 +165,3 @@ def _read_store(data: Any, base: Path) -> StoreConfig:
     if config.schema and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", config.schema):
         raise ConfigError("'store.schema' must be lower-case letters, digits and underscores, at most 63")
     return replace(config, url=url)
-
-
-def load_keys(folder: Path, role: NodeRole) -> NodeKeys:
-    """The key files `trimask keys` writes."""
-
-    def read(name: str) -> bytes:
-        try:
-            return (folder / name).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read {folder / name}: {error.strerror}; `trimask keys` makes it"
-            ) from None
-
-    def secret(name: str) -> bytes:
-        try:
-            return bytes.fromhex(read(name).decode().strip())
-        except ValueError:
-            raise ConfigError(f"{folder / name} must hold 64 hexadecimal digits") from None
-
-    return NodeKeys(
-        identity=SigningKey(secret("identity.key")),
-        sealing=load_ring(folder).keys[0].key if role == "right" else None,
-        certificate=read("tls.pem"),
-        private_key=read("tls.key"),
-        roots=read("ca.pem"),
-        operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
-        storage=KeyRing.open(folder),
-    )

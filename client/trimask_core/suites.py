@@ -1,0 +1,43 @@
+"""The suites there are, as far as devices and the intake of right providers have to know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from trimask_core.moments import payloads as moments
+from trimask_core.payload import PayloadForm
+from trimask_core.randomness import RandomSource
+from trimask_core.rows import payloads as rows
+from trimask_core.study import Study
+
+__all__ = ["SUITE_PAYLOADS", "SuitePayloads", "check_payload", "payloads_of"]
+
+
+class SuitePayloads(Protocol):
+    """A suite's payloads: made by a device, checked by a right provider."""
+
+    def payloads(self, study: Study, answers: Mapping[str, object], source: RandomSource) -> list[bytes]:
+        """One payload a right provider, in order, from what a person answered."""
+        ...
+
+    def form_of(self, study: Study, provider: int) -> PayloadForm:
+        """What payloads for a right provider (1..K1) look like."""
+        ...
+
+    def check_payload(self, form: PayloadForm, payload: bytes) -> None:
+        """Refuse an opened payload that has not this form."""
+        ...
+
+
+SUITE_PAYLOADS: dict[str, SuitePayloads] = {"rows": rows, "moments": moments}
+
+
+def payloads_of(study: Study) -> SuitePayloads:
+    """The payloads of a study's suite."""
+    return SUITE_PAYLOADS[study.suite.name]
+
+
+def check_payload(form: PayloadForm, payload: bytes) -> None:
+    """Refuse an opened payload that has not this form, where the study itself is not at hand."""
+    SUITE_PAYLOADS[form.suite].check_payload(form, payload)

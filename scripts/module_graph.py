@@ -1,0 +1,139 @@
+"""Who imports whom, read from the source: every import counts, in functions and for the type checker too.
+
+`python scripts/module_graph.py` prints the section of docs/architecture.md about the server's rooms; with `--write` it is
+put there. A test holds the section current and the graph without cycles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+__all__ = ["ROOMS", "cycles", "module_graph", "render_section", "room_graph", "section_in"]
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- rooms: written by scripts/module_graph.py -->", "<!-- rooms: end -->"
+SERVER = "trimask_server"
+# Each imports only rooms before it; `right` and `collector` do not know each other.
+ROOMS = (
+    "settings", "protocol", "store", "audit", "operations", "node", "access", "right", "collector", "suites",
+    "programs", "local",
+)  # fmt: skip
+Graph = Mapping[str, set[str]]
+
+
+def package_folder(package: str) -> Path:
+    """Where a package of this project is."""
+    (found,) = ROOT.glob(f"*/{package}/__init__.py")
+    return found.parent
+
+
+def module_graph(package: str) -> dict[str, set[str]]:
+    """The modules of a package, and for each the modules of the same package that it imports anywhere."""
+    folder = package_folder(package)
+    paths = {_name(folder, path): path for path in sorted(folder.rglob("*.py"))}
+    return {
+        name: {found for found in _imported(path, paths.keys()) if found != name}
+        for name, path in paths.items()
+    }
+
+
+def _name(folder: Path, path: Path) -> str:
+    parts = path.relative_to(folder.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
+    known = set(modules)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in known else node.module for name in inside]
+        yield from (name for name in names if name in known)
+
+
+def cycles(graph: Graph) -> list[list[str]]:
+    """The groups of nodes that can all reach each other, sorted; empty if there is no cycle."""
+    reached = {start: _reachable(graph, start) for start in graph}
+    groups = {
+        tuple(sorted(other for other in reached[start] if start in reached[other])) for start in graph
+    } - {()}
+    return [list(group) for group in sorted(groups)]
+
+
+def _reachable(graph: Graph, start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += graph[name]
+    return found
+
+
+def room_graph(graph: Graph) -> dict[str, set[str]]:
+    """The rooms (folders) of the server and for each the rooms it imports from."""
+    rooms: dict[str, set[str]] = {}
+    for name, imported in graph.items():
+        room = _room(name)
+        if room:
+            rooms.setdefault(room, set()).update(_room(other) for other in imported)
+    return {room: others - {room, ""} for room, others in rooms.items()}
+
+
+def _room(name: str) -> str:
+    return name.split(".")[1] if "." in name else ""
+
+
+def _needed(rooms: Graph, room: str) -> list[str]:
+    """The rooms right below one: those that are not reached through another one anyway."""
+    through = set().union(*(_reachable(rooms, other) for other in rooms[room]))
+    return [other for other in ROOMS if other in rooms[room] - through]
+
+
+def render_section() -> str:
+    """The rooms from the bottom up, and a picture of their imports."""
+    rooms = room_graph(module_graph(SERVER))
+    lines = [
+        BEGIN,
+        "",
+        "| room | what is in it | imports from |",
+        "|---|---|---|",
+    ]
+    for room in ROOMS:
+        opening = (package_folder(SERVER) / room / "__init__.py").read_text(encoding="utf-8")
+        words = ast.get_docstring(ast.parse(opening)) or ""
+        others = ", ".join(other for other in ROOMS if other in rooms[room])
+        lines.append(f"| `{room}` | {words.rstrip('.')} | {others} |")
+    lines += ["", "```mermaid", "graph BT"]
+    lines += [f"  {room} --> {other}" for room in ROOMS for other in _needed(rooms, room)]
+    lines += ["```", "", END]
+    return "\n".join(lines)
+
+
+def section_in(page: str) -> str:
+    """The section as it is in a page."""
+    return page[page.index(BEGIN) : page.index(END) + len(END)]
+
+
+def main() -> None:
+    """Print the section, or write it."""
+    parser = argparse.ArgumentParser(description="The server's rooms and their imports.")
+    parser.add_argument("--write", action="store_true", help="put the section into docs/architecture.md")
+    section = render_section()
+    if parser.parse_args().write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(page.replace(section_in(page), section), encoding="utf-8")
+    else:
+        print(section)
+
+
+if __name__ == "__main__":
+    main()

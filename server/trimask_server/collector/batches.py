@@ -1,0 +1,80 @@
+"""A planned block and the right providers: bound everywhere, released everywhere, or erased everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from trimask_core.study import Party, Study
+from trimask_server.collector.intake import Intake
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.node.context import NodeContext
+
+__all__ = ["Batches"]
+
+T = TypeVar("T")
+
+
+class Batches:
+    """One study's blocks, from plan to erasure."""
+
+    def __init__(
+        self, node: NodeContext, study: Study, ledger: Ledger, calls: RightCalls, intake: Intake
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._calls = calls
+        self._intake = intake
+
+    async def _each(self, call: Callable[[Party], Awaitable[T]]) -> list[T]:
+        return list(await asyncio.gather(*(call(party) for party in self._study.right)))
+
+    async def bind(self, block: Block) -> bool:
+        """Whether every right provider has bound the block's rows; a plan that one declined is given up.
+
+        A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
+        it declines the plan, so no work on it begins anywhere, and the others can free its rows.
+        """
+        answers = await self._each(lambda party: self._calls.assign(party, block))
+        withdrawn = {submission_id for ids in answers for submission_id in ids}
+        if not withdrawn:
+            return True
+        self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
+        if block.attempts:
+            # Work had begun; only a provider that was restored since can have let a row go. No other plan may have them.
+            await self.abandon(block)
+        else:
+            await self._ledger.cancel(block.block_id)
+            await self.release(block)
+        return False
+
+    async def release(self, block: Block) -> None:
+        """Have every right provider free the rows of a plan given up; then they may be planned again."""
+        await self._each(lambda party: self._calls.cancel(party, block))
+        await self._ledger.mark_released(block.block_id)
+        # Who still holds what is asked anew: the rows of this plan, but for those withdrawn, are pending again.
+        self._intake.count_anew()
+
+    async def erase(self, block: Block) -> None:
+        """Have every right provider erase a block whose rows are pooled."""
+        await self._each(lambda party: self._calls.erase(party, block))
+        await self._ledger.mark_erased(block.block_id)
+
+    async def abandon(self, block: Block) -> None:
+        """Have a block that can never be pooled erased everywhere, and tell the owner."""
+        for party in self._study.right:
+            await self._calls.erase(party, block)
+        await self._ledger.mark_erased(block.block_id, "abandoned")
+        self._node.log.warning("abandoned block=%s rows=%d", block.block_id.hex(), block.rows)
+        await self._ledger.note(
+            self._study.id,
+            f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: a node was restored from a backup "
+            "made before it. Nothing of it is in a release",
+        )
+
+    async def erase_unused(self) -> int:
+        """Have every right provider erase the study's rows that are in no block; the most that one of them had."""
+        return max(await self._each(self._calls.erase_study))

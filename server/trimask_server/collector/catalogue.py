@@ -1,0 +1,58 @@
+"""The collector's releases and published datasets, as everybody asks for them, whatever the study's suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimask_server.store.interface import Store
+
+__all__ = ["Catalogue", "Release", "dataset_folder"]
+
+
+def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
+    """Where a dataset's files are: by their hash too, so that a publisher that lost its study replaces nobody's."""
+    return data / "datasets" / f"{dataset_id}.{digest[:16]}"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release being filled (open), complete and held back (full), or published."""
+
+    number: int
+    rows: int
+    blocks: int
+    state: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Reads the tables that suites write (`releases`, `datasets`)."""
+
+    database: Store
+
+    async def releases(self, study_id: bytes) -> list[Release]:
+        """All releases, in order."""
+        return await self.database.read(
+            lambda tx: [
+                Release(*row)
+                for row in tx.rows(
+                    "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
+                    " ORDER BY release_number",
+                    (study_id,),
+                )
+            ]
+        )
+
+    async def datasets(self, study_id: bytes = b"") -> list[tuple[str, bytes, bytes, bytes]]:
+        """(dataset id, study id, manifest, signature), oldest first."""
+        condition = "WHERE study_id = ?" if study_id else ""
+        return await self.database.read(
+            lambda tx: [
+                (row[0], row[1], row[2], row[3])
+                for row in tx.rows(
+                    f"SELECT dataset_id, study_id, manifest, signature FROM datasets {condition} ORDER BY sequence",  # noqa: S608
+                    (study_id,) if study_id else (),
+                )
+            ]
+        )

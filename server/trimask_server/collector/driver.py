@@ -1,0 +1,155 @@
+"""One study's progress, whatever its suite: count, plan, bind, have the suite work, have it erased. Restartable anywhere.
+
+Everything the driver decides is in the ledger before anybody is told, and every call it makes is idempotent; so after
+a crash, its own or another node's, it picks up the block where the ledger says it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Protocol
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_server.collector.batches import Batches
+from trimask_server.collector.intake import Intake
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.restores import Restores
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.collector.sightings import Sightings
+from trimask_server.node.context import NodeContext
+
+__all__ = ["BatchDriver", "BatchWork", "Driver"]
+
+
+class Driver(Protocol):
+    """What moves one study on (`study_leases` starts and stops it)."""
+
+    @property
+    def wake(self) -> asyncio.Event:
+        """Set when there may be something to do at once."""
+        ...
+
+    async def run(self) -> None:
+        """Until the study is closed; `Refused` with lease_lost when another worker drives it."""
+        ...
+
+    async def heed_restores(self) -> bool:
+        """Tell right providers that were restored from a backup of every block; whether there was one."""
+        ...
+
+
+class BatchWork(Protocol):
+    """What a suite does in a study that is collected in blocks. Every step may be repeated after a crash."""
+
+    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+        """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few."""
+        ...
+
+    async def work_on(self, block: Block, batches: Batches) -> None:
+        """One try at a planned block: bind it (`Batches.bind`), and mark it pooled in the ledger once it is."""
+        ...
+
+    async def publish(self) -> bool:
+        """Publish what is complete while the study goes on; whether there was something."""
+        ...
+
+    async def finish(self, remainder: int) -> bool:
+        """No more blocks can be made, and so many submissions are left over: publish (or keep to answer from) what is
+        large enough and forget the rest; whether anything of the study was published."""
+        ...
+
+
+class BatchDriver:
+    """Drives one study until it is closed."""
+
+    def __init__(
+        self, node: NodeContext, study: Study, ledger: Ledger, sightings: Sightings, work: BatchWork
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._sightings = sightings
+        self._work = work
+        calls = RightCalls(node, study)
+        self._intake = Intake(study, ledger, calls)
+        self._batches = Batches(node, study, ledger, calls, self._intake)
+        self._restores = Restores(node, study, ledger, calls, self._batches)
+        # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
+        self._suspicious = True
+        self.wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the study is closed."""
+        node, prefix = self._node, self._study.id.hex()[:12]
+        while node.studies.state(self._study.id) != "closed":
+            try:
+                # While draining nothing is begun; the lease stays with this worker until it stops.
+                busy = not node.drain.on and await self._step()
+            except Refused as error:
+                if error.reason == "lease_lost":
+                    raise
+                node.log.warning("study=%s waits: reason=%s: %s", prefix, error.reason, error)
+                busy, self._suspicious = False, True
+            except Exception:
+                # Whatever it was (a full disk, say), the study must go on when it is over.
+                node.log.exception("study=%s waits after an error", prefix)
+                busy = False
+            if not busy:
+                self.wake.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.wake.wait(), node.config.poll_seconds)
+
+    async def heed_restores(self) -> bool:
+        """Tell right providers that were restored from a backup of every block; whether there was one."""
+        return await self._restores.heed(await self._sightings.describe(self._study, 5.0))
+
+    async def _step(self) -> bool:
+        """One piece of work; whether there may be more at once."""
+        study_id = self._study.id
+        await self._node.studies.refresh()  # another worker may have been told to close it
+        if self._suspicious:
+            if await self.heed_restores():
+                self._intake.count_anew()
+            self._suspicious = False
+        for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
+            await self._move_on(block)
+            return True
+        closing = self._node.studies.state(study_id) == "closing"
+        ready = await self._intake.complete(self._restores.known, closing=closing)
+        if ready is None:
+            self._suspicious = True
+            return True
+        ids = self._work.choose(ready, closing=closing)
+        if ids:
+            await self._ledger.plan(study_id, self._node.source.read(16), ids)
+            self._intake.remove(ids)
+            return True
+        if closing:
+            await self._close(len(ready))
+            return True
+        return await self._work.publish()
+
+    async def _move_on(self, block: Block) -> None:
+        """What comes next for a block that is neither erased nor released."""
+        if block.state == "cancelled":
+            await self._batches.release(block)
+        elif block.state == "planned":
+            await self._work.work_on(block, self._batches)
+        else:
+            await self._batches.erase(block)
+
+    async def _close(self, remainder: int) -> None:
+        study, node = self._study, self._node
+        published = await self._work.finish(remainder)
+        erased = await self._batches.erase_unused()
+        if published and erased:
+            await self._ledger.note(
+                study.id,
+                f"{erased} submissions had reached only some of the right providers when the study closed; erased",
+            )
+        await self._ledger.note_pending(study.id, 0)
+        entry = node.audit.entry("study_closed", study=study.id.hex())
+        await node.studies.set_state(study.id, "closed", entry)
+        node.log.info("closed study=%s", study.id.hex()[:12])

@@ -1,0 +1,72 @@
+"""The submissions that every right provider holds and no block has, in the order in which they were complete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from trimask_core.study import Party, Study
+from trimask_server.collector.ledger import IN_A_BLOCK, Ledger
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.protocol.plans import split_ids
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """One study's submissions on their way to a block, counted page by page."""
+
+    def __init__(self, study: Study, ledger: Ledger, calls: RightCalls) -> None:
+        self._study = study
+        self._ledger = ledger
+        self._calls = calls
+        self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
+        # Those that all hold, in the order in which they were complete: those that still wait may be very many.
+        self._ready: dict[bytes, None] = {}
+        self._tokens = [""] * len(study.right)
+
+    def count_anew(self) -> None:
+        """Forget what was counted: who holds what has to be asked again."""
+        self._held.clear()
+        self._ready.clear()
+        self._tokens = [""] * len(self._study.right)
+
+    def remove(self, ids: Iterable[bytes]) -> None:
+        """These are in a block now."""
+        for submission_id in ids:
+            del self._held[submission_id], self._ready[submission_id]
+
+    async def complete(self, known: dict[str, bytes], *, closing: bool) -> list[bytes] | None:
+        """The complete submissions, oldest first.
+
+        `known` are the stores of the right providers, by role, that have been told of every block. None if a provider
+        has another store by now: what it lists may have been in a block before.
+        """
+        whole = (1 << len(self._study.right)) - 1
+        planned: set[bytes] = set()
+        if closing:
+            # Intake is stopped first and everything is counted again, so that the last count is the whole one.
+            self.count_anew()
+            for block in await self._ledger.blocks(self._study.id, *IN_A_BLOCK):
+                planned.update(split_ids(block.submission_ids))
+
+        async def one(index: int, party: Party) -> bool:
+            if closing:
+                await self._calls.stop_intake(party)
+            while True:
+                page = await self._calls.list_pending(party, self._tokens[index])
+                if known.get(f"R{index + 1}") != page.store_generation:
+                    return False
+                for submission_id in page.ids:
+                    if submission_id in planned:
+                        continue
+                    held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
+                    if held == whole:
+                        self._ready[submission_id] = None
+                if not page.next_token:
+                    return True
+                self._tokens[index] = page.next_token
+
+        trusted = await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
+        await self._ledger.note_pending(self._study.id, len(self._ready))
+        return list(self._ready) if all(trusted) else None

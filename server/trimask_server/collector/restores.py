@@ -1,0 +1,73 @@
+"""Nodes restored from backups: what the collector tells a right provider whose store is not the one it knew.
+
+A restored store may hold rows that were pooled and erased since the backup was made, and lack rows and plans that came
+since. Before anything new is planned the provider is told of every block again: plans that are under way it is given
+again, pooled blocks it erases again, with their plans, so that it also uses up the ids of rows it does not have. All of
+these calls may be repeated. A block that is under way and has rows which the provider lost cannot be worked on any more:
+it is erased everywhere and the owner is told.
+"""
+
+from __future__ import annotations
+
+from trimask_core.errors import Refused
+from trimask_core.study import Party, Study
+from trimask_server.collector.batches import Batches
+from trimask_server.collector.ledger import IN_A_BLOCK, Ledger
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.collector.sightings import Described
+from trimask_server.node.context import NodeContext
+
+__all__ = ["Restores"]
+
+
+class Restores:
+    """One study's right providers and the stores they have."""
+
+    def __init__(
+        self, node: NodeContext, study: Study, ledger: Ledger, calls: RightCalls, batches: Batches
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._calls = calls
+        self._batches = batches
+        self.known: dict[str, bytes] = {}
+        """The store of each right provider, by role, that has been told of every block."""
+
+    async def heed(self, described: Described) -> bool:
+        """Tell every right provider that has another store than before; whether there was one."""
+        self.known = await self._ledger.generations(self._study.id)
+        told = False
+        for number, party in enumerate(self._study.right, 1):
+            role, answer = f"R{number}", described[f"R{number}"]
+            if answer is None or self.known.get(role) == answer.store_generation:
+                continue
+            if role in self.known:
+                self._node.log.warning(
+                    "study=%s: %s was restored from a backup and is told of every block again",
+                    self._study.id.hex()[:12], role,
+                )  # fmt: skip
+            await self._tell(party)
+            await self._ledger.set_generation(self._study.id, role, answer.store_generation)
+            self.known[role] = answer.store_generation
+            told = True
+        return told
+
+    async def _tell(self, party: Party) -> None:
+        study, calls = self._study, self._calls
+        await calls.register(party)
+        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK, "cancelled", "released"):
+            if block.state in ("cancelled", "released"):
+                # Or rows that were freed since the backup would stay bound there, and no plan could have them.
+                await calls.cancel(party, block)
+            elif block.state == "planned":
+                try:
+                    await calls.assign(party, block)
+                except Refused as error:
+                    if error.reason != "unknown_row":
+                        raise
+                    await self._batches.abandon(block)
+            else:
+                await calls.erase(party, block)
+        if self._node.studies.state(study.id) == "closed":
+            await calls.erase_study(party)

@@ -1,0 +1,64 @@
+"""Asking a study's providers what they are, and remembering when each last answered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_proto.v1 import node_pb2
+from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.attempts import worker_of
+
+__all__ = ["Described", "Sightings"]
+
+Described = dict[str, node_pb2.DescribeNodeResponse | None]
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """One for all studies of a collector: who drives a study and who only looks on should know the same."""
+
+    node: NodeContext
+    _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
+
+    def last_ms(self, tls_name: str) -> int:
+        """When a provider last answered; 0 if not since this collector was started."""
+        return self._seen_ms.get(tls_name, 0)
+
+    async def describe(
+        self, study: Study, timeout_seconds: float, attempt: Attempt | None = None
+    ) -> Described:
+        """Every provider's description by role (of the workers in `attempt`, if given); None where it did not answer."""
+        node = self.node
+
+        async def one(role: str) -> node_pb2.DescribeNodeResponse | None:
+            address = "" if attempt is None else worker_of(attempt, role)
+            stub = NodeServiceStub(node.peers.channel(study.party(role), address))
+            try:
+                answer: node_pb2.DescribeNodeResponse = await node.peers.call(
+                    stub.DescribeNode, node_pb2.DescribeNodeRequest(), timeout_seconds
+                )
+            except Refused:
+                return None
+            return answer
+
+        roles = [role for role in study.parties if role != "collector"]
+        found = dict(zip(roles, await asyncio.gather(*map(one, roles)), strict=True))
+        now = node.clock.now_ms()
+        for role, answer in found.items():
+            if answer is not None:
+                self._seen_ms[study.party(role).tls_name] = now
+        return found
+
+    async def refusals(self, study: Study) -> dict[str, dict[str, int]]:
+        """Every node's refusals by reason; a node that does not answer is left out."""
+        counts = {
+            role: {item.reason: item.count for item in answer.refusals}
+            for role, answer in (await self.describe(study, 2.0)).items()
+            if answer is not None
+        }
+        return counts | {"collector": self.node.refusals.as_dict()}

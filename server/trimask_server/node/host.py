@@ -1,0 +1,254 @@
+"""Running a node: its two TLS servers with health and reflection, its background tasks, draining and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import grpc
+from aiohttp.web import RouteDef
+
+from trimask_core.errors import ConfigError, Refused
+from trimask_server.node.context import NodeContext
+from trimask_server.node.ports import AddServices, Port
+from trimask_server.node.tasks import Tasks
+from trimask_server.operations.garbage import AfterCollection, nothing_after
+from trimask_server.operations.guard import Admission
+from trimask_server.operations.http_port import HttpPort
+from trimask_server.operations.readiness import Health, Readiness, check_readiness
+from trimask_server.settings.version import VERSION
+from trimask_server.store.interface import StoreError
+
+__all__ = ["GateOfPort", "Host", "Services"]
+
+_SAVE_SECONDS = 1.0
+_READINESS_SECONDS = 5.0
+_WARN_EVERY_MS = 24 * 3600 * 1000
+
+
+class GateOfPort(Protocol):
+    """Makes the gate of a port: who may call what there (`access.gate`)."""
+
+    def __call__(self, *, mutual: bool) -> Admission:
+        """For the peer port (`mutual` TLS) or the public one."""
+        ...
+
+
+def _nothing() -> None:
+    """A node that waits to be called."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a node of one role serves, and what it begins once it listens.
+
+    `public` is for devices and researchers, `peer` for nodes, the owner and the operator. `begin` starts the role's own
+    background tasks; `after_collection` is awaited after each round of garbage collection. `key_names` goes into the
+    audit log at each start, so that a change of keys is seen there.
+    """
+
+    gate: GateOfPort
+    public: list[AddServices]
+    peer: list[AddServices]
+    begin: Callable[[], None] = _nothing
+    pages: list[RouteDef] = field(default_factory=list)
+    after_collection: AfterCollection = nothing_after
+    key_names: Mapping[str, str] = field(default_factory=dict)
+
+
+class Host:
+    """One running node."""
+
+    def __init__(self, context: NodeContext) -> None:
+        self.context = context
+        self.health = Health()
+        self.http = HttpPort(
+            context.config.name, context.role, context.config.http_listen, self.readiness, self._scrape
+        )
+        self.public_port = 0
+        self.peer_port = 0
+        self._tasks = Tasks(context.log)
+        self._servers: list[grpc.aio.Server] = []
+        self._at_drain: list[Callable[[], Awaitable[None]]] = []
+        self._at_stop: list[Callable[[], Awaitable[None]]] = []
+        self._on_reload: list[Callable[[], bool]] = []
+
+    @property
+    def log(self) -> logging.Logger:
+        """The node's log."""
+        return self.context.log
+
+    def spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run work in the background until the node stops."""
+        self._tasks.spawn(work, what)
+
+    def at_drain(self, hand_back: Callable[[], Awaitable[None]]) -> None:
+        """Have this awaited before the ports are closed: what others must be told."""
+        self._at_drain.append(hand_back)
+
+    def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Have this awaited when the node stops, after its last call was answered."""
+        self._at_stop.append(end)
+
+    def on_reload(self, reload: Callable[[], bool]) -> None:
+        """Have this called when key files may have changed; it answers whether anything was new."""
+        self._on_reload.append(reload)
+
+    # Starting
+
+    async def load(self) -> None:
+        """Read what an earlier run left in the store."""
+        await self.context.studies.load()
+        await self.context.refusals.refresh(self.context.database)
+        await self.context.audit.load()
+
+    async def record_start(self, key_names: Mapping[str, str]) -> None:
+        """Write into the audit log that the node starts, with which keys, and which of them are others than before."""
+        context = self.context
+        keys = {
+            "identity": context.keys.identity.public.hex(),
+            "certificate_sha256": hashlib.sha256(context.keys.certificate).hexdigest(),
+            "sealing_key": "",
+            "operator_sha256": (
+                hashlib.sha256(context.keys.operator).hexdigest() if context.keys.operator else ""
+            ),
+            **key_names,
+        }
+        before = await context.audit.last("node_started")
+        changed = sorted(name for name, value in keys.items() if before is not None and before[name] != value)
+        if changed:
+            await context.audit.record("keys_changed", changed=changed)
+        await context.audit.record("node_started", version=VERSION, boot=context.boot_id.hex(), **keys)
+
+    async def serve(self, services: Services) -> None:
+        """Listen, and begin the background tasks every node has."""
+        context, config = self.context, self.context.config
+        if config.listen:
+            public = Port(services.public, services.gate(mutual=False), mutual=False)
+            self.public_port = await self._open(public, config.listen)
+        peer = Port(services.peer, services.gate(mutual=True), mutual=True)
+        self.peer_port = await self._open(peer, config.peer_listen, config.worker_listen)
+        if config.http_listen:
+            await self.http.start(services.pages)
+        self.begin()
+        if context.role != "collector" and not config.allow_collectors:
+            context.log.info("allow_collectors is empty: any collector may propose studies to this node")
+        self.spawn(self._follow_readiness(), "following readiness")
+        self.spawn(self._watch_key_files(), "watching key files")
+        if config.own_address:
+            self.spawn(context.drain.follow_others(), "following other workers")
+        context.log.info(
+            "ready role=%s public=%s peer=%s studies=%d",
+            context.role, config.listen, config.peer_listen, len(context.studies.all()),
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Begin the background tasks that need no port."""
+        self.spawn(self._save_refusals(), "saving refusal counts")
+
+    async def _open(self, port: Port, *addresses: str) -> int:
+        server, number = await port.open(self.context, self.health, addresses)
+        self._servers.append(server)
+        return number
+
+    # While it runs
+
+    async def readiness(self) -> Readiness:
+        """Whether the node can do its work now."""
+        context = self.context
+        listening = sum(port > 0 for port in (self.public_port, self.peer_port))
+        return await check_readiness(
+            context.database,
+            context.drain,
+            context.certificates,
+            context.clock.now_ms(),
+            listening,
+            1 + bool(context.config.listen),
+        )
+
+    async def _scrape(self) -> bytes:
+        return await self.context.metrics.render(self.context)
+
+    async def _follow_readiness(self) -> None:
+        """gRPC health says what /readyz says, and a certificate that runs out is in the log once a day."""
+        context = self.context
+        warned_ms: int | None = None
+        while True:
+            found = await self.readiness()
+            await self.health.set(serving=found.ready)
+            now = context.clock.now_ms()
+            if found.warnings and (warned_ms is None or now - warned_ms >= _WARN_EVERY_MS):
+                warned_ms = now
+                for warning in found.warnings:
+                    context.log.warning("%s", warning)
+            await context.clock.sleep(_READINESS_SECONDS)
+
+    async def _watch_key_files(self) -> None:
+        """Reload when a file changed: what renews a certificate need not know how to send a signal."""
+        while True:
+            await self.context.clock.sleep(self.context.config.reload_seconds)
+            if self.context.certificates.changed():
+                self.reload_keys()
+
+    def reload_keys(self) -> bool:
+        """Take over renewed keys; whether anything was new. What is unusable changes nothing."""
+        return any([self._reload_certificate(), *(reload() for reload in self._on_reload)])
+
+    def _reload_certificate(self) -> bool:
+        context, now = self.context, self.context.clock.now_ms()
+        try:
+            fresh = context.certificates.reload(now)
+        except ConfigError as error:
+            context.metrics.reloads.labels("refused").inc()
+            context.refusals.count("bad_certificate_file")
+            context.log.error("kept the old certificate: %s", error)  # noqa: TRY400 - the sentence says all
+            return False
+        if fresh:
+            context.peers.renew(context.certificates.material)
+            context.metrics.reloads.labels("taken").inc()
+            days = context.certificates.days_left(now)
+            context.log.info("took over a renewed certificate, which expires in %.0f days", days)
+        return fresh
+
+    async def save_refusals(self) -> None:
+        """Write the counts and their audit entry, and the log's head beside the store."""
+        await self.context.refusals.save(self.context.database, self.context.audit)
+        await self.context.audit.save_head()
+
+    async def _save_refusals(self) -> None:
+        context = self.context
+        while True:
+            await context.clock.sleep(_SAVE_SECONDS)
+            try:
+                await self.save_refusals()
+                if context.config.own_address:  # others of this node count, too
+                    await context.refusals.refresh(context.database)
+            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+                context.log.warning("cannot save refusal counts yet: %s", error)
+
+    # Stopping
+
+    async def wind_down(self) -> None:
+        """What comes before the ports are closed. Returns when others were told what they must know, or cannot be."""
+        await self.context.drain.begin()
+        await self.health.set(serving=False)
+        await asyncio.gather(*(hand_back() for hand_back in self._at_drain))
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Finish calls under way, save, and close."""
+        context = self.context
+        await self.http.stop()
+        await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
+        await self._tasks.cancel()
+        for end in self._at_stop:
+            await end()
+        await context.audit.record("node_stopped")
+        await self.save_refusals()
+        await context.peers.close()
+        context.workers.close()
+        context.database.close()
+        context.log.info("stopped")

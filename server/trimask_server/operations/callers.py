@@ -1,0 +1,33 @@
+"""Who is on the other end of a call: the DNS names in a certificate, and the roles a study gives them.
+
+A node is known to its peers by the DNS name in its certificate, which the study names as `tls_name`. That holds for
+certificates of a private authority and for public ones alike, and survives their renewal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+
+__all__ = ["Context", "peer_names", "require_role"]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def peer_names(context: Context) -> set[str]:
+    """The DNS names in the caller's certificate; empty on a connection without one."""
+    names = context.auth_context().get("x509_subject_alternative_name", [])
+    return {bytes(name).decode() for name in names}
+
+
+def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
+    """Refuse a caller that plays none of the roles in the study."""
+    names = peer_names(context)
+    wanted = list(roles)
+    if not any(study.party(role).tls_name in names for role in wanted):
+        raise Refused("not_your_role", f"only {' or '.join(wanted)} may call this")

@@ -1,0 +1,1 @@
+"""The node programs: each role put together from its rooms, started and stopped."""

@@ -1,0 +1,170 @@
+"""A node of each role, put together from its rooms: what it serves, what it holds, what it does by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from trimask_core.errors import ConfigError
+from trimask_server.access.gate import Gate
+from trimask_server.access.governance import OperatorServicer, ProposalServicer
+from trimask_server.access.node_service import NodeServicer
+from trimask_server.access.proposals import Proposals
+from trimask_server.node.context import NodeContext
+from trimask_server.node.host import Host, Services
+from trimask_server.node.ports import AddServices
+from trimask_server.right.batches import RightBatchServicer
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.opener import Opener
+from trimask_server.right.parcels import OpeningKeys
+from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import SealingRing, load_ring
+from trimask_server.right.submissions import SubmissionServicer
+from trimask_server.settings.config import NodeRole
+from trimask_server.store.erasure import Erasers
+from trimask_server.suites.interface import ByStudy
+from trimask_server.suites.registry import SUITES
+
+__all__ = ["Node", "assemble", "erasers_of"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node put together. A right provider has a ring of sealing keys."""
+
+    host: Host
+    services: Services
+    live_ring: LiveRing | None = None
+
+    @property
+    def context(self) -> NodeContext:
+        """What its services share."""
+        return self.host.context
+
+
+def assemble(host: Host, ring: SealingRing | None = None) -> Node:
+    """A node of the role its context says. `ring` is used instead of the sealing keys in its folder."""
+    if host.context.role == "collector":
+        return _collector(host)
+    return _right(host, ring) if host.context.role == "right" else _left(host)
+
+
+def _shared(context: NodeContext, proposals: Proposals, running: Callable[[], int]) -> list[AddServices]:
+    """What nodes of every role serve on their peer port."""
+    return [
+        ProposalServicer(context, proposals).add_to,
+        OperatorServicer(context, proposals, running).add_to,
+        NodeServicer(context, proposals).add_to,
+    ]
+
+
+def _left(host: Host) -> Node:
+    context = host.context
+    parts = [suite.left(host) for suite in SUITES.values()]
+    shared = _shared(
+        context,
+        Proposals(context.database, context.audit),
+        lambda: sum(part.running() for part in parts),
+    )
+    services = Services(
+        gate=partial(Gate, context),
+        public=[],
+        peer=[*(add for part in parts for add in part.services), *shared],
+    )
+    return Node(host, services)
+
+
+def _right(host: Host, ring: SealingRing | None) -> Node:
+    context = host.context
+    if ring is None:
+        if context.key_folder is None:
+            raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
+        ring = load_ring(context.key_folder)
+    live = LiveRing(context, ring, context.key_folder)
+    host.on_reload(live.reload)
+    rows = RowStore(context.database, context.vault, context.audit)
+    suites = ByStudy({name: suite.right(host, rows, live) for name, suite in SUITES.items()})
+    newest = ring.keys[0].key
+    opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
+    host.at_stop(opener.stop)
+
+    shared = _shared(
+        context,
+        Proposals(context.database, context.audit),
+        lambda: sum(part.running() for part in suites.all),
+    )
+    services = Services(
+        gate=partial(Gate, context),
+        public=[SubmissionServicer(context, live, rows, opener).add_to],
+        peer=[
+            RightBatchServicer(context, rows, suites.of).add_to,
+            *(add for part in suites.all for add in part.services),
+            *shared,
+        ],
+        begin=opener.start,
+        after_collection=live.destroy_spent,
+        key_names={"sealing_key": newest.public.hex()},
+    )
+    return Node(host, services, live)
+
+
+def _collector(host: Host) -> Node:
+    # Here and not above: the statistics behind private releases take a second to import, and providers have no use for them.
+    from trimask_server.access.tokens import TokenStore
+    from trimask_server.collector.admission import AdmissionOwnerServicer
+    from trimask_server.collector.catalogue import Catalogue
+    from trimask_server.collector.ledger import Ledger
+    from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
+    from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
+    from trimask_server.collector.sightings import Sightings
+    from trimask_server.collector.status_page import StatusPages
+    from trimask_server.collector.study_leases import Drivers
+
+    context = host.context
+    proposals = Proposals(context.database, context.audit)
+    tokens = TokenStore(context.database, context.audit)
+    ledger, catalogue = Ledger(context.database, context.audit), Catalogue(context.database)
+    sightings = Sightings(context)
+    suites = ByStudy({name: suite.collector(host, sightings) for name, suite in SUITES.items()})
+    drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
+    studies = StudyServicer(context, ledger, catalogue, sightings)
+    public: list[AddServices] = [
+        studies.add_to,
+        DatasetServicer(context, catalogue).add_to,
+        ReleaseServicer(context).add_to,
+    ]
+    # The owner, known by certificate, finds everything on one connection.
+    owner: list[AddServices] = [
+        StudyOwnerServicer(context, proposals, drivers).add_to,
+        ReleaseOwnerServicer(context).add_to,
+        AdmissionOwnerServicer(context, tokens).add_to,
+    ]
+
+    services = Services(
+        gate=partial(Gate, context, tokens),
+        public=public,
+        peer=[
+            *(add for part in suites.all for add in part.services),
+            *owner,
+            *public,
+            *_shared(context, proposals, lambda: 0),
+        ],
+        begin=lambda: host.spawn(drivers.run(), "driving studies"),
+        pages=StatusPages(context, catalogue, studies).routes(),
+    )
+    return Node(host, services)
+
+
+def erasers_of(role: NodeRole) -> Erasers:
+    """Who erases a study in the tables of a role: the role itself, and each suite."""
+    if role == "collector":
+        from trimask_server.collector.tables import ERASERS  # a provider has no use for what comes with it
+    else:
+        from trimask_server.right.tables import ERASERS
+
+    every = [ERASERS, *(suite.erasers(role) for suite in SUITES.values())]
+    return Erasers(
+        tuple(erase for owners in every for erase in owners.erase),
+        tuple(needed for owners in every for needed in owners.still_needed),
+    )

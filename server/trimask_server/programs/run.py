@@ -1,0 +1,51 @@
+"""The node programs: `trimask collector|right|left --config FILE`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from trimask_server.node.context import make_context
+from trimask_server.node.host import Host
+from trimask_server.operations.garbage import collect_forever
+from trimask_server.operations.signals import serve_until_told
+from trimask_server.operations.tracing import configure_tracing
+from trimask_server.programs.roles import Node, assemble, erasers_of
+from trimask_server.settings.config import NodeConfig, NodeRole, load_config
+
+__all__ = ["run_node", "start_node"]
+
+
+async def start_node(role: NodeRole, config: NodeConfig) -> Node:
+    """A node of the given role, serving."""
+    host = Host(make_context(role, config))
+    try:
+        await host.load()
+        node = assemble(host)
+        await host.record_start(node.services.key_names)
+        await host.serve(node.services)
+        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+        await host.context.database.scrub()
+        node.services.begin()
+        rounds = collect_forever(host.context, erasers_of(role), node.services.after_collection)
+        host.spawn(rounds, "collecting garbage")
+    except BaseException:
+        await host.stop(0)  # a port that was taken, say: leave nothing half started
+        raise
+    return node
+
+
+def run_node(role: NodeRole, config_path: Path, worker_listen: str = "") -> int:
+    """Run a node, or one worker of it, until it is told to stop (SIGTERM or SIGINT)."""
+    config = load_config(config_path, role)
+    if worker_listen:
+        config = replace(config, worker_listen=worker_listen)
+    configure_tracing(config.name, role)
+
+    async def start() -> Host:
+        return (await start_node(role, config)).host
+
+    uvloop.run(serve_until_told(start))
+    return 0

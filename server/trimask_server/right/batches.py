@@ -1,0 +1,140 @@
+"""Which submissions are bound together: what a right provider serves the collector, whatever the study's suite.
+
+A block of the rows suite and a batch of another are the same here: a set of submission ids, bound for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.identity import verify
+from trimask_core.study import Study
+from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_role
+from trimask_server.protocol.plans import plan_message, split_ids
+from trimask_server.right.rows import RowStore
+
+__all__ = ["BlockRules", "RightBatchServicer"]
+
+_PAGE = 8192
+
+
+class BlockRules(Protocol):
+    """What a suite says about blocks at a right provider."""
+
+    def check_plan(self, study: Study, rows: int) -> None:
+        """Refuse a plan of so many rows, if the study has no blocks of that size."""
+        ...
+
+    def forget_block(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget what is held in memory for a block that is erased."""
+        ...
+
+
+def _planned_ids(
+    study: Study, request: right_batches_pb2.AssignBlockRequest | right_batches_pb2.EraseBlockRequest
+) -> list[bytes]:
+    """A plan's ids, which the collector signed."""
+    ids = split_ids(request.submission_ids)
+    message = plan_message(study.id, request.block_id, request.submission_ids)
+    verify(study.collector.identity, "block-plan", message, request.signature, "the block plan")
+    return ids
+
+
+class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
+    """Serves the collector."""
+
+    def __init__(self, node: NodeContext, rows: RowStore, rules_of: Callable[[Study], BlockRules]) -> None:
+        self._node = node
+        self._rows = rows
+        self._rules_of = rules_of
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        right_batches_pb2_grpc.add_RightBatchServiceServicer_to_server(self, server)
+        return right_batches_pb2.DESCRIPTOR.services_by_name["RightBatchService"].full_name
+
+    def _study(self, study_id: bytes, context: Context) -> Study:
+        study = self._node.studies.get(study_id)
+        require_role(context, study, ["collector"])
+        return study
+
+    async def ListPending(
+        self, request: right_batches_pb2.ListPendingRequest, context: Context
+    ) -> right_batches_pb2.ListPendingResponse:
+        study = self._study(request.study_id, context)
+        token = request.page_token or "0"
+        if not (token.isascii() and token.isdigit() and len(token) < 19):  # a row's sequence, 63 bits at most
+            raise Refused("malformed", "page_token must be one that this provider gave")
+        limit = min(request.page_size or _PAGE, _PAGE)
+        found = await self._rows.pending(study.id, int(token), limit)
+        return right_batches_pb2.ListPendingResponse(
+            submission_ids=b"".join(submission_id for _, submission_id in found),
+            next_page_token=str(found[-1][0]) if len(found) == limit else "",
+            store_generation=self._node.database.generation,
+        )
+
+    async def StopIntake(
+        self, request: right_batches_pb2.StopIntakeRequest, context: Context
+    ) -> right_batches_pb2.StopIntakeResponse:
+        study = self._study(request.study_id, context)
+        entry = self._node.audit.entry("study_closing", study=study.id.hex())
+        await self._node.studies.set_state(study.id, "closing", entry)
+        return right_batches_pb2.StopIntakeResponse()
+
+    async def AssignBlock(
+        self, request: right_batches_pb2.AssignBlockRequest, context: Context
+    ) -> right_batches_pb2.AssignBlockResponse:
+        study = self._study(request.study_id, context)
+        ids = _planned_ids(study, request)
+        self._rules_of(study).check_plan(study, len(ids))
+        if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
+            raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
+        withdrawn = await self._rows.assign(study.id, request.block_id, ids)
+        if withdrawn:
+            self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
+            return right_batches_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))
+        self._node.log.info("assigned block=%s rows=%d", request.block_id.hex(), len(ids))
+        return right_batches_pb2.AssignBlockResponse()
+
+    async def CancelBlock(
+        self, request: right_batches_pb2.CancelBlockRequest, context: Context
+    ) -> right_batches_pb2.CancelBlockResponse:
+        study = self._study(request.study_id, context)
+        if len(request.block_id) != SUBMISSION_ID_BYTES:
+            raise Refused("malformed", "a block id has 16 bytes")
+        verify(
+            study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
+            request.signature, "the cancellation",
+        )  # fmt: skip
+        await self._rows.cancel(study.id, request.block_id)
+        self._node.log.info("cancelled block=%s", request.block_id.hex())
+        return right_batches_pb2.CancelBlockResponse()
+
+    async def EraseBlock(
+        self, request: right_batches_pb2.EraseBlockRequest, context: Context
+    ) -> right_batches_pb2.EraseBlockResponse:
+        study = self._study(request.study_id, context)
+        ids = _planned_ids(study, request) if request.submission_ids else []
+        rows = await self._rows.erase_block(study.id, request.block_id, ids)
+        self._rules_of(study).forget_block(study.id, request.block_id)
+        self._node.metrics.erased_rows.labels("pooled").inc(rows)
+        self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
+        return right_batches_pb2.EraseBlockResponse(erased_rows=rows)
+
+    async def EraseStudy(
+        self, request: right_batches_pb2.EraseStudyRequest, context: Context
+    ) -> right_batches_pb2.EraseStudyResponse:
+        study = self._study(request.study_id, context)
+        entry = self._node.audit.entry("study_closed", study=study.id.hex())
+        await self._node.studies.set_state(study.id, "closed", entry)
+        rows = await self._rows.erase_pending(study.id)
+        self._node.metrics.erased_rows.labels("unused").inc(rows)
+        self._node.log.info("erased study=%s unused_rows=%d", study.id.hex()[:12], rows)
+        return right_batches_pb2.EraseStudyResponse(erased_rows=rows)

@@ -1,0 +1,1 @@
+"""A node's settings, which every other room may read."""

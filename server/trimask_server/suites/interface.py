@@ -1,0 +1,103 @@
+"""What a suite is: one way of collecting rows, as parts for a right provider, a left provider and a collector.
+
+What suites share is below (`right`, `collector`); what differs is in a suite's own folder. Suites do not know each other.
+To add one: a folder here with a `Suite`, and a line in `registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from trimask_core.study import Study
+from trimask_server.collector.driver import Driver
+from trimask_server.collector.sightings import Sightings
+from trimask_server.node.host import Host
+from trimask_server.node.ports import AddServices
+from trimask_server.right.batches import BlockRules
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.rows import RowStore
+from trimask_server.settings.config import NodeRole
+from trimask_server.store.erasure import Erasers
+from trimask_server.store.interface import Store
+
+__all__ = ["ByStudy", "CollectorPart", "LeftPart", "RightPart", "Suite", "suite_of"]
+
+T = TypeVar("T")
+
+
+class LeftPart(Protocol):
+    """A suite at a left provider."""
+
+    @property
+    def services(self) -> Sequence[AddServices]:
+        """What it adds to the peer port."""
+        ...
+
+    def running(self) -> int:
+        """How much of its work is under way, which a drained node finishes."""
+        ...
+
+
+class RightPart(LeftPart, BlockRules, Protocol):
+    """A suite at a right provider: the same, and its rules for blocks."""
+
+
+class CollectorPart(Protocol):
+    """A suite at a collector."""
+
+    @property
+    def services(self) -> Sequence[AddServices]:
+        """What it adds to the peer port."""
+        ...
+
+    def driver(self, study: Study, database: Store) -> Driver:
+        """What moves one study on. All it writes goes through `database`, which refuses once another worker drives it."""
+        ...
+
+
+class Suite(Protocol):
+    """Makes the parts. A node has one of each suite, whether it has a study of it or not."""
+
+    @property
+    def name(self) -> str:
+        """As the study names it."""
+        ...
+
+    def erasers(self, role: NodeRole) -> Erasers:
+        """Who erases a study in the tables that the suite has at a node of a role, beside those of the role itself."""
+        ...
+
+    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+        """At a right provider."""
+        ...
+
+    def left(self, host: Host) -> LeftPart:
+        """At a left provider."""
+        ...
+
+    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+        """At a collector."""
+        ...
+
+
+def suite_of(study: Study) -> str:
+    """The name of a study's suite."""
+    return study.suite.name
+
+
+@dataclass(frozen=True)
+class ByStudy(Generic[T]):
+    """Parts of one kind, by the name of their suite."""
+
+    parts: Mapping[str, T]
+
+    def of(self, study: Study) -> T:
+        """The part for a study's suite."""
+        return self.parts[suite_of(study)]
+
+    @property
+    def all(self) -> Sequence[T]:
+        """Of every suite."""
+        return list(self.parts.values())

@@ -1,0 +1,131 @@
+"""One try at masking a block: keys prepared, masking started, deliveries summed. A node that is down is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.rows.rotation import Matrix
+from trimask_core.study import Study
+from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
+from trimask_proto.v1.common_pb2 import Attempt, Worker
+from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
+from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.witness import witness
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.attempts import worker_of
+from trimask_server.suites.rows.deliveries import CollectionServicer, PendingDelivery, masked_answers
+
+__all__ = ["MaskingTry"]
+
+T = TypeVar("T")
+_BOOT_POLL_SECONDS = 0.5
+_LOST_POLLS = 3
+
+
+class MaskingTry:
+    """Runs tries of one study, one at a time."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        sightings: Sightings,
+        collection: CollectionServicer,
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._sightings = sightings
+        self._collection = collection
+
+    async def run(self, block: Block) -> tuple[int, Matrix]:
+        """Mask a block that is bound; the number of the try, and A X1."""
+        study, node = self._study, self._node
+        nodes = await self._answering_nodes()
+        number = await self._ledger.next_attempt(block.block_id)
+        attempt = Attempt(
+            study_id=study.id, block_id=block.block_id, number=number, workers=self._workers(nodes)
+        )
+        pending = self._collection.expect(study, attempt, block.rows)
+        boots = {role: answer.boot_id for role, answer in nodes.items()}
+        watch = asyncio.create_task(self._watch(pending, boots))
+        try:
+            await self._start(attempt)
+            deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
+            return number, await node.workers.run(masked_answers, study, deliveries)
+        except TimeoutError:
+            raise Refused("attempt_timeout", f"try {number} took too long; a new one begins") from None
+        finally:
+            watch.cancel()
+            self._collection.end(attempt)
+            if pending.outcome.done() and not pending.outcome.cancelled():
+                pending.outcome.exception()  # seen: not to be reported as lost
+
+    async def _start(self, attempt: Attempt) -> None:
+        study, peers = self._study, self._node.peers
+        unmaskers = list(dict.fromkeys(study.rows.unmasking))
+        right = [f"R{k}" for k in range(1, len(study.right) + 1)]
+
+        def channel(role: str) -> grpc.aio.Channel:
+            return peers.channel(study.party(role), worker_of(attempt, role))
+
+        def stub(role: str) -> UnmaskingServiceStub:
+            return UnmaskingServiceStub(channel(role))
+
+        prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
+        answers = await _each(unmaskers, lambda role: peers.call(stub(role).PrepareAttempt, prepare))
+        share = unmasking_pb2.ShareBlindingKeysRequest(
+            attempt=attempt, keys=[answer.key for answer in answers]
+        )
+        await _each(unmaskers, lambda role: peers.call(stub(role).ShareBlindingKeys, share))
+        start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
+        await _each(
+            right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)
+        )
+
+    async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
+        """Every provider, asked before a try begins; a try without one of them is not begun."""
+        nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
+        for role, answer in (await self._sightings.describe(self._study, 5.0)).items():
+            if answer is None:
+                raise Refused("unreachable", f"{role} does not answer; the try waits for it")
+            await witness(self._node, self._study.party(role), answer.audit_head)
+            if answer.draining:
+                raise Refused("draining", f"{role} is about to stop; the try waits for it")
+            nodes[role] = answer
+        return nodes
+
+    def _workers(self, nodes: dict[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
+        """The workers of this try: those that have just answered, and this one."""
+        addresses = {role: answer.worker_address for role, answer in nodes.items()}
+        addresses["collector"] = self._node.config.own_address
+        return [Worker(role=role, address=address) for role, address in addresses.items() if address]
+
+    async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
+        """A node that was restarted has lost its part of the try: end it now rather than at the timeout.
+
+        A worker that is gone does not come back under its address: the next try takes another one of its node.
+        """
+        silent: Counter[str] = Counter()
+        while not pending.outcome.done():
+            described = await self._sightings.describe(self._study, 2.0, pending.attempt)
+            for role, answer in described.items():
+                if answer is not None and answer.boot_id != boots[role]:
+                    pending.fail("peer_restarted", f"{role} was restarted during the try")
+                silent[role] = silent[role] + 1 if answer is None else 0
+                if silent[role] >= _LOST_POLLS and worker_of(pending.attempt, role):
+                    pending.fail("peer_restarted", f"the worker of {role} in this try does not answer")
+            await asyncio.sleep(_BOOT_POLL_SECONDS)
+
+
+async def _each(roles: Iterable[str], call: Callable[[str], Awaitable[T]]) -> list[T]:
+    return list(await asyncio.gather(*(call(role) for role in roles)))

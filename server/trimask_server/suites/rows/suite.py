@@ -1,0 +1,116 @@
+"""The rows suite as the parts that nodes of each role take in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_server.collector.driver import BatchDriver, Driver
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.sightings import Sightings
+from trimask_server.node.context import NodeContext
+from trimask_server.node.host import Host
+from trimask_server.node.ports import AddServices
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.rows import RowStore
+from trimask_server.settings.config import NodeRole
+from trimask_server.store.erasure import Erasers
+from trimask_server.store.interface import Store
+from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
+from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows.tries import Tries
+from trimask_server.suites.rows.unmasking import UnmaskingServicer
+
+__all__ = ["RowsSuite"]
+
+
+class _Provider:
+    """What R_k and L_j share: tries under way, and perhaps the unmasking of a component."""
+
+    def __init__(self, host: Host) -> None:
+        self._tries = Tries(host.context, host.spawn)
+        host.at_drain(self._tries.hand_back)
+        self._unmasking = UnmaskingServicer(host.context, self._tries)
+        self.services: list[AddServices] = [self._unmasking.add_to]
+
+    def running(self) -> int:
+        """Shares of tries under way."""
+        return self._tries.running
+
+
+class _Left(_Provider):
+    """L_j."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        masking = LeftMaskingServicer(host.context, self._tries, self._unmasking)
+        self.services.append(masking.add_to)
+
+
+class _Right(_Provider):
+    """R_k."""
+
+    def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
+        super().__init__(host)
+        masking = RightMaskingServicer(host.context, self._tries, rows, live, self._unmasking)
+        self.services.append(masking.add_to)
+
+    def check_plan(self, study: Study, rows: int) -> None:
+        """Refuse blocks below the size the noise was calibrated for, and above."""
+        if not study.rows.block_rows <= rows <= study.rows.max_block_rows:
+            raise Refused(
+                "block_too_small",
+                f"blocks of this study have {study.rows.block_rows} to {study.rows.max_block_rows} rows, not {rows}",
+            )
+
+    def forget_block(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget masks of an erased block."""
+        self._unmasking.forget(study_id, block_id)
+
+
+class _Collector:
+    """Drivers that mask and pool, and the service nodes deliver to."""
+
+    def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+        from trimask_server.suites.rows.deliveries import CollectionServicer
+
+        self._node = node
+        self._sightings = sightings
+        self._collection = CollectionServicer(node)
+        self.services: list[AddServices] = [self._collection.add_to]
+
+    def driver(self, study: Study, database: Store) -> Driver:
+        """Blocks tried until they are pooled."""
+        from trimask_server.suites.rows.driver import RowsWork
+        from trimask_server.suites.rows.factor_ledger import FactorLedger
+
+        node = self._node
+        ledger = Ledger(database, node.audit)
+        factors = FactorLedger(database, node.vault, node.audit)
+        work = RowsWork(node, study, ledger, factors, self._sightings, self._collection)
+        return BatchDriver(node, study, ledger, self._sightings, work)
+
+
+@dataclass(frozen=True)
+class RowsSuite:
+    """TM2: rows masked by chains of providers and published as A(X + C)."""
+
+    name: str = "rows"
+
+    def erasers(self, role: NodeRole) -> Erasers:
+        """Tries are in memory only; rows and factors are in tables of the roles."""
+        return Erasers(())
+
+    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+        """At a right provider."""
+        return _Right(host, rows, live)
+
+    def left(self, host: Host) -> LeftPart:
+        """At a left provider."""
+        return _Left(host)
+
+    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+        """At a collector."""
+        return _Collector(host.context, sightings)

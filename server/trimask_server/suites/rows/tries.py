@@ -1,0 +1,88 @@
+"""A provider's shares of tries at blocks: begun, finished, given up, and handed back when the node drains.
+
+A try that this node was part of cannot be finished by anybody else, since masks are never saved; so the collector is told
+and begins another when the node is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from trimask_core.errors import Refused, TrimaskError
+from trimask_proto.v1 import common_pb2
+from trimask_proto.v1.collection_pb2 import ReportFailureRequest
+from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.node.tasks import Spawn
+from trimask_server.protocol.attempts import AttemptTable, worker_of
+
+__all__ = ["TELL_SECONDS", "Tries"]
+
+T = TypeVar("T")
+TELL_SECONDS = 2.0
+
+
+class Tries:
+    """The tries one node takes part in."""
+
+    def __init__(self, node: NodeContext, spawn: Spawn) -> None:
+        self._node = node
+        self._spawn = spawn
+        self._tables: list[AttemptTable[Any]] = []
+        self.running = 0
+        """Shares of tries that are being worked on now."""
+
+    def table(self, fresh: Callable[[], T]) -> AttemptTable[T]:
+        """A table of what a service holds for tries; they are handed back when the node drains."""
+        table = AttemptTable(self._node.clock, fresh)
+        self._tables.append(table)
+        return table
+
+    def begin(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Work on this node's share of a try in the background; if it fails, the collector is told and begins another."""
+        self._spawn(self._run(attempt, work, what), what)
+
+    async def _run(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+        node = self._node
+        self.running += 1
+        try:
+            await node.audit.record(
+                "try_begun",
+                study=attempt.study_id.hex(),
+                block=attempt.block_id.hex(),
+                number=attempt.number,
+                part=what,
+            )
+            await work
+            node.metrics.tries.labels("done").inc()
+        except Exception as error:
+            node.metrics.tries.labels("given_up").inc()
+            reason = error.reason if isinstance(error, Refused) else "internal_error"
+            if not isinstance(error, Refused):
+                node.log.exception("failed while %s", what)
+            node.refusals.count(reason)
+            node.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
+            collector = node.studies.get(attempt.study_id).collector
+            stub = CollectionServiceStub(node.peers.channel(collector, worker_of(attempt, "collector")))
+            await node.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
+        finally:
+            self.running -= 1
+
+    async def hand_back(self) -> None:
+        """Tell the collectors of all tries held here that they have to begin others."""
+        await asyncio.gather(
+            *(self._hand_back(attempt) for table in self._tables for attempt in table.attempts())
+        )
+
+    async def _hand_back(self, attempt: common_pb2.Attempt) -> None:
+        node = self._node
+        try:
+            stub = CollectionServiceStub(node.peers.channel(node.studies.get(attempt.study_id).collector))
+            request = ReportFailureRequest(attempt=attempt, reason="draining")
+            await node.peers.call(stub.ReportFailure, request, TELL_SECONDS)
+        except TrimaskError as error:  # it finds out by the boot id
+            node.log.warning("could not hand try %d back: %s", attempt.number, error)
+            return
+        node.metrics.tries.labels("handed_back").inc()

@@ -1,0 +1,96 @@
+"""Complete submissions: those every right provider holds, in order, of stores that were told of every block."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from trimask_server.collector.intake import Intake
+from trimask_server.collector.ledger import Block
+from trimask_server.collector.right_calls import Page
+
+KNOWN = {"R1": b"g1", "R2": b"g2"}
+
+
+def _id(number: int) -> bytes:
+    return bytes([number]) * 16
+
+
+class _Calls:
+    """Two providers; each lists two ids a page. What is called is written down."""
+
+    def __init__(self, *held: list[int]) -> None:
+        self.held = held
+        self.generations = list(KNOWN.values())
+        self.called: list[tuple[str, int]] = []
+
+    async def list_pending(self, party: int, token: str) -> Page:
+        self.called.append(("list", party))
+        start = int(token or "0")
+        ids = self.held[party][start : start + 2]
+        more = str(start + 2) if len(ids) == 2 else ""
+        return Page([_id(number) for number in ids], more, self.generations[party])
+
+    async def stop_intake(self, party: int) -> None:
+        self.called.append(("stop", party))
+
+
+class _Ledger:
+    def __init__(self, *blocks: Block) -> None:
+        self.found = list(blocks)
+        self.noted: list[int] = []
+
+    async def blocks(self, *_: object) -> list[Block]:
+        return self.found
+
+    async def note_pending(self, _: bytes, rows: int) -> None:
+        self.noted.append(rows)
+
+
+def _intake(calls: _Calls, ledger: _Ledger) -> Intake:
+    study: Any = SimpleNamespace(id=b"s" * 32, right=[0, 1])
+    return Intake(study, ledger, calls)  # type: ignore[arg-type]
+
+
+def _complete(intake: Intake, *, closing: bool = False) -> list[bytes] | None:
+    return asyncio.run(intake.complete(KNOWN, closing=closing))
+
+
+def test_only_what_every_provider_holds_and_later_pages_join() -> None:
+    calls, ledger = _Calls([1, 2, 3], [3, 1]), _Ledger()
+    intake = _intake(calls, ledger)
+    found = _complete(intake)
+    assert found is not None
+    assert set(found) == {_id(1), _id(3)}
+    calls.held[1].append(2)
+    assert _complete(intake) == [*found, _id(2)]
+    assert ledger.noted == [2, 3]
+    assert not [name for name, _ in calls.called if name == "stop"]
+
+
+def test_what_is_planned_does_not_come_again_until_it_is_counted_anew() -> None:
+    calls = _Calls([1, 2], [1, 2])
+    intake = _intake(calls, _Ledger())
+    assert len(_complete(intake) or []) == 2
+    intake.remove([_id(1)])
+    assert _complete(intake) == [_id(2)]
+    intake.count_anew()
+    assert len(_complete(intake) or []) == 2
+
+
+def test_a_store_that_was_not_told_of_every_block_is_not_believed() -> None:
+    calls = _Calls([1], [1])
+    intake = _intake(calls, _Ledger())
+    calls.generations[1] = b"restored"
+    assert _complete(intake) is None
+
+
+def test_at_close_intake_stops_before_the_last_count_and_blocks_are_left_out() -> None:
+    calls, block = _Calls([1, 2], [1, 2]), Block(b"b" * 16, _id(1), 1, "pooled", 1)
+    intake = _intake(calls, _Ledger(block))
+    assert _complete(intake, closing=True) == [_id(2)]
+    for party in (0, 1):
+        mine = [name for name, whom in calls.called if whom == party]
+        assert mine[0] == "stop"
+        assert "list" in mine
