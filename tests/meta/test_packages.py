@@ -277,7 +277,10 @@ RESEARCHER = {
     "kiwisolver", "matplotlib", "narwhals", "openpyxl", "packaging", "pandas", "pillow", "pyarrow", "pyparsing",
     "python-dateutil", "segno", "trimask", "typing-extensions", "tzdata", "wrapt",
 }  # fmt: skip
-APP = {*DEVICE, "kivy"}
+APP = {
+    *DEVICE, "certifi", "charset-normalizer", "docutils", "filetype", "idna", "kivy", "kivy-garden", "pygments", "requests",
+    "trimask-mobile", "urllib3",
+}  # fmt: skip
 # What is installed, the distributions that may be there then, and megabytes that must be enough.
 ENVIRONMENTS: dict[str, tuple[str, set[str], int]] = {
     "device": ("trimask-client", DEVICE, 80),
