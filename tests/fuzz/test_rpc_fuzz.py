@@ -146,7 +146,7 @@ def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
         name == "CloseStudy"
     ):  # goes on after its answer, so that states could not be compared: no real study at all
         known, ids = known[1:], {}
-    refusals = lab.nodes.nodes[to].refusals
+    refusals = lab.nodes.nodes[to].context.refusals
     seen = {"answered": 0, "refused": 0}
     with lab.channel(to, caller) as channel:
         invoke = channel.unary_unary(f"/{SERVICES[service].full_name}/{name}")
