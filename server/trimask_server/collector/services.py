@@ -150,7 +150,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
         node.require_collector_of(study)
-        if not study.rows.mask_seed:
+        if signed.needs_seed and not signed.mask_seed:
             raise Refused("malformed", "the study came without the seed of B_0; open it where it was made")
         for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():

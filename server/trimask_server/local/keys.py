@@ -215,8 +215,10 @@ def node_places(right: int, left: int, host: str, base_port: int, *, http: bool 
 
     With `http`, a port each after those, on loopback, for health, metrics and the collector's status page.
     """
-    if right < 2 or left < 1:
-        raise ConfigError("a study needs two right providers and one left provider at least")
+    if right < 2 or left < 0:
+        raise ConfigError(
+            "a study needs two right providers at least; one of the rows suite a left provider too"
+        )
     names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
     ports = (3 if http else 2) * len(names)
     if not 1 <= base_port <= 65536 - ports:
