@@ -11,6 +11,14 @@ from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import entry_deviation
+from trimask_core.moments.release import (
+    AddedBatch,
+    accepted_hash,
+    decode,
+    read_values,
+    release_hash,
+    values_hash,
+)
 from trimask_core.moments.report import build_report
 from trimask_core.moments.sharing import payloads, split
 from trimask_core.randomness import DeterministicRandom
@@ -18,18 +26,7 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_server.suites.moments.checking import read_shares, sum_accepted
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
 from trimask_server.suites.moments.secret import MomentsSecret
-from trimask_server.suites.moments.totals import (
-    AddedBatch,
-    accepted_hash,
-    add_noise,
-    add_up,
-    blind,
-    decode,
-    read_values,
-    release_deviations,
-    release_hash,
-    values_hash,
-)
+from trimask_server.suites.moments.totals import add_noise, add_up, blind, release_deviations
 
 STUDY = b"s" * 32
 SCHEMA = Schema(
@@ -89,7 +86,13 @@ def test_noise_has_the_deviation_of_each_entry() -> None:
     )
     zeros = [0] * (layout.q + layout.q * (layout.q + 1) // 2)
     samples = [
-        decode([add_noise(zeros, release_deviations(layout, 3.0, 2), SECRETS[1].noise(STUDY, i.to_bytes(4, "big")))])
+        decode(
+            [
+                add_noise(
+                    zeros, release_deviations(layout, 3.0, 2), SECRETS[1].noise(STUDY, i.to_bytes(4, "big"))
+                )
+            ]
+        )
         for i in range(draws)
     ]
     a, b = (column.width for column in layout.columns)

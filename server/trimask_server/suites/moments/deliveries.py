@@ -15,6 +15,13 @@ from typing import Any
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.field import pack
+from trimask_core.moments.release import (
+    AddedBatch,
+    asked_hash,
+    commitment_message,
+    release_hash,
+    values_hash,
+)
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
@@ -25,17 +32,7 @@ from trimask_server.suites.moments.introductions import Introductions, right_rol
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
 from trimask_server.suites.moments.question import Question
 from trimask_server.suites.moments.secret import MomentsSecret
-from trimask_server.suites.moments.totals import (
-    AddedBatch,
-    add_noise,
-    add_up,
-    asked_hash,
-    blind,
-    commitment_message,
-    release_deviations,
-    release_hash,
-    values_hash,
-)
+from trimask_server.suites.moments.totals import add_noise, add_up, blind, release_deviations
 
 __all__ = ["Deliveries"]
 
@@ -133,9 +130,7 @@ class Deliveries:
             deviations = question.deviations(layout, honest)
         else:
             deviations = release_deviations(layout, study.protection.sigma, honest)
-        values = await node.workers.run(
-            add_noise, values, deviations, self._secret.noise(study.id, what)
-        )
+        values = await node.workers.run(add_noise, values, deviations, self._secret.noise(study.id, what))
         publics = {
             int(other[1:]): await self._introductions.peer_key(study, other)
             for other in right_roles(study)
@@ -217,4 +212,6 @@ def _require_all(
         if item.accepted_hash != fixed.accepted_hash:
             raise Refused("batch_disagreed", f"{role} has other reports in this release")
     if by_role[own].values_hash != fixed.values_hash:
-        raise Refused("batch_disagreed", "the commitment named as this provider's is not what it would deliver")
+        raise Refused(
+            "batch_disagreed", "the commitment named as this provider's is not what it would deliver"
+        )

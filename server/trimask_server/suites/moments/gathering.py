@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
-from trimask_core.study import Study
-from trimask_proto.v1 import moments_pb2
-from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.suites.moments.introductions import right_roles
-from trimask_server.suites.moments.question import Question
-from trimask_server.suites.moments.totals import (
+from trimask_core.moments.release import (
     asked_hash,
     commitment_message,
     decode,
     read_values,
     values_hash,
 )
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.suites.moments.introductions import right_roles
+from trimask_server.suites.moments.question import Question
 
 __all__ = ["Gathered", "gather"]
 
@@ -46,14 +46,10 @@ async def gather(
     asked = asked_hash(study.id, number, totals.batch_ids, question)
     stubs = {role: MomentsServiceStub(node.peers.channel(study.party(role))) for role in right_roles(study)}
     request = moments_pb2.CommitTotalsRequest(totals=totals)
-    answers = await asyncio.gather(
-        *(node.peers.call(stub.CommitTotals, request) for stub in stubs.values())
-    )
+    answers = await asyncio.gather(*(node.peers.call(stub.CommitTotals, request) for stub in stubs.values()))
     commitments = [answer.commitment for answer in answers]
     for role, item in zip(stubs, commitments, strict=True):
-        message = commitment_message(
-            asked, role, item.accepted_hash, item.accepted_count, item.values_hash
-        )
+        message = commitment_message(asked, role, item.accepted_hash, item.accepted_count, item.values_hash)
         verify(study.party(role).identity, "totals", message, item.signature, f"the commitment of {role}")
     if len({(item.accepted_hash, item.accepted_count) for item in commitments}) != 1:
         raise Refused("batch_disagreed", "the right providers have different reports in this release")
