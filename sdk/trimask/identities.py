@@ -114,7 +114,9 @@ def schema_identities(schema: Schema, shortened: bool = False) -> Identities:
         if derived.kind == "log":
             polynomials.append({(derived.name,): 1.0})
             continue
-        factors = [{(): scaled[name][0], (name,): scaled[name][1]} for name in (derived.of[0], derived.of[-1])]
+        factors = [
+            {(): scaled[name][0], (name,): scaled[name][1]} for name in (derived.of[0], derived.of[-1])
+        ]
         value, column = rules.product(*factors), columns[derived.name]
         value[()] = value.get((), 0.0) - column.center
         polynomials.append({monomial: part / column.half_range for monomial, part in value.items()})
@@ -128,15 +130,15 @@ def layout_identities(layout: MomentsLayout) -> Identities:
     binary: set[str] = set()
     polynomials: list[Polynomial] = [{(): 1.0}]
     for column in layout.columns:
-        if column.factors is not None:
-            names = sorted(layout.columns[j].name for j in column.factors)
-        else:
-            names = [column.name]
+        names = [column.name] if column.factors is None else [layout.columns[j].name for j in column.factors]
+        size = 1.0
         if column.kind in ("level", "clipped"):
+            # The variable is the bit; the others are z / w as they are.
             level[column.name] = column.sources[0] if column.sources else column.name
-        elif column.kind == "bounded" and column.steps == 1 and column.offset == 1:
+            size = 1.0 / column.width
+        elif column.kind == "bounded" and (column.steps, column.offset, column.width) == (1, 1, 1):
             binary.add(column.name)
-        polynomials.append({tuple(names): 1.0 / column.width})
+        polynomials.append({tuple(sorted(names)): size})
     rules = _Rules(frozenset(binary), level)
     # A product of yes-or-no columns with themselves is not in its one form yet.
     one: Polynomial = {(): 1.0}
@@ -180,7 +182,10 @@ def _order(polynomials: Sequence[Polynomial]) -> list[Entry]:
         (max((len(item) for item in polynomial), default=0), len(polynomial)) for polynomial in polynomials
     ]
     pairs = [(i, j) for i in range(len(polynomials)) for j in range(i, len(polynomials))]
-    return sorted(pairs, key=lambda pair: (size[pair[0]][0] + size[pair[1]][0], size[pair[0]][1] + size[pair[1]][1], pair))
+    return sorted(
+        pairs,
+        key=lambda pair: (size[pair[0]][0] + size[pair[1]][0], size[pair[0]][1] + size[pair[1]][1], pair),
+    )
 
 
 def _subtract(target: dict[Any, float], other: Mapping[Any, float], factor: float) -> None:

@@ -86,7 +86,9 @@ class ObservedMoments:
     rows: int
 
     @classmethod
-    def of_totals(cls, study: Study, first: Sequence[int], products: Sequence[int], rows: int) -> ObservedMoments:
+    def of_totals(
+        cls, study: Study, first: Sequence[int], products: Sequence[int], rows: int
+    ) -> ObservedMoments:
         """From the published whole numbers: sums of z_j, and of z_j z_l for j <= l."""
         columns = study.moments.layout.columns
         p = len(columns) + 1

@@ -80,7 +80,9 @@ def _too_noisy(
     if epsilon is not None:
         advice += f", or an epsilon of at least about {epsilon:.2g} at {moments.rows:,} rows"
     penalty = (CLEAR_SIGNAL * noise - least) / moments.rows
-    remedy = f", and fit.ridge with a penalty of about {penalty:.2g} answers, pulled towards zero" if ridge else ""
+    remedy = (
+        f", and fit.ridge with a penalty of about {penalty:.2g} answers, pulled towards zero" if ridge else ""
+    )
     return NoiseExceedsSignal(
         columns, rows, epsilon,
         f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "

@@ -22,7 +22,9 @@ from trimask.noise_law import Matrix, NoiseLaw
 __all__ = ["widened"]
 
 
-def widened(law: NoiseLaw, T: Matrix, inverse: Matrix, theta: Matrix, first: Matrix, sampling: Matrix) -> Matrix:
+def widened(
+    law: NoiseLaw, T: Matrix, inverse: Matrix, theta: Matrix, first: Matrix, sampling: Matrix
+) -> Matrix:
     """The privacy covariance such that, with `sampling` added, it has the standard errors above on its diagonal.
 
     `inverse` is (T^T G T)^-1 and `first` the covariance of first order. Infinite where the release gives no bound.
