@@ -208,7 +208,7 @@ class Dataset:
 
         It is moved onto what the schema knows, once, here: see `trimask.constrained`.
         """
-        return self._observed.moments(f"dataset {self.id}")
+        return self._observed.moments(f"dataset {self.id} (suite {self.suite})")
 
     @cached_property
     def _observed(self) -> ObservedRows | ObservedMoments:

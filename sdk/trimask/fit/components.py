@@ -68,7 +68,7 @@ class PCAResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Principal components of a masked release, noise corrected"
+        return "Principal components of a release, noise corrected"
 
     @property
     def explained_variance_ratio(self) -> pd.Series[float]:

@@ -49,7 +49,7 @@ class DescribeResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Means and variances of a masked release, noise corrected"
+        return "Means and variances of a release, noise corrected"
 
     @property
     def facts(self) -> Facts:

@@ -60,7 +60,7 @@ class DiscriminantResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Linear discriminant on a masked release, noise corrected"
+        return "Linear discriminant on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:

@@ -48,7 +48,7 @@ class RidgeResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Ridge regression on a masked release, noise corrected"
+        return "Ridge regression on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:

@@ -52,7 +52,7 @@ class TSLSResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Two-stage least squares on a masked release, noise corrected"
+        return "Two-stage least squares on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:
