@@ -76,7 +76,7 @@ def _checked(data: Mapping[str, Any], manifest: Manifest) -> Totals:
     ):
         if not held:
             raise VerificationError(f"{MOMENTS_FILE} does not agree with the manifest: {what}")
-    asked = asked_hash(study.id, manifest.release, manifest.batch_ids)
+    asked = asked_hash(study.id, manifest.release, b"".join(manifest.batch_ids))
     delivered = _deliveries(data["deliveries"], study, asked, accepted, manifest.rows, len(first + products))
     if decode(delivered) != [*first, *products]:
         raise VerificationError(

@@ -121,7 +121,7 @@ def write_moments(
     batches = [AddedBatch(bytes([release, k]) * 8, bytes([k]) * 32, 0) for k in (1, 2)]
     sent = deliveries(study, exact_totals(study, people), source)
     accepted = release_hash(study.id, release, batches)
-    asked = asked_hash(study.id, release, [batch.batch_id for batch in batches])
+    asked = asked_hash(study.id, release, b"".join(batch.batch_id for batch in batches))
     totals = decode(sent)
     listed = []
     for k, values in enumerate(sent, 1):
