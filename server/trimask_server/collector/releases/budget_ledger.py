@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
-from trimask_server.collector.releases.factors import erase_factor
 from trimask_server.protocol.accounting import Price, left_after, require_affordable
+from trimask_server.collector.releases.factors import erase_factor
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["BudgetLedger", "Entry", "EntryState"]

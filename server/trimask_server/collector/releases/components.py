@@ -16,9 +16,9 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
+from trimask_server.protocol.accounting import Price
 from trimask_server.collector.releases.columns import Selection, select
 from trimask_server.collector.releases.plan import Drawn, Plan, as_lists, pair
-from trimask_server.protocol.accounting import Price
 from trimask_theory import gdp, pca, record
 from trimask_theory.normal_source import NormalSource
 

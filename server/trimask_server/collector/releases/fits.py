@@ -16,6 +16,7 @@ from trimask_core.guarantee import Guarantee
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
+from trimask_server.protocol.accounting import Price
 from trimask_server.collector.releases.columns import Selection, refuse_collinear, select
 from trimask_server.collector.releases.plan import (
     MOST_VALUES,
@@ -26,7 +27,6 @@ from trimask_server.collector.releases.plan import (
     gaussian_scale,
     split_price,
 )
-from trimask_server.protocol.accounting import Price
 from trimask_theory import grid_gaussian, least_squares, noisy_gram, projection, record
 from trimask_theory.eigenvalue_floor import reduced_sigma
 from trimask_theory.normal_source import NormalSource

@@ -9,11 +9,11 @@ from __future__ import annotations
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
+from trimask_server.protocol.accounting import Price
 from trimask_server.collector.releases.components import plan_components
 from trimask_server.collector.releases.fits import plan_least_squares, plan_projection
 from trimask_server.collector.releases.plan import Plan
 from trimask_server.collector.releases.sums import plan_sum
-from trimask_server.protocol.accounting import Price
 
 __all__ = ["plan_release", "price_of"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.guarantee import Guarantee
 from trimask_core.rows.rotation import Matrix
-from trimask_server.collector.releases.columns import Selection
 from trimask_server.protocol.accounting import Price
+from trimask_server.collector.releases.columns import Selection
 from trimask_theory import local_noise
 from trimask_theory.eigenvalue_floor import FloorTest
 from trimask_theory.normal_source import NormalSource

@@ -19,13 +19,13 @@ from trimask_core.rows.normal import SecureNormals
 from trimask_core.study import Budget, Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
 from trimask_server.access.gate import require_access
+from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.mechanisms import plan_release, price_of
 from trimask_server.collector.releases.plan import Drawn, Plan
 from trimask_server.node.node import Node, require_owner
 from trimask_server.node.peers import Context
-from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
 
 __all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
 

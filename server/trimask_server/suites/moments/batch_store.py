@@ -148,12 +148,9 @@ class BatchStore:
             for batch_id in batch_ids:
                 stored = _find(tx, study_id, batch_id)
                 if stored is None or stored.state != "added" or key is None:
-                    raise Refused(
-                        "batch_lost", f"batch {batch_id.hex()[:12]} is not added up at this provider"
-                    )
+                    raise Refused("batch_lost", f"batch {batch_id.hex()[:12]} is not added up at this provider")
                 row = tx.row(
-                    "SELECT total FROM moments_batches WHERE study_id = ? AND batch_id = ?",
-                    (study_id, batch_id),
+                    "SELECT total FROM moments_batches WHERE study_id = ? AND batch_id = ?", (study_id, batch_id)
                 )
                 if row is None or row[0] is None:
                     raise Refused("batch_lost", f"batch {batch_id.hex()[:12]} is erased at this provider")

@@ -130,7 +130,9 @@ class Deliveries:
             deviations = question.deviations(layout, honest)
         else:
             deviations = release_deviations(layout, study.protection.sigma, honest)
-        values = await node.workers.run(add_noise, values, deviations, self._secret.noise(study.id, what))
+        values = await node.workers.run(
+            add_noise, values, deviations, self._secret.noise(study.id, what)
+        )
         publics = {
             int(other[1:]): await self._introductions.peer_key(study, other)
             for other in right_roles(study)
@@ -212,6 +214,4 @@ def _require_all(
         if item.accepted_hash != fixed.accepted_hash:
             raise Refused("batch_disagreed", f"{role} has other reports in this release")
     if by_role[own].values_hash != fixed.values_hash:
-        raise Refused(
-            "batch_disagreed", "the commitment named as this provider's is not what it would deliver"
-        )
+        raise Refused("batch_disagreed", "the commitment named as this provider's is not what it would deliver")

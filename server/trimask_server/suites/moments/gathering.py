@@ -46,10 +46,14 @@ async def gather(
     asked = asked_hash(study.id, number, totals.batch_ids, question)
     stubs = {role: MomentsServiceStub(node.peers.channel(study.party(role))) for role in right_roles(study)}
     request = moments_pb2.CommitTotalsRequest(totals=totals)
-    answers = await asyncio.gather(*(node.peers.call(stub.CommitTotals, request) for stub in stubs.values()))
+    answers = await asyncio.gather(
+        *(node.peers.call(stub.CommitTotals, request) for stub in stubs.values())
+    )
     commitments = [answer.commitment for answer in answers]
     for role, item in zip(stubs, commitments, strict=True):
-        message = commitment_message(asked, role, item.accepted_hash, item.accepted_count, item.values_hash)
+        message = commitment_message(
+            asked, role, item.accepted_hash, item.accepted_count, item.values_hash
+        )
         verify(study.party(role).identity, "totals", message, item.signature, f"the commitment of {role}")
     if len({(item.accepted_hash, item.accepted_count) for item in commitments}) != 1:
         raise Refused("batch_disagreed", "the right providers have different reports in this release")

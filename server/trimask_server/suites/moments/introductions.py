@@ -58,9 +58,7 @@ class Introductions:
         """The study's challenge key, once every right provider has answered."""
         own = self._node.role_in(study)
         contributions = [
-            self._secret.contribution(study.id)
-            if role == own
-            else (await self._peer(study, role)).contribution
+            self._secret.contribution(study.id) if role == own else (await self._peer(study, role)).contribution
             for role in right_roles(study)
         ]
         return challenge_key(study.id, contributions)

@@ -54,12 +54,7 @@ class ReleaseLedger:
                 (number, accepted, batch_id),
             )
             self._record(
-                tx,
-                "batch_pooled",
-                study=study_id.hex(),
-                batch=batch_id.hex(),
-                accepted=accepted,
-                release=number,
+                tx, "batch_pooled", study=study_id.hex(), batch=batch_id.hex(), accepted=accepted, release=number
             )
             return True
 
@@ -123,7 +118,9 @@ class ReleaseLedger:
                 "UPDATE releases SET row_count = ?, block_count = ? WHERE study_id = ? AND release_number = ?",
                 (full[1] + short[1], full[2] + short[2], study_id, full[0]),
             )
-            tx.run("DELETE FROM releases WHERE study_id = ? AND release_number = ?", (study_id, short[0]))
+            tx.run(
+                "DELETE FROM releases WHERE study_id = ? AND release_number = ?", (study_id, short[0])
+            )
             tx.run(
                 "UPDATE blocks SET release_number = ? WHERE study_id = ? AND release_number = ?",
                 (full[0], study_id, short[0]),

@@ -48,7 +48,9 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
     ) -> moments_pb2.GetFormsResponse:
         study = self._node.studies.get(request.attempt.study_id)
         caller = self._caller(study, context)
-        sealed = await self._rounds.sealed_forms(study, request.attempt, caller, request.submission_ids_hash)
+        sealed = await self._rounds.sealed_forms(
+            study, request.attempt, caller, request.submission_ids_hash
+        )
         return moments_pb2.GetFormsResponse(sealed_values=sealed)
 
     async def GetVerdict(
@@ -57,7 +59,9 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         study = self._node.studies.get(request.attempt.study_id)
         self._caller(study, context)
         stored = await self._rounds.verdict(study, request.attempt, request.submission_ids_hash)
-        return moments_pb2.GetVerdictResponse(accepted_hash=stored.accepted_hash, signature=stored.signature)
+        return moments_pb2.GetVerdictResponse(
+            accepted_hash=stored.accepted_hash, signature=stored.signature
+        )
 
 
 class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import verify
-from trimask_core.moments.release import accepted_hash
 from trimask_core.sealing import component_info, seal
+from trimask_core.moments.release import accepted_hash
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt
@@ -114,9 +114,7 @@ class Rounds:
                 await self._store.add(study.id, attempt.block_id)
                 self._count(study, attempt, stored)
             elif stored.state == "disagreed":
-                raise Refused(
-                    "batch_disagreed", "this provider has erased that batch: the signatures differed"
-                )
+                raise Refused("batch_disagreed", "this provider has erased that batch: the signatures differed")
             return stored
         finally:
             self.running -= 1
@@ -170,9 +168,7 @@ class Rounds:
         node, own, batch_id = self._node, self._node.role_in(study), attempt.block_id
         opened = await self._open(study, batch_id)
         others = [role for role in right_roles(study) if role != own]
-        answers = await asyncio.gather(
-            *(self._ask_forms(study, attempt, role, opened.ids) for role in others)
-        )
+        answers = await asyncio.gather(*(self._ask_forms(study, attempt, role, opened.ids) for role in others))
         said = {int(own[1:]): opened.values} | {
             int(role[1:]): values for role, values in zip(others, answers, strict=True)
         }
@@ -230,9 +226,7 @@ async def _once(
 
 def _require_same(ids: list[bytes], digest: bytes) -> None:
     if ids_hash(ids) != digest:
-        raise VerificationError(
-            "the batch has other reports at the provider that asks: the collector's plans differ"
-        )
+        raise VerificationError("the batch has other reports at the provider that asks: the collector's plans differ")
 
 
 def _info(study: Study, batch_id: bytes, sender: str, receiver: str) -> bytes:

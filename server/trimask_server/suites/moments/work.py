@@ -73,7 +73,9 @@ class MomentsWork:
             raise
         self._node.metrics.tries.labels("pooled").inc()
         await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows)
-        self._node.log.info("added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, refused)
+        self._node.log.info(
+            "added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, refused
+        )
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
