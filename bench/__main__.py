@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, streams, submitting, theory
+from bench import blocks, device, masking, moments, streams, submitting, theory
 from bench.report import markdown, print_results
 from bench.results import Result, Settings, write_json
 
@@ -30,6 +30,7 @@ SUITES: dict[str, Suite] = {
     "submit": submitting.submit,
     "block": blocks.block,
     "theory": theory.theory,
+    "moments": moments.moments,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 
 import numpy as np
@@ -17,7 +18,13 @@ from trimask_core.moments.sharing import payloads, split
 from trimask_core.randomness import SystemRandom
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SEAL_OVERHEAD_BYTES, SealingKey, seal
-from trimask_server.suites.moments.checking import BatchChecker, read_shares, sum_accepted, verdicts
+from trimask_server.suites.moments.checking import (
+    BatchChecker,
+    FormValues,
+    read_shares,
+    sum_accepted,
+    verdicts,
+)
 from trimask_theory.study_definition import load_definition
 
 __all__ = ["layout_of_twenty", "moments"]
@@ -84,7 +91,12 @@ def _device(layout: MomentsLayout, people: list[dict[str, object]], settings: Se
 
     each = 1e3 * _cpu(submit, settings.repeats(5)) / len(people)
     yield share_of_budget(
-        "moments", "device's CPU a report, 20 columns, plain Python", each, _DEVICE_MS, "ms", "the issue's limit"
+        "moments",
+        "device's CPU a report, 20 columns, plain Python",
+        each,
+        _DEVICE_MS,
+        "ms",
+        "the issue's limit",
     )
 
 
@@ -103,24 +115,28 @@ def _provider(layout: MomentsLayout, reports: list[list[int]], settings: Setting
             ids, read_shares([parcel[2 - provider] for parcel in parcels], 3 - provider, 2, layout)
         )
 
-        def check(mine: list[bytes] = mine, provider: int = provider) -> None:
-            shares = read_shares(mine, provider, 2, layout)
-            found = verdicts({provider: checker.form_values(ids, shares), 3 - provider: said})
-            if any(found):
-                raise AssertionError("an honest report was refused")
-            sum_accepted(shares, [True] * len(found), layout)
-
+        check = partial(_check, checker, ids, mine, said)
         sealed = [seal(opener.public, payload, b"bench") for payload in mine]
-
-        def open_all(sealed: list[bytes] = sealed) -> None:
-            for item in sealed:
-                opener.open(item, b"bench")
-
         check()  # the forms of all buckets are computed once a study
         spent = _cpu(check, settings.repeats(7, 3)) / batch
-        seals = _cpu(open_all, settings.repeats(7, 3)) / batch
+        seals = _cpu(partial(_open_all, opener, sealed), settings.repeats(7, 3)) / batch
         yield Result(
             "moments", f"provider's CPU a report: {what} share", "budget", 1e6 * spent, 1e6 * seals, "us",
             "opening the seal of the same bytes", spent / seals, _CHECK_SHARE,
             {"batch": batch, "elements": layout.elements},
         )  # fmt: skip
+
+
+def _check(checker: BatchChecker, ids: list[bytes], payloads_here: list[bytes], said: FormValues) -> None:
+    """A provider's work on a batch, but for opening seals and the network."""
+    provider, layout = checker.provider, checker.layout
+    shares = read_shares(payloads_here, provider, 2, layout)
+    found = verdicts({provider: checker.form_values(ids, shares), 3 - provider: said})
+    if any(found):
+        raise AssertionError("an honest report was refused")
+    sum_accepted(shares, [True] * len(found), layout)
+
+
+def _open_all(opener: SealingKey, sealed: list[bytes]) -> None:
+    for item in sealed:
+        opener.open(item, b"bench")

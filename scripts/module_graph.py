@@ -20,7 +20,7 @@ SERVER = "trimask_server"
 # Each imports only rooms before it; `right` and `collector` do not know each other.
 ROOMS = (
     "settings", "protocol", "store", "audit", "operations", "node", "access", "right", "collector", "suites",
-    "programs", "local",
+    "programs", "local", "commands",
 )  # fmt: skip
 Graph = Mapping[str, set[str]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimask.derived_rows import DERIVED, derived_rows
 from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.export import record_batch, row_schema, write_arrow, write_csv
 from trimask.manifest import DATA_FILE, Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
+from trimask.observed import ClippedShare, ObservedMoments, ObservedRows
+from trimask.totals import read_totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +30,9 @@ if TYPE_CHECKING:
 
     from trimask_core.guarantee import Guarantee
     from trimask_core.schema import Column
-    from trimask_core.study import Study
+    from trimask_core.study import Study, SuiteName
 
-__all__ = ["MANIFEST_FILE", "SIGNATURE_FILE", "Dataset", "file_sha256"]
+__all__ = ["MANIFEST_FILE", "MANY_CLIPPED", "SIGNATURE_FILE", "Dataset", "file_sha256"]
 
 MANIFEST_FILE = "manifest.json"
 SIGNATURE_FILE = "manifest.sig"
@@ -40,6 +44,19 @@ _IS_AND_IS_NOT = """\
   is not  people. Rows are not people: each mixes all rows of the release, so no row stands for anybody,
           and order and single values mean nothing. Nothing nonlinear (a filter, a square, a logarithm,
           a count of values) can be computed from them"""
+
+
+_MOMENTS_ARE = """\
+  is      second moments: sums, means, variances, covariances, and every model made of them, such as
+          least squares and principal components, on the columns the study declared
+  is not  rows. None were published; those that to_pandas and the exports make are derived from the
+          moments, and nothing nonlinear can be computed from them"""
+_SUITES = {
+    "rows": "rows (masked rows are published)",
+    "moments": "moments (noisy totals, summed in shares, are published)",
+}
+MANY_CLIPPED = 0.05
+"""A share of clipped rows that is warned of: a study does not say what it expects, and from here bias shows (note 6.9)."""
 
 
 def file_sha256(path: Path) -> str:
@@ -54,10 +71,13 @@ class Dataset:
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._manifest = manifest
         self._folder = folder
+        # Read and checked at once: the signatures of a small file, where a bad one is to be refused when opened.
+        self._totals = read_totals(self.path, manifest) if manifest.suite == "moments" else None
+        self._warn_of_clipping()
 
     @classmethod
     def open(cls, folder: str | Path, *, study_id: str | bytes | None = None) -> Dataset:
-        """Open and verify a folder with dataset.parquet, manifest.json and manifest.sig.
+        """Open and verify a folder with dataset.parquet (or moments.json), manifest.json and manifest.sig.
 
         `study_id` pins the study. Raises `VerificationError` if a signature, a hash or a number does not
         agree.
@@ -82,6 +102,15 @@ class Dataset:
                 raise VerificationError(f"{entry.name} is not the file the manifest was signed for")
         return cls(manifest, folder)
 
+    def _warn_of_clipping(self) -> None:
+        share = self.clipped if self.suite == "moments" else None
+        if share is not None and share.interval()[0] > MANY_CLIPPED:
+            warnings.warn(
+                f"about {share} of the rows were shrunk to the study's ball, more than {MANY_CLIPPED:.0%}: estimates are "
+                "of shrunk rows, and biased by that",
+                stacklevel=3,
+            )
+
     def save(self, folder: str | Path) -> Path:
         """Copy the dataset, manifest and signature, to a folder that `Dataset.open` reads."""
         folder = Path(folder)
@@ -105,9 +134,14 @@ class Dataset:
         return self._manifest.dataset_id
 
     @property
+    def suite(self) -> SuiteName:
+        """How it was collected: "rows" or "moments"."""
+        return self._manifest.suite
+
+    @property
     def path(self) -> Path:
-        """The Parquet file, in scaled units, for tools that read it in place."""
-        return self._folder / DATA_FILE
+        """The Parquet file, in scaled units, for tools that read it in place; moments.json in the moments suite."""
+        return self._folder / self._manifest.data_file
 
     @property
     def study(self) -> Study:
@@ -116,7 +150,7 @@ class Dataset:
 
     @property
     def rows(self) -> int:
-        """Rows masked together (a compact release stores fewer)."""
+        """Rows masked together (a compact release stores fewer); people, in the moments suite."""
         return self._manifest.rows
 
     @property
@@ -131,7 +165,9 @@ class Dataset:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the privacy noise on every value, scaled units; 0 in exact mode."""
+        """The study's privacy noise in scaled units: on every value, or in the moments suite on every sum of squares
+        (of the honest providers together); 0 in exact mode.
+        """
         return self._manifest.sigma
 
     @property
@@ -140,7 +176,13 @@ class Dataset:
         return self._manifest.guarantee("public")
 
     def batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
-        """The stored rows in scaled units, a batch at a time; never the whole file in memory."""
+        """The stored rows in scaled units, a batch at a time; never the whole file in memory.
+
+        The moments suite stores none: there they are derived from the moments (`trimask.derived_rows`).
+        """
+        if self.suite == "moments":
+            yield from derived_rows(self.moments, bytes.fromhex(self._manifest.sha256), batch_rows)
+            return
         for block in self._stored(batch_rows):
             _require_finite(block)
             yield block.copy(order="F")
@@ -162,20 +204,33 @@ class Dataset:
 
     @cached_property
     def moments(self) -> Moments:
-        """What every fit starts from: the Gram matrix, noise removed, in scaled units."""
+        """What every fit starts from: the Gram matrix in scaled units, on average without noise, and its noise's law.
+
+        It is moved onto what the schema knows, once, here: see `trimask.constrained`.
+        """
+        return self._observed.moments(f"dataset {self.id} (suite {self.suite})")
+
+    @cached_property
+    def _observed(self) -> ObservedRows | ObservedMoments:
+        if self._totals is not None:
+            totals = self._totals
+            return ObservedMoments.of_totals(self.study, totals.first, totals.products, self.rows)
         gram = np.zeros((len(self.columns),) * 2)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
             for block in self._stored():
                 gram += block.T @ block  # numpy sees the transpose and calls dsyrk: half the work of dgemm
         # A value that is not finite makes its column's square so; one look here spares one at every value.
         _require_finite(gram)
-        gram = (gram + gram.T) / 2 - self.rows * self.sigma**2 * np.eye(len(gram))
-        gram.flags.writeable = False
-        label = f"dataset {self.id}"
-        return Moments(self.study.schema, gram, self.rows, self.sigma, self.study.protection, label)
+        return ObservedRows(self.study, (gram + gram.T) / 2, self.rows)
+
+    @property
+    def clipped(self) -> ClippedShare | None:
+        """The share of people whose row was shrunk to the study's ball; None where the study has none."""
+        observed = self._observed
+        return observed.clipped if isinstance(observed, ObservedMoments) else None
 
     def gram(self, units: Units = "original") -> pd.DataFrame:
-        """An unbiased estimate of X^T X: Y^T Y - rows sigma^2 I, then mapped to the units."""
+        """An unbiased estimate of X^T X that agrees with what the schema knows, mapped to the units."""
         import pandas as pd
 
         check_units(units)
@@ -200,13 +255,15 @@ class Dataset:
         import pandas as pd
 
         rows = np.concatenate([np.empty((0, len(self.columns))), *self._blocks(units)])
-        return pd.DataFrame(rows, columns=pd.Index(self.names))
+        frame = pd.DataFrame(rows, columns=pd.Index(self.names))
+        frame.attrs.update(self._notes)
+        return frame
 
     def to_arrow(self, units: Units = "original") -> pa.Table:
         """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
         import pyarrow as pa
 
-        schema = row_schema(self.names)
+        schema = row_schema(self.names, self._notes)
         batches = [record_batch(block, schema) for block in self._blocks(units)]
         return pa.Table.from_batches(batches, schema=schema)
 
@@ -222,20 +279,34 @@ class Dataset:
     def to_csv(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
         check_units(units)
-        return write_csv(Path(path), self.names, self._blocks(units))
+        return write_csv(Path(path), self.names, self._blocks(units), self._notes)
 
     def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`."""
         check_units(units)
-        return write_arrow(Path(path), self.names, self._blocks(units))
+        return write_arrow(Path(path), self.names, self._blocks(units), self._notes)
+
+    @property
+    def _notes(self) -> dict[str, str]:
+        """What goes with derived rows wherever they go; stored rows are what the manifest says."""
+        if self.suite == "rows":
+            return {}
+        return {
+            "trimask": DERIVED,
+            "name": f"{self.id} derived rows",
+            "manifest_sha256": self._manifest.sha256,
+        }
 
     def _head(self) -> str:
         day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()
         size = f"{self.rows:,} rows x {len(self.columns)} columns"
+        if self.suite == "moments":
+            size = f"moments of {len(self.columns)} columns over {self.rows:,} people"
         return f"{self.id}: {self._manifest.title}, {size}, published {day}"
 
     def __repr__(self) -> str:
-        return f"<Dataset {self._head()}; rows are not people>"
+        word = "; rows are not people" if self.suite == "rows" else ""
+        return f"<Dataset {self._head()}; suite {self.suite}{word}>"
 
     def __str__(self) -> str:
         promise = (
@@ -245,11 +316,14 @@ class Dataset:
         )
         lines = [
             f"Dataset {self._head()}",
+            f"  suite   {_SUITES[self.suite]}",
             f"  columns {', '.join(self.names)}",
-            f"  noise   sigma = {self.sigma:.4g} in scaled units (every column in [-1, 1])",
+            f"  noise   sigma = {self.sigma:.4g} in scaled units",
             f"  promise {promise}",
-            _IS_AND_IS_NOT,
+            _IS_AND_IS_NOT if self.suite == "rows" else _MOMENTS_ARE,
         ]
+        if self.clipped is not None:
+            lines.insert(3, f"  clipped {self.clipped} of rows were shrunk to the study's ball")
         return "\n".join(lines)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["record_batch", "row_schema", "write_arrow", "write_csv"]
 
 
-def row_schema(names: Sequence[str]) -> pa.Schema:
-    """Every column a double."""
+def row_schema(names: Sequence[str], notes: Mapping[str, str] | None = None) -> pa.Schema:
+    """Every column a double; `notes` are metadata of the table."""
     import pyarrow as pa
 
-    return pa.schema([(name, pa.float64()) for name in names])
+    return pa.schema([(name, pa.float64()) for name in names], metadata=dict(notes) if notes else None)
 
 
 def record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
@@ -31,9 +32,14 @@ def record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def write_csv(path: Path, names: Sequence[str], blocks: Iterable[Matrix]) -> Path:
-    """As CSV with a heading; every value can be read back exactly."""
+def write_csv(
+    path: Path, names: Sequence[str], blocks: Iterable[Matrix], notes: Mapping[str, str] | None = None
+) -> Path:
+    """As CSV with a heading; every value can be read back exactly. `notes` go into a file NAME.json beside it."""
     from pyarrow import csv
+
+    if notes:
+        path.with_name(f"{path.name}.json").write_text(json.dumps(dict(notes), indent=1), encoding="utf-8")
 
     schema = row_schema(names)
     with csv.CSVWriter(path, schema) as writer:
@@ -42,11 +48,13 @@ def write_csv(path: Path, names: Sequence[str], blocks: Iterable[Matrix]) -> Pat
     return path
 
 
-def write_arrow(path: Path, names: Sequence[str], blocks: Iterable[Matrix]) -> Path:
-    """As an Arrow IPC file, which readers map into memory without parsing."""
+def write_arrow(
+    path: Path, names: Sequence[str], blocks: Iterable[Matrix], notes: Mapping[str, str] | None = None
+) -> Path:
+    """As an Arrow IPC file, which readers map into memory without parsing; `notes` are its metadata."""
     import pyarrow as pa
 
-    schema = row_schema(names)
+    schema = row_schema(names, notes)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for block in blocks:
             writer.write_batch(record_batch(block, schema))

@@ -21,12 +21,13 @@ from trimask_core.identity import verify
 from trimask_core.schema import Column
 from trimask_core.signed_study import SignedStudy
 from trimask_core.strict_json import read_json
-from trimask_core.study import Study
+from trimask_core.study import Study, SuiteName
 
-__all__ = ["DATA_FILE", "FORMAT", "FileEntry", "Manifest", "dataset_key"]
+__all__ = ["DATA_FILE", "FORMAT", "MOMENTS_FILE", "FileEntry", "Manifest", "dataset_key"]
 
 FORMAT = "trimask-manifest/1"
 DATA_FILE = "dataset.parquet"
+MOMENTS_FILE = "moments.json"
 _DATASET_ID = re.compile(r"([0-9a-f]{12})-([1-9][0-9]{0,8})")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _YEAR_10000 = 253_402_300_800_000
@@ -103,14 +104,29 @@ class Manifest:
         return int(self.data["published_ms"])
 
     @property
+    def suite(self) -> SuiteName:
+        """How it was collected: "rows" (masked rows are published) or "moments" (noisy totals are)."""
+        return self.study.suite.name
+
+    @property
+    def data_file(self) -> str:
+        """The name of the file with the rows, or with the totals."""
+        return DATA_FILE if self.suite == "rows" else MOMENTS_FILE
+
+    @property
     def rows(self) -> int:
-        """Rows masked together."""
+        """Rows masked together; people whose reports were accepted, in the moments suite."""
         return int(self.data["rows"])
 
     @property
     def stored_rows(self) -> int:
-        """Rows in the file: `rows`, or the number of columns for a compact release."""
-        return int(self.data["stored_rows"])
+        """Rows in the file: `rows`, or the number of columns for a compact release; none in the moments suite."""
+        return int(self.data["stored_rows"]) if self.suite == "rows" else 0
+
+    @cached_property
+    def batch_ids(self) -> tuple[bytes, ...]:
+        """The batches of reports in a release of the moments suite."""
+        return tuple(bytes.fromhex(item) for item in self.data["batch_ids"])
 
     @property
     def sigma(self) -> float:
@@ -163,6 +179,7 @@ def _agree(manifest: Manifest) -> None:
     rows = data["rows"]
     for held, what in (
         (manifest.study_id == study.id.hex(), "study id"),
+        (data.get("suite", "rows") == study.suite.name, "suite"),
         (start == manifest.study_id[:12] and release == manifest.release, "dataset id"),
         (manifest.title == study.title, "title"),
         (manifest.columns == study.schema.columns, "columns"),
@@ -173,7 +190,7 @@ def _agree(manifest: Manifest) -> None:
             isinstance(rows, int) and rows >= study.release_rows,
             "number of rows (fewer than the noise was made for)",
         ),
-        (data["stored_rows"] in (rows, study.attributes), "number of stored rows"),
+        *_suite_agrees(manifest),
         (
             isinstance(data["published_ms"], int) and 0 <= manifest.published_ms < _YEAR_10000,
             "time of publication",
@@ -187,10 +204,22 @@ def _agree(manifest: Manifest) -> None:
         if not held:
             raise VerificationError(f"the manifest does not agree with the study it is of: {what}")
     names = [entry.name for entry in manifest.files]
-    if DATA_FILE not in names or len(set(names)) != len(names):
-        raise VerificationError(f"the manifest must name {DATA_FILE}, and every file once")
+    if manifest.data_file not in names or len(set(names)) != len(names):
+        raise VerificationError(f"the manifest must name {manifest.data_file}, and every file once")
     for entry in manifest.files:
         named = isinstance(entry.name, str) and _FILE_NAME.fullmatch(entry.name)
         hashed = isinstance(entry.sha256, str) and _SHA256.fullmatch(entry.sha256)
         if not named or not hashed or not isinstance(entry.bytes, int) or entry.bytes < 0:
             raise VerificationError("the manifest has a file entry that cannot be used")
+
+
+def _suite_agrees(manifest: Manifest) -> list[tuple[bool, str]]:
+    study, data = manifest.study, manifest.data
+    if manifest.suite == "rows":
+        return [(data["stored_rows"] in (data["rows"], study.attributes), "number of stored rows")]
+    ids = manifest.batch_ids
+    return [
+        (data["rows"] <= study.moments.max_release_rows, "number of people (more than totals can hold)"),
+        (data.get("stored_rows", 0) == 0, "number of stored rows"),
+        (len(set(ids)) == len(ids) > 0 and len({len(item) for item in ids}) == 1, "batches"),
+    ]

@@ -36,17 +36,25 @@ _USE = (
 )
 
 
+_JSON = "https://www.iana.org/assignments/media-types/application/json"
+_USE_MOMENTS = (
+    "What is published are noisy second moments, summed in shares; no rows were ever together. Models made of second "
+    "moments can be computed from them; nothing nonlinear can. Rows made from them are derived, and are not people."
+)
+
+
 def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str, Any]:
     """The record, JSON-ready. `licence` is the address of a licence, if one has been agreed."""
     study = manifest.study
     counts = manifest.counts
+    rows = manifest.suite == "rows"
     record: dict[str, Any] = {
         "@context": CONTEXT,
         "@id": f"urn:trimask:dataset:{manifest.dataset_id}",
         "@type": "dcat:Dataset",
         "dct:identifier": manifest.dataset_id,
         "dct:title": manifest.title,
-        "dct:description": f"{study.purpose.strip()} {_USE}".strip(),
+        "dct:description": f"{study.purpose.strip()} {_USE if rows else _USE_MOMENTS}".strip(),
         "dct:created": _time(study.created_ms),
         "dct:issued": _time(manifest.published_ms),
         "dct:publisher": {"@type": "foaf:Organization", "foaf:name": study.collector.organisation},
@@ -63,6 +71,7 @@ def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str
                 for role, party in study.parties.items()
             ],
         },
+        "trimask:suite": manifest.suite,
         "trimask:rows": manifest.rows,
         "trimask:storedRows": manifest.stored_rows,
         "trimask:blocks": counts.get("blocks"),
@@ -135,11 +144,20 @@ def _file(name: str, size: int, sha256: str) -> dict[str, Any]:
     }
     if name.endswith(".parquet"):
         found["dcat:mediaType"] = {"@id": _PARQUET}
+    elif name.endswith(".json"):
+        found["dcat:mediaType"] = {"@id": _JSON}
     return found
 
 
 def _provenance(manifest: Manifest) -> str:
     study = manifest.study
+    if manifest.suite == "moments":
+        noise = f"Gaussian noise (sigma {manifest.sigma:.6g})" if manifest.sigma else "no noise (exact mode)"
+        return (
+            f"The reports of {manifest.rows:,} people, each checked in shares, were added up in shares by "
+            f"{len(study.right)} right providers, who each added {noise} to the totals and signed them. The manifest is "
+            "signed by the collector, the study by every party."
+        )
     noise = f"Gaussian noise of sigma {manifest.sigma:.6g}" if manifest.sigma else "no noise (exact mode)"
     return (
         f"{manifest.rows:,} rows, each with {noise} added on the device in scaled units, were masked by "

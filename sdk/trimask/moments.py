@@ -1,29 +1,31 @@
-"""The second moments of a study's columns: all that a masked release carries, all that a linear fit needs.
+"""The second moments of a study's columns: all that a release carries, all that a linear fit needs.
 
-A release is Y = A (X + C) with A orthogonal and C i.i.d. N(0, sigma^2), so E[Y^T Y] = X^T X + rows sigma^2 I
-in scaled units (every column in [-1, 1]); note that `rows` is the number of rows masked together, whatever
-number is stored. A value in original units is center * one + half_range * scaled. The mask mixes rows, so the
-constant `center` enters through the ones column, which is masked and noised like every other.
+A release of the rows suite is Y = A (X + C) with A orthogonal and C i.i.d. N(0, sigma^2), so E[Y^T Y] = X^T X + rows
+sigma^2 I in scaled units (every column in [-1, 1]); note that `rows` is the number of rows masked together, whatever
+number is stored. One of the moments suite is X^T X itself with noise on every entry. Either way moments come with the
+law of their noise, and are moved onto what the schema knows (`trimask.constrained`) where a dataset is read.
+A value in original units is center * one + half_range * scaled. The mask mixes rows, so the constant `center` enters
+through the ones column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimask.constrained import ConstrainedLaw
+from trimask.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 from trimask_core.errors import ParameterError
 from trimask_core.schema import ONES, Column, Schema
 
 if TYPE_CHECKING:
-    from trimask_core.study import Protection
+    from trimask_core.study import Protection, SuiteName
 
-__all__ = ["Matrix", "Moments", "Units", "check_units", "original_map", "pool", "row_moments"]
+__all__ = ["Matrix", "Moments", "Observed", "Units", "check_units", "original_map", "pool", "row_moments"]
 
-Matrix: TypeAlias = NDArray[np.float64]
 Units = Literal["original", "scaled"]
 _BATCH = 4096
 
@@ -49,9 +51,26 @@ def original_map(columns: Sequence[Column]) -> Matrix:
     return change
 
 
+class Observed(Protocol):
+    """Published moments in the columns their noise was drawn in, as `Moments` keeps them for pooling."""
+
+    def pooled(self, others: Sequence[Any]) -> Observed:
+        """The sum of this and others of its kind."""
+
+    def moments(self, label: str) -> Moments:
+        """The moments of the schema's columns, moved onto what the schema knows."""
+
+    def uncorrected(self) -> Matrix:
+        """The Gram matrix of somebody who takes what is published for the data."""
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """`gram` estimates X^T X in scaled units, the noise removed; `sigma` is the noise that was in it."""
+    """`gram` estimates X^T X in scaled units, without bias; `law` is that of the noise left in it.
+
+    `sigma` is the noise the study declares. `law` None: that of the rows suite, not moved onto anything. `observed` is
+    what a release published, before that.
+    """
 
     schema: Schema
     gram: Matrix
@@ -59,6 +78,14 @@ class Moments:
     sigma: float
     protection: Protection | None = None
     label: str = ""
+    law: NoiseLaw = field(default=None, repr=False)  # type: ignore[assignment]  # set below
+    suite: SuiteName = "rows"
+    observed: Observed | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.law is None:
+            law = RowsLaw(positive_part(self.gram) if self.sigma else self.gram, self.rows, self.sigma)
+            object.__setattr__(self, "law", law)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -66,20 +93,39 @@ class Moments:
         return self.schema.columns
 
     @property
+    def exact(self) -> bool:
+        """Whether there is no noise."""
+        return self.law.exact
+
+    @property
     def noise_falls_with_rows(self) -> bool:
-        """Whether more rows in a release mean less noise: sharp calibration, not Theorem 3.4's."""
+        """Whether more rows in a release mean less noise beside them: all but Theorem 3.4's calibration."""
         return self.protection is None or "theorem" not in self.protection.method.lower()
 
     def ignoring_noise(self) -> Moments:
-        """The moments as somebody sees them who takes Y for X: the noise left in, and forgotten."""
-        noise = self.rows * self.sigma**2 * np.eye(len(self.gram))
-        return Moments(self.schema, self.gram + noise, self.rows, 0.0, self.protection, self.label)
+        """The moments as somebody sees them who takes what is published for the data: the noise left in, and forgotten."""
+        if self.observed is None:
+            gram = self.gram + self.rows * self.sigma**2 * np.eye(len(self.gram))
+        else:
+            gram = self.observed.uncorrected()
+        return Moments(self.schema, gram, self.rows, 0.0, self.protection, self.label, suite=self.suite)
+
+    def repaired(self) -> Moments:
+        """The nearest positive semidefinite moments in scaled units, labelled so; errors stay those of the noise.
+
+        For what cannot work without, such as rows. Fits do not ask for it: it is biased where it changes anything, and
+        what the schema knows holds only nearly afterwards.
+        """
+        gram = positive_part(self.gram)
+        if gram is self.gram:
+            return self
+        label = f"{self.label}, made positive semidefinite".lstrip(", ")
+        return replace(self, gram=gram, label=label, observed=None)
 
 
 def pool(parts: Sequence[Moments]) -> Moments:
-    """The moments of several releases of one study: Gram matrices and rows add up.
+    """The moments of several releases of one study: what was published is added up, then read like one release.
 
-    The noise stays sigma on every row, so every formula for one release holds for the pool with `rows` the sum.
     A release given twice would count its people twice, and releases of other studies are other questions: both
     are refused.
     """
@@ -87,7 +133,9 @@ def pool(parts: Sequence[Moments]) -> Moments:
     if not others:
         return first
     for part in others:
-        if part.schema != first.schema or part.sigma != first.sigma or part.protection != first.protection:
+        if (part.schema, part.sigma, part.protection, part.suite) != (
+            first.schema, first.sigma, first.protection, first.suite,
+        ):  # fmt: skip
             raise ParameterError(
                 "dataset", f"releases of one study; {part.label or 'one'} is of another than {first.label}"
             )
@@ -95,9 +143,15 @@ def pool(parts: Sequence[Moments]) -> Moments:
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ParameterError("dataset", f"different releases; {twice[0]} is given twice")
+    label = " + ".join(labels)
+    observed = [part.observed for part in parts if part.observed is not None]
+    if len(observed) == len(parts):
+        return observed[0].pooled(observed[1:]).moments(label)
+    if first.suite != "rows" or any(isinstance(part.law, ConstrainedLaw) for part in parts):
+        raise ParameterError("dataset", "releases as they were published; repaired moments do not pool")
     gram = np.sum([part.gram for part in parts], axis=0)
     rows = sum(part.rows for part in parts)
-    return Moments(first.schema, gram, rows, first.sigma, first.protection, " + ".join(labels))
+    return Moments(first.schema, gram, rows, first.sigma, first.protection, label)
 
 
 def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:

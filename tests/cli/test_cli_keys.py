@@ -69,8 +69,8 @@ def test_certificate_can_be_issued_expired() -> None:
 def test_secrets_are_for_their_owner_alone(made: Path) -> None:
     secrets = list((made / "keys").rglob("*.key"))
     assert (
-        len(secrets) == 1 + 7 + 6 + 6 + 3
-    )  # authority; tls of six nodes and the owner; their operators; identities; sealing keys
+        len(secrets) == 1 + 7 + 6 + 6 + 3 + 3
+    )  # authority; tls of six nodes and the owner; their operators; identities; sealing and moments keys
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -84,7 +84,7 @@ def test_node_accepts_its_files(made: Path, name: str) -> None:
     role = party_files.role_of_name(name)
     config = load_config(folder / "node.toml", role)  # type: ignore[arg-type]
     loaded = load_keys(config.keys)
-    card = keys.load_party(folder / "node.json")
+    card = party_files.load_party(folder / "node.json")
     assert config.name == card.name == name
     assert (config.listen, config.peer_listen) == (card.address, card.peer_address)
     assert (card.address == "") == (role == "left")
@@ -135,7 +135,7 @@ def test_command_makes_everything_and_never_overwrites(trimask: Run, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--right", "1"], ["--left", "0"], ["--base-port", "65535"], ["--base-port", "0"]]
+    "arguments", [["--right", "1"], ["--left", "-1"], ["--base-port", "65535"], ["--base-port", "0"]]
 )
 def test_command_refuses_bad_numbers(trimask: Run, tmp_path: Path, arguments: list[str]) -> None:
     result = trimask("keys", tmp_path / "keys", *arguments)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trimask.status import plain_errors
 
 from trimask_cli import invitations
 from trimask_client import Client, Queue
+from trimask_client.grpc_status import plain_errors
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.clock import SystemClock
 from trimask_core.errors import InvitationError, Refused, VerificationError

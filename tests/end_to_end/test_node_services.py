@@ -32,6 +32,8 @@ PEER_SERVICES = {
     "R1": {
         "RightBatchService",
         "RightMaskingService",
+        "MomentsService",
+        "MomentsPeerService",
         "UnmaskingService",
         "NodeService",
         "ProposalService",

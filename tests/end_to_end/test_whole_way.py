@@ -197,9 +197,9 @@ def test_providers_are_not_handed_the_seed_of_the_device_mask(lab: Lab) -> None:
     """The collector and devices have it; no provider's memory or disk does, nor the manifest."""
     signed = lab.open_study()
     seed = signed.study.rows.mask_seed
-    assert lab.cluster.nodes["collector"].context.studies.get(signed.study.id).mask_seed == seed
+    assert lab.cluster.nodes["collector"].context.studies.get(signed.study.id).rows.mask_seed == seed
     for name in ("R1", "R2", "R3", "L1", "L2"):
-        assert lab.cluster.nodes[name].context.studies.get(signed.study.id).mask_seed == b""
+        assert lab.cluster.nodes[name].context.studies.get(signed.study.id).rows.mask_seed == b""
         held = [path.read_bytes() for path in (lab.folder / name / "data").iterdir()]
         assert not any(
             seed in data or base64.b64encode(seed) in data or seed.hex().encode() in data for data in held
@@ -215,4 +215,4 @@ def test_a_provider_that_is_sent_the_seed_all_the_same_forgets_it(lab: Lab) -> N
         node_pb2_grpc.NodeServiceStub(channel).RegisterStudy(request)
     assert signed.study.rows.mask_seed != b""
     lab.on_loop(lab.nodes("L1")[0].context.studies.refresh())  # another worker may have been asked
-    assert lab.nodes("L1")[0].context.studies.get(signed.study.id).mask_seed == b""
+    assert lab.nodes("L1")[0].context.studies.get(signed.study.id).rows.mask_seed == b""

@@ -111,9 +111,8 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
 
 
 def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
-    from trimask_cli.main import main
-
     from trimask_server.settings.config import load_config
+    from trimask_terminal.program import main
 
     assert (
         main(["keys", str(tmp_path / "k"), "--right", "2", "--left", "1", "--http", "--base-port", "9000"])

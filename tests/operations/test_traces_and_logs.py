@@ -115,8 +115,7 @@ def test_a_stranger_names_no_request(ops_lab: Any) -> None:
 
 
 def test_context_is_taken_from_peers_alone(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trimask.channel import open_channel
-
+    from trimask_client.grpc_channel import open_channel
     from trimask_proto.v1 import node_pb2, node_pb2_grpc, submission_pb2, submission_pb2_grpc
 
     exporter, provider = InMemorySpanExporter(), TracerProvider()

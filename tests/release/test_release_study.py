@@ -44,21 +44,21 @@ def test_the_id_covers_the_budget_and_it_reads_back(make_study: Any, budget: Bud
     verify_guarantees(study)
 
 
-def test_without_a_budget_the_canonical_form_is_as_before(make_study: Any) -> None:
+def test_without_a_budget_the_canonical_form_says_so(make_study: Any) -> None:
     study = make_study(sigma=0.0).study
-    assert "budget" not in study.to_dict()["protection"]
+    assert study.to_dict()["protection"]["budget"] is None
     assert Study.from_dict(study.to_dict()).protection.budget is None
 
 
 @pytest.mark.parametrize(
     "budget",
-    [None, {}, {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 1.0, "delta": 1e-6, "mu": None, "colour": 1}, 5,
+    [{}, {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 1.0, "delta": 1e-6, "mu": None, "colour": 1}, 5,
      {"epsilon": "1", "delta": 1e-6, "mu": None}, {"epsilon": None, "delta": None, "mu": None},
      {"epsilon": True, "delta": 1e-6, "mu": None}],
     ids=str,
 )  # fmt: skip
 def test_budgets_outside_the_canonical_form_are_refused(make_study: Any, budget: Any) -> None:
-    """A null or half a budget would be signed under an id that does not show it."""
+    """Half a budget would be signed under an id that does not show it."""
     data = make_study(sigma=0.0).study.to_dict()
     with pytest.raises(StudyError):
         Study.from_dict({**data, "protection": {**data["protection"], "budget": budget}})

@@ -98,7 +98,8 @@ def test_centred_covariance_is_unbiased_and_has_the_stated_error() -> None:
     spread = S.std(axis=0) / math.sqrt(draws)
     assert np.all(np.abs(S.mean(axis=0) - SIGMA) < 4.5 * spread)
     truth = covariance_of(_population(n), NAMES)
-    known = type(truth)(truth.names, truth.S, truth.N, truth.means, Moments(SCHEMA, truth.S, n, s), True)
+    clean = Moments(SCHEMA, _population(n).gram, n, s)
+    known = type(truth)(truth.names, truth.S, truth.W, truth.means, clean, True)
     for i in range(6):
         for j in range(i, 6):
             gradient = outer(np.eye(6)[i], np.eye(6)[j])[None]

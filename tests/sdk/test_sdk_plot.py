@@ -48,7 +48,7 @@ def test_three_fits_side_by_side(fits: list[fit.OLSResults], tmp_path: Path) -> 
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "raw rows (truth)",
-        "masked release",
+        "release",
         "naive: noise ignored",
     ]
     # Marks are in units of the release's interval, so that interval is one wide either way.
@@ -99,7 +99,7 @@ def test_two_stage_and_ridge_fits_have_their_own_marks(noisy_folder: Path) -> No
     ax = plot.coefficients(fit.ols(dataset, "sbp ~ age"), fit.ridge(dataset, "sbp ~ age", 0.1))
     legend = ax.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["masked release", "ridge, penalty 0.1"]
+    assert [text.get_text() for text in legend.get_texts()] == ["release", "ridge, penalty 0.1"]
 
 
 def test_scree_draws_the_floor_and_hollow_marks_below_it() -> None:

@@ -69,7 +69,9 @@ def test_the_helper_answers_as_the_node_itself_would(between: str) -> None:
 
 def test_each_is_refused_for_itself() -> None:
     good, short = parcel(1), parcel(2, VECTOR[:-8])
-    altered = Parcel(STUDY, good.submission_id, good.form, 7, good.sealed[:-1] + bytes([good.sealed[-1] ^ 1]))
+    altered = Parcel(
+        STUDY, STUDY, good.submission_id, good.form, 7, good.sealed[:-1] + bytes([good.sealed[-1] ^ 1])
+    )
     first, second, third = run_opener([altered, good, short])
     assert isinstance(first, VerificationError)
     assert "does not open" in str(first)

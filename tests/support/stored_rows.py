@@ -49,6 +49,10 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
          {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "erased": 0, "started": 1,
           "cancelled": 0}),
         ("invitations", {"study_id": study_id, "invitation_id": b"i" * 16, "submission_id": bytes([1]) * 16}),
+        ("moments_batches",
+         {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,
+          "refused": "{}", "signature": b"s", "total": b"t", "release_number": None}),
+        ("moments_heads", {"study_id": study_id, "entries": 1, "digest": b"d"}),
     ]  # fmt: skip
     return rows
 

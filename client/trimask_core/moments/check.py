@@ -24,6 +24,7 @@ from trimask_core.moments.challenge import Challenge
 from trimask_core.moments.field import P
 from trimask_core.moments.interpolation import basis_at
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.refusals import Alarm
 
 __all__ = ["FORMS", "Forms", "forms", "verdict"]
 
@@ -100,9 +101,9 @@ def _verdict(sums: Sequence[int], p: int) -> str | None:
         raise ParameterError("sums", f"{len(FORMS)} values", len(sums))
     s, quadratic, phi, eta, linear = sums
     if (quadratic - s * s) % p:
-        return "bad_products"
+        return Alarm.BAD_PRODUCTS
     if (eta - phi * phi + phi) % p:
-        return "bad_bits"
+        return Alarm.BAD_BITS
     if linear % p:
-        return "bad_linear"
+        return Alarm.BAD_LINEAR
     return None

@@ -21,6 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class IntroduceRequest(_message.Message):
+    """Asks another right provider who it is."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
@@ -49,6 +51,8 @@ Global___IntroduceRequest: _TypeAlias = IntroduceRequest  # noqa: Y015
 
 @_typing.final
 class IntroduceResponse(_message.Message):
+    """Who it is, and its contribution."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     EXCHANGE_KEY_FIELD_NUMBER: _builtins.int
@@ -77,6 +81,8 @@ Global___IntroduceResponse: _TypeAlias = IntroduceResponse  # noqa: Y015
 
 @_typing.final
 class GetFormsRequest(_message.Message):
+    """Asks for shares of the forms of a batch."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
@@ -103,6 +109,8 @@ Global___GetFormsRequest: _TypeAlias = GetFormsRequest  # noqa: Y015
 
 @_typing.final
 class GetFormsResponse(_message.Message):
+    """The shares, sealed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SEALED_VALUES_FIELD_NUMBER: _builtins.int
@@ -123,6 +131,8 @@ Global___GetFormsResponse: _TypeAlias = GetFormsResponse  # noqa: Y015
 
 @_typing.final
 class GetVerdictRequest(_message.Message):
+    """Asks what was decided about a batch."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
@@ -149,6 +159,8 @@ Global___GetVerdictRequest: _TypeAlias = GetVerdictRequest  # noqa: Y015
 
 @_typing.final
 class GetVerdictResponse(_message.Message):
+    """The decision, signed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCEPTED_HASH_FIELD_NUMBER: _builtins.int
@@ -173,6 +185,8 @@ Global___GetVerdictResponse: _TypeAlias = GetVerdictResponse  # noqa: Y015
 
 @_typing.final
 class CheckBatchRequest(_message.Message):
+    """Asks for a bound batch to be checked and added up."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
@@ -195,6 +209,8 @@ Global___CheckBatchRequest: _TypeAlias = CheckBatchRequest  # noqa: Y015
 
 @_typing.final
 class CheckBatchResponse(_message.Message):
+    """Checked and added up."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -244,7 +260,7 @@ class CheckBatchResponse(_message.Message):
 Global___CheckBatchResponse: _TypeAlias = CheckBatchResponse  # noqa: Y015
 
 @_typing.final
-class TotalsRequest(_message.Message):
+class AskedTotals(_message.Message):
     """Which batches, and what of their sum: all moments of a release, or a private answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -275,21 +291,23 @@ class TotalsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TotalsRequest: _TypeAlias = TotalsRequest  # noqa: Y015
+Global___AskedTotals: _TypeAlias = AskedTotals  # noqa: Y015
 
 @_typing.final
 class CommitTotalsRequest(_message.Message):
+    """Asks for a delivery to be fixed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TOTALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def totals(self) -> Global___TotalsRequest:
+    def totals(self) -> Global___AskedTotals:
         """What is asked."""
 
     def __init__(
         self,
         *,
-        totals: Global___TotalsRequest | None = ...,
+        totals: Global___AskedTotals | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -301,6 +319,8 @@ Global___CommitTotalsRequest: _TypeAlias = CommitTotalsRequest  # noqa: Y015
 
 @_typing.final
 class CommitTotalsResponse(_message.Message):
+    """Fixed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     COMMITMENT_FIELD_NUMBER: _builtins.int
@@ -361,12 +381,14 @@ Global___TotalsCommitment: _TypeAlias = TotalsCommitment  # noqa: Y015
 
 @_typing.final
 class DeliverTotalsRequest(_message.Message):
+    """Asks for what was fixed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TOTALS_FIELD_NUMBER: _builtins.int
     COMMITMENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def totals(self) -> Global___TotalsRequest:
+    def totals(self) -> Global___AskedTotals:
         """What is asked."""
 
     @_builtins.property
@@ -376,7 +398,7 @@ class DeliverTotalsRequest(_message.Message):
     def __init__(
         self,
         *,
-        totals: Global___TotalsRequest | None = ...,
+        totals: Global___AskedTotals | None = ...,
         commitments: _abc.Iterable[Global___TotalsCommitment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["totals", b"totals"]  # noqa: Y015
@@ -389,6 +411,8 @@ Global___DeliverTotalsRequest: _TypeAlias = DeliverTotalsRequest  # noqa: Y015
 
 @_typing.final
 class DeliverTotalsResponse(_message.Message):
+    """The delivery."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUES_FIELD_NUMBER: _builtins.int

@@ -49,7 +49,7 @@ class CanonicalResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Canonical correlations in a masked release, noise corrected"
+        return "Canonical correlations in a release, noise corrected"
 
     @property
     def facts(self) -> Facts:

@@ -9,10 +9,10 @@ neighbours; close ones push each other apart and their loadings are not determin
 The gap is judged by its estimate. Measured on six columns with four eigenvalues too close: errors were withheld in
 94% to 100% of releases, and where chance made the gap look clear the intervals held in 18% to 50% only.
 
-Noise floor: noise alone, on q columns with the ones column and n rows, makes eigenvalues of at most about
-    s^2 |N_C| ((1 + sqrt(q/n))^2 - 1),
-N_C the noise's shape in the metric of C, |.| the spectral norm: the edge of a Wishart spectrum (Marchenko and
-Pastur) less its mean, which the correction takes off. A component below it cannot be told from noise.
+Noise floor: noise alone, a matrix X with the covariance that the law of the noise has without data, makes eigenvalues
+of C of at most about
+    2 |E X^2|^(1/2),   |.| the spectral norm,
+the edge of the semicircle. A component below it cannot be told from noise.
 
 Asymptotic: all of it. Assumed: normal rows, for the sampling part.
 """
@@ -68,7 +68,7 @@ class PCAResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Principal components of a masked release, noise corrected"
+        return "Principal components of a release, noise corrected"
 
     @property
     def explained_variance_ratio(self) -> pd.Series[float]:
@@ -183,21 +183,32 @@ def pca(
         pd.DataFrame(part, index=pd.Index(names), columns=labels)
         for part in (vectors[:, :count], np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
     ]
-    shape = float(np.linalg.norm(covariance.N / np.outer(d, d), 2))
-    edge = (1 + math.sqrt((k + covariance.centred) / moments.rows)) ** 2 - 1
     return PCAResults(
         label=moments.label,
         nobs=moments.rows,
         sigma=moments.sigma,
         standardize=standardize,
         total_variance=float(np.trace(C)),
-        noise_floor=moments.sigma**2 * shape * edge,
+        noise_floor=_noise_floor(covariance, d),
         eigenvalues=eigenvalues,
         loadings=frame[0],
         loadings_bse=frame[1],
         loadings_bse_sampling=frame[2],
         loadings_bse_privacy=frame[3],
     )
+
+
+def _noise_floor(covariance: Covariance, d: Matrix) -> float:
+    """2 |E X^2|^(1/2) of the noise X in C that would be there without data."""
+    k, W = len(d), covariance.W / d / math.sqrt(covariance.degrees)
+    pairs = [(i, j) for i in range(k) for j in range(i, k)]
+    place = np.zeros((k, k), dtype=int)
+    for at, (i, j) in enumerate(pairs):
+        place[i, j] = place[j, i] = at
+    gradients = np.array([outer(W[:, i], W[:, j]) for i, j in pairs])
+    spread = covariance.moments.law.fixed.covariance(gradients)
+    square = np.array([[spread[place[i], place[j]].sum() for j in range(k)] for i in range(k)])
+    return 2 * math.sqrt(float(np.linalg.norm(square, 2)))
 
 
 def _pull(vectors: Matrix, values: Matrix, a: int, b: int, d: Matrix, standardize: bool) -> Matrix:

@@ -47,7 +47,7 @@ class PartialCorrelationResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Partial correlations in a masked release, noise corrected"
+        return "Partial correlations in a release, noise corrected"
 
     @property
     def facts(self) -> Facts:

@@ -1,18 +1,17 @@
 """Covariances of columns from noisy second moments, and the error of anything computed from them.
 
 Setting. `one` is the ones column, m the vector of means G_1j / G_11, w_j = e_j - m_j e_1 the direction that
-centres column j, so that S = w^T G w / (n - 1) estimates the covariance matrix in scaled units, and
-N = w^T w = I + m m^T. Without a ones column nothing can be centred: S is about zero and N = I.
+centres column j, so that S = W^T G W / (n - 1) with W = (w_1 .. w_k) estimates the covariance matrix in scaled units.
+Without a ones column nothing can be centred: S is about zero and W is made of unit vectors.
 
 Statement. A function f of S with symmetric gradient A (df = tr(A dS)) has, to first order,
-    privacy variance   (4 s^2/n) tr(A S A N) + (2 s^4/n) tr(A N A N)
+    privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`trimask.noise_law`)
     sampling variance  (2/n) tr(A S A S), if the rows are normal.
-The first is the noise law of `trimask.fit.noise` carried through w (the means may be held fixed: S is stationary
-in them). The second is the Wishart law; masking removes fourth moments, so what other rows would give cannot be
-learnt from a release. The two add up to (2/n) tr(A O A O) with O = S + s^2 N: the law of what is observed.
+The means may be held fixed: S is stationary in them. The second is the Wishart law; second moments carry no fourth
+ones, so what other rows would give cannot be learnt from a release.
 
-The centred sum falls short of the truth by s^2 (N + S) + s^4 (N + m m^T) on average, the noise in the means, as
-it does by S from sampling; both are added back.
+The centred sum falls short of the truth on average by the noise in the means, n Cov[m_i, m_j], as it does by S from
+sampling; both are added back.
 
 Proved: the noise law, the shortfall to leading order. Asymptotic: the delta method. Assumed: normal rows, for
 the sampling part alone; `binary` columns and heavy tails need care, and results say so.
@@ -27,6 +26,7 @@ import numpy as np
 
 from trimask.errors import CollinearColumns, ParameterError
 from trimask.fit.design import find_column, level_columns
+from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.signal import check_signal
 from trimask.moments import Matrix, Moments
 from trimask_core.schema import ONES, Schema
@@ -41,11 +41,11 @@ NORMAL_ROWS = (
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """S and N of the columns `names`, in scaled units, and the means they were centred at."""
+    """S of the columns `names`, in scaled units, the directions W, and the means they were centred at."""
 
     names: tuple[str, ...]
     S: Matrix
-    N: Matrix
+    W: Matrix
     means: Matrix
     moments: Moments
     centred: bool
@@ -60,11 +60,6 @@ class Covariance:
         """Rows, less one if means were taken out."""
         return self.rows - self.centred
 
-    @property
-    def sigma(self) -> float:
-        """The noise."""
-        return self.moments.sigma
-
     def sampling_variance(self, gradients: Matrix) -> Matrix:
         """The sampling variance of functions with these gradients (m x k x k, symmetric), rows normal."""
         AS = gradients @ self.S
@@ -73,25 +68,20 @@ class Covariance:
 
     def privacy_variance(self, gradients: Matrix) -> Matrix:
         """The privacy variance of functions with these gradients."""
-        s, n = self.sigma, self.degrees
-        AS, AN = gradients @ self.S, gradients @ self.N
-        linear = np.einsum("aij,aji->a", AS, AN)
-        square = np.einsum("aij,aji->a", AN, AN)
-        found: Matrix = np.maximum(4 * s**2 / n * linear + 2 * s**4 / n * square, 0.0)
-        return found
+        return self.moments.law.variance(self.W @ gradients @ self.W.T / self.degrees)
 
     def check(self) -> float:
         """The signal, or an error: what inverts S needs all of it to stand out of the noise."""
-        return check_signal(self.degrees * self.S, self.N, self.moments, self.names)
+        return check_signal(self.degrees * self.S, self.W, self.moments, self.names)
 
     def deviations(self) -> Matrix:
         """Standard deviations in scaled units, or `NoiseExceedsSignal` naming a column the noise hides."""
         for j, value in enumerate(np.diag(self.S)):
             one = np.ix_([j], [j])
-            if self.sigma == 0 and value <= 1e-14 * self.N[j, j]:
+            if self.moments.exact and value <= 1e-14 * float(self.W[:, j] @ self.W[:, j]):
                 raise CollinearColumns([self.names[j]], f"{self.names[j]} is the same on every row")
             if value <= 0:  # which this refuses
-                check_signal(self.degrees * self.S[one], self.N[one], self.moments, (self.names[j],))
+                check_signal(self.degrees * self.S[one], self.W[:, [j]], self.moments, (self.names[j],))
         found: Matrix = np.sqrt(np.diag(self.S))
         return found
 
@@ -125,18 +115,22 @@ def covariance_of(moments: Moments, names: Sequence[str]) -> Covariance:
     """The covariance of checked columns."""
     index = {column.name: j for j, column in enumerate(moments.columns)}
     at = [index[name] for name in names]
-    k, n, s = len(at), moments.rows, moments.sigma
+    k, n = len(at), moments.rows
     if n <= k + 1:
         raise ParameterError("rows", f"more than the {k} columns and one", n)
     block = moments.gram[np.ix_(at, at)]
+    W = np.eye(len(index))[:, at]
     if ONES not in index:
-        return Covariance(tuple(names), block / n, np.eye(k), np.zeros(k), moments, False)
+        return Covariance(tuple(names), block / n, W, np.zeros(k), moments, False)
     one = index[ONES]
     size = float(moments.gram[one, one])
     if size <= 0:
-        check_signal(moments.gram[np.ix_([one], [one])], np.eye(1), moments, (ONES,))
+        check_signal(moments.gram[np.ix_([one], [one])], np.eye(len(index))[:, [one]], moments, (ONES,))
     means = moments.gram[at, one] / size
-    N = np.eye(k) + np.outer(means, means)
+    W[one] -= means
     S = block - size * np.outer(means, means)
-    S = (S + s**2 * (N + S / n) + s**4 * (N + np.outer(means, means))) / (n - 1)
-    return Covariance(tuple(names), (S + S.T) / 2, N, means, moments, True)
+    if not moments.exact:
+        unit = np.eye(len(index))[one]
+        S = S + gram_covariance(moments, outers(W.T, unit)) / size
+    S = S / (n - 1)
+    return Covariance(tuple(names), (S + S.T) / 2, W, means, moments, True)

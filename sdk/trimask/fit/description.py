@@ -1,13 +1,10 @@
 """Means and variances of columns, with intervals.
 
-Statement. In scaled units the noise in G_1j has variance n s^2 (1 + m^2 + v) + n s^4 (m the mean, v the variance).
-The ones column's own moment is known to be n, so what noise made of it is known too and helps: with
-c = m / (2 + s^2),
-    mean = (G_1j - c (G_11 - n)) / n
-is unbiased at fixed c and has privacy variance (s^2 (1 + v) + s^4 (1 + m^2/(2 + s^2))) / n, the smallest such
-combination. Its sampling variance is v/n, whatever the rows' law. The variance is S_jj of `trimask.fit.covariance`,
-with the privacy part given there; its sampling part is 2 v^2/(n-1) for normal rows, and (1 - 2 p)^2 p (1 - p)/n
-for a yes-or-no column, whose fourth moment its mean determines.
+Statement. In scaled units a mean is m = G_1j / G_11. Where a dataset was read, G_11 is the number of people, and what
+noise had made of it has already helped the other entries (`trimask.constrained`). Its privacy variance is that of the
+gradient e_1 (e_j - m e_1)^T / G_11 under the law of the noise, its sampling variance v/n, whatever the rows' law (v the
+variance). The variance is S_jj of `trimask.fit.covariance`, with the privacy part given there; its sampling part is
+2 v^2/(n-1) for normal rows, and (1 - 2 p)^2 p (1 - p)/n for a yes-or-no column, whose fourth moment its mean determines.
 
 Proved: the noise variances. Asymptotic: normal intervals. Assumed: normal rows for the sampling part of a
 variance that is not of a yes-or-no column.
@@ -25,6 +22,7 @@ from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
@@ -51,7 +49,7 @@ class DescribeResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Means and variances of a masked release, noise corrected"
+        return "Means and variances of a release, noise corrected"
 
     @property
     def facts(self) -> Facts:
@@ -114,24 +112,23 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
 def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float]]:
     column = next(item for item in moments.columns if item.name == name)
     covariance = covariance_of(moments, [name])
-    n, s, h = moments.rows, moments.sigma, column.half_range
+    n, h = moments.rows, column.half_range
     v = float(covariance.S[0, 0])
     known = max(v, 0.0)
-    m = _mean(moments, name, s)
-    noise = s**2 * (1 + known) + s**4 * (1 + m**2 / (2 + s**2))
-    mean = _row(column.center + h * m, h**2 * known / n, h**2 * noise / n)
+    m = float(covariance.means[0])
+    mean = _row(column.center + h * m, h**2 * known / n, h**2 * _mean_noise(moments, covariance))
     gradient = np.ones((1, 1, 1))
     privacy = float(covariance.privacy_variance(gradient)[0])
     sampling = _sampling(covariance, gradient, moments, column, m)
     return mean, _row(h**2 * v, h**4 * sampling, h**4 * privacy)
 
 
-def _mean(moments: Moments, name: str, s: float) -> float:
-    names = [column.name for column in moments.columns]
-    one, j, n = names.index(ONES), names.index(name), moments.rows
-    total, size = float(moments.gram[one, j]), float(moments.gram[one, one])
-    c = total / n / (2 + s**2)
-    return (total - c * (size - n)) / n if s else total / n
+def _mean_noise(moments: Moments, covariance: Covariance) -> float:
+    """Privacy variance of the mean, scaled units."""
+    one = [column.name for column in moments.columns].index(ONES)
+    unit = np.eye(len(moments.gram))[one]
+    gradient = outer(unit, covariance.W[:, 0]) / float(moments.gram[one, one])
+    return float(moments.law.variance(gradient[None])[0])
 
 
 def _sampling(covariance: Covariance, gradient: Matrix, moments: Moments, column: Column, m: float) -> float:

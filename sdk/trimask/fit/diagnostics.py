@@ -128,7 +128,7 @@ def rows_for_error(result: OLSResults, name: str, error: float) -> float:
         raise ParameterError("error", ">= 0", error)
     j = result.names.index(name)
     sampling, privacy = float(result.cov_sampling[j, j]), float(result.cov_privacy[j, j])
-    quartic = float(result.estimate.cov_quartic[j, j])
+    quartic = float(result.estimate.cov_fixed[j, j])
     falls = result.noise_falls_with_rows
     powers = (1.0, 1.5, 2.0) if falls else (1.0, 1.0, 1.0)
 

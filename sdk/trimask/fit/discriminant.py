@@ -3,9 +3,9 @@
 Statement. Membership of group g is a combination u_g of columns, one for its members and zero for others, so with
 s_g = u_g^T G X the sum over its members and n_g their number,
     W = X^T X - sum_g s_g s_g^T / n_g   (within),   B = sum_g s_g s_g^T / n_g - n mean mean^T   (between),
-and discriminant directions solve B v = l W v. The noise in s_g has covariance s^2 (|u_g|^2 X^T X + n_g I) +
-n s^4 |u_g|^2 I (`trimask.fit.noise`), which is taken off s_g s_g^T, and off the square of the overall mean alike;
-then W and B are unbiased but for the noise in n_g, which is of lower order.
+and discriminant directions solve B v = l W v. The covariance of the noise in s_g (`trimask.noise_law`) is taken off
+s_g s_g^T, and off the square of the overall mean alike; then W and B are unbiased but for the noise in n_g, which is of
+lower order.
 
 Estimates only. A group indicator is not normal, so the sampling law used elsewhere does not hold for it, and no
 standard error is given. For two groups the direction is that of least squares of the indicator on the columns:
@@ -26,6 +26,7 @@ from scipy import linalg
 from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.covariance import numeric_columns, select
 from trimask.fit.formula import nearest
+from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.report import Block, Facts, Report
 from trimask.fit.signal import CLEAR_SIGNAL, check_signal
 from trimask.fit.source import moments_of
@@ -59,7 +60,7 @@ class DiscriminantResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Linear discriminant on a masked release, noise corrected"
+        return "Linear discriminant on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:
@@ -122,8 +123,8 @@ def discriminant(dataset: Source, group: str, columns: Sequence[str] | None = No
     groups = scatter(moments, U, at, group, levels)
     counts, centers, W = groups.counts, groups.centers, groups.within
     # The direction of a column within groups is e_j - sum_g center_gj u_g.
-    noise = np.eye(k) + centers.T @ (U @ U.T) @ centers
-    check_signal((n - K) * W, noise, moments, tuple(names))
+    directions = np.eye(len(index))[:, at] - U.T @ centers
+    check_signal((n - K) * W, directions, moments, tuple(names))
     between = groups.between
     values, vectors = linalg.eigh(between, W)
     keep = min(K - 1, k)
@@ -188,33 +189,33 @@ class Scatter:
 
 def scatter(moments: Moments, U: Matrix, at: list[int], group: str, levels: list[str]) -> Scatter:
     """What the groups u_g (rows of U) make of the columns `at`, with the noise taken off."""
-    n, s, G = moments.rows, moments.sigma, moments.gram
+    n, G = moments.rows, moments.gram
     one = [column.name for column in moments.columns].index(ONES)
     counts = U @ G[:, one]
-    size = np.einsum("gi,gi->g", U, U)
-    _refuse_empty(
-        moments, counts, np.sqrt(n * size * (s**2 + s**4)), [f"{group}_{level}" for level in levels]
-    )
+    unit = np.eye(len(G))
+    spread = np.sqrt(moments.law.variance(outers(U, unit[one])))
+    _refuse_empty(moments, counts, spread, [f"{group}_{level}" for level in levels])
     counts = counts * (n / counts.sum())
     sums = U @ G[:, at]
-    X, identity = G[np.ix_(at, at)], np.eye(len(at))
-    noise = s**2 * (size[:, None, None] * X + counts[:, None, None] * identity)
-    noise = noise + n * s**4 * size[:, None, None] * identity
+    X = G[np.ix_(at, at)]
+
+    def noise_of(u: Matrix) -> Matrix:
+        return gram_covariance(moments, outers(unit[at], u))
+
+    noise = np.array([noise_of(u) for u in U])
     squares = np.einsum("gi,gj->gij", sums, sums) - noise
     among = np.einsum("gij,g->ij", squares, 1 / counts)
     total = sums.sum(axis=0)
     # The noise in the sum over everybody, by the same formula with u the sum of all u_g.
-    everyone = U.sum(axis=0)
-    whole = float(everyone @ everyone)
-    common = s**2 * (whole * X + n * identity) + n * s**4 * whole * identity
+    common = noise_of(U.sum(axis=0))
     between = among / n - (np.outer(total, total) - common) / n**2
     return Scatter(counts, sums / counts[:, None], (X - among) / (n - len(counts)), (between + between.T) / 2)
 
 
 def _refuse_empty(moments: Moments, counts: Matrix, noise: Matrix, names: list[str]) -> None:
-    """A group must stand out of the noise in its count, which is sqrt(n |u|^2 (s^2 + s^4)) for a small one."""
+    """A group must stand out of the noise in its count."""
     g = int(np.argmin(counts - CLEAR_SIGNAL * noise))
-    if moments.sigma == 0:
+    if moments.exact:
         if counts[g] < 0.5:
             raise CollinearColumns([names[g]], f"{names[g]}: nobody is in this group")
         return

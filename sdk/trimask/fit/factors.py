@@ -56,7 +56,7 @@ class FactorResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Factor loadings in a masked release, noise corrected"
+        return "Factor loadings in a release, noise corrected"
 
     @property
     def communalities(self) -> pd.Series[float]:

@@ -84,6 +84,10 @@ def _index(name: str, names: Sequence[str]) -> int:
 def wald(gap: Matrix, covariance: Matrix, df: int, words: str) -> FTest:
     """The test; redundant statements are refused."""
     scale = np.sqrt(np.diag(covariance))
+    if not np.all(np.isfinite(covariance)):
+        raise ParameterError(
+            "hypothesis", "about coefficients that the release bounds; the noise hides one of these", words
+        )
     if np.any(scale == 0):
         raise ParameterError("hypothesis", "about coefficients with an error; this fit is exact")
     equal = covariance / np.outer(scale, scale)

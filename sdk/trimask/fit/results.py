@@ -183,8 +183,8 @@ class OLSResults(LinearResults):
     def title(self) -> str:
         """What was fitted, and whether the noise was corrected."""
         return {
-            "release": "Least squares on a masked release, noise corrected",
-            "naive": "Least squares on a masked release, noise ignored",
+            "release": "Least squares on a release, noise corrected",
+            "naive": "Least squares on a release, noise ignored",
             "rows": "Least squares on raw rows",
         }[self.basis]
 
@@ -234,6 +234,11 @@ class OLSResults(LinearResults):
             if math.isnan(self.rsquared):
                 notes.append(
                     "The noise hides the residual variance: R-squared is not known (coefficients are)."
+                )
+            lost = [name for name, error in self.bse.items() if math.isinf(error)]
+            if lost:
+                notes.append(
+                    f"The release does not bound {', '.join(map(str, lost))}: fit.ridge would, pulled towards zero."
                 )
             if self.signal < CLEAR_SIGNAL:
                 notes.append(

@@ -4,7 +4,7 @@ Statement. In scaled units (every column in [-1, 1] by its declared bounds) the 
     RSS / n + penalty * (sum of squared slopes),
 the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise
 covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
-(`trimask.fit.noise`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
+(`trimask.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
 the residual variance, for independent homoscedastic errors.
 
 The estimate is pulled towards zero on purpose, so errors are about what ridge aims at, not about the true
@@ -48,7 +48,7 @@ class RidgeResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Ridge regression on a masked release, noise corrected"
+        return "Ridge regression on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:
@@ -85,7 +85,7 @@ def ridge(dataset: Source, formula: str, penalty: float) -> RidgeResults:
     gram = T.T @ moments.gram @ T
     gram = (gram + gram.T) / 2
     penalised = gram + np.diag([0.0 if name == INTERCEPT else n * penalty for name in design.names])
-    check_signal(penalised, T.T @ T, moments, design.names)
+    check_signal(penalised, T, moments, design.names, ridge=True)
     K = linalg.inv(penalised)
     beta = K @ (T.T @ moments.gram @ t)
     theta = t - T @ beta

@@ -1,9 +1,9 @@
 """Whether the columns of a fit stand out of the noise, and what it would take if they do not.
 
-Statement. Let M be the second moments of working columns Z T, B = T^T T, and G_T the estimate of M. In a
-direction u = T v with |u| = 1 the estimate has variance 4 s^2 lambda + 2 n s^4, lambda = v^T M v (proved; see
-`trimask.fit.noise`). So eigenvalues are taken relative to B, and a smallest one below zero means that the
-noise exceeds the signal: no number is returned. How many standard errors it clears zero by is the signal.
+Statement. Let M be the second moments of working columns Z T, and G_T the estimate of M. In a direction T v the
+estimate v^T G_T v has the variance that the law of the noise gives the gradient T v v^T T^T (`trimask.noise_law`).
+Eigenvalues are taken relative to T^T T, scaled units; a smallest one below zero means that the noise exceeds the signal:
+no number is returned. How many standard errors the weakest direction clears zero by is the signal.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ COLLINEAR = 1e-9
 CLEAR_SIGNAL = 4.0
 
 
-def check_signal(gram: Matrix, B: Matrix, moments: Moments, names: tuple[str, ...]) -> float:
-    """Standard errors by which the smallest eigenvalue clears zero, or an error naming the columns."""
+def check_signal(
+    gram: Matrix, T: Matrix, moments: Moments, names: tuple[str, ...], *, ridge: bool = False
+) -> float:
+    """Standard errors by which the weakest direction clears zero, or an error naming the columns.
+
+    `gram` estimates the moments of the columns Z T; with `ridge` the error names that remedy, and a penalty.
+    """
     scale = np.sqrt(np.abs(np.diag(gram)))
     dead = [name for name, size in zip(names, scale, strict=True) if size == 0]
     if dead:
@@ -37,14 +42,17 @@ def check_signal(gram: Matrix, B: Matrix, moments: Moments, names: tuple[str, ..
         raise CollinearColumns(
             among, f"{', '.join(among)} are collinear in this data: leave one of them out of the model"
         )
-    if moments.sigma == 0:
+    if moments.exact:
         return math.inf
-    values, vectors = linalg.eigh(gram, B)
-    least = float(values[0])
-    noise = math.sqrt(2 * moments.rows * moments.sigma**4 + 4 * moments.sigma**2 * max(least, 0.0))
-    if least <= 0:
-        raise _too_noisy(least, noise, involved(vectors[:, 0], names), moments)
-    return least / noise
+    values, vectors = linalg.eigh(gram, T.T @ T)
+    directions = (T @ vectors).T
+    noise = np.sqrt(moments.law.variance(np.einsum("ai,aj->aij", directions, directions)))
+    if values[0] <= 0:
+        raise _too_noisy(
+            float(values[0]), float(noise[0]), involved(vectors[:, 0], names), moments, ridge=ridge
+        )
+    with np.errstate(divide="ignore"):  # a direction without noise, such as the number of people
+        return float(np.min(values / noise))
 
 
 def involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
@@ -53,14 +61,17 @@ def involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
     return [name for name, part in zip(names, share, strict=True) if part > 0.1]
 
 
-def _too_noisy(least: float, noise: float, columns: list[str], moments: Moments) -> NoiseExceedsSignal:
-    """What would help. The eigenvalue grows as n; its noise is sqrt(2n) s^2.
+def _too_noisy(
+    least: float, noise: float, columns: list[str], moments: Moments, *, ridge: bool
+) -> NoiseExceedsSignal:
+    """What would help. The eigenvalue grows as n; its noise is sqrt(2n) s^2, or that of an entry in the moments suite.
 
     Sharp calibration has s^2 proportional to 1/(epsilon sqrt(n)), so the noise stays as n grows and the ratio
-    grows as n, and as epsilon. Theorem 3.4's sigma does not fall with n: the ratio then grows as sqrt(n). The
-    eigenvalue is taken at the upper end of what the release allows, so both numbers are the least that could
-    do.
+    grows as n, and as epsilon; so it is in the moments suite. Theorem 3.4's sigma does not fall with n: the ratio then
+    grows as sqrt(n). The eigenvalue is taken at the upper end of what the release allows, so both numbers are the least
+    that could do. A ridge penalty lifts the eigenvalue by n times itself.
     """
+    noise = max(noise, abs(least) * 1e-9)
     factor = CLEAR_SIGNAL * noise / max(least + 2 * noise, noise / 2)
     rows = math.ceil(moments.rows * (factor if moments.noise_falls_with_rows else factor**2))
     public = None if moments.protection is None else moments.protection.public
@@ -68,9 +79,13 @@ def _too_noisy(least: float, noise: float, columns: list[str], moments: Moments)
     advice = f"a pooled release of at least about {rows:,} rows at the same epsilon"
     if epsilon is not None:
         advice += f", or an epsilon of at least about {epsilon:.2g} at {moments.rows:,} rows"
+    penalty = (CLEAR_SIGNAL * noise - least) / moments.rows
+    remedy = (
+        f", and fit.ridge with a penalty of about {penalty:.2g} answers, pulled towards zero" if ridge else ""
+    )
     return NoiseExceedsSignal(
         columns, rows, epsilon,
         f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
         f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
-        f"It would take {advice}; fewer columns help too.",
+        f"It would take {advice}; fewer columns help too{remedy}.",
     )  # fmt: skip

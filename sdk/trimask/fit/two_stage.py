@@ -52,7 +52,7 @@ class TSLSResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Two-stage least squares on a masked release, noise corrected"
+        return "Two-stage least squares on a release, noise corrected"
 
     @property
     def facts(self) -> Facts:
@@ -135,12 +135,12 @@ def _solve(moments: Moments, design: Design, outside: Design) -> tuple[Matrix, M
     G, T, t, H = moments.gram, design.combine, design.response_combine, outside.combine
     Q = H.T @ G @ H
     Q = (Q + Q.T) / 2
-    check_signal(Q, H.T @ H, moments, outside.names)
+    check_signal(Q, H, moments, outside.names)
     Pi = linalg.solve(Q, H.T @ G @ T, assume_a="pos")
     fitted = Pi.T @ Q @ Pi
     fitted = (fitted + fitted.T) / 2
     # The fitted regressors are combinations of instruments, with the noise that H Pi carries.
-    check_signal(fitted, Pi.T @ H.T @ H @ Pi, moments, design.names)
+    check_signal(fitted, H @ Pi, moments, design.names)
     K = linalg.inv(fitted)
     beta = K @ Pi.T @ (H.T @ G @ t)
     theta = t - T @ beta

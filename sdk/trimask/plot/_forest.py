@@ -22,7 +22,7 @@ __all__ = ["coefficients"]
 
 _LOOK: dict[Basis, tuple[str, str, str]] = {  # colour, marker, name
     "rows": (INK, "D", "raw rows (truth)"),
-    "release": (BLUE, "o", "masked release"),
+    "release": (BLUE, "o", "release"),
     "naive": (ORANGE, "s", "naive: noise ignored"),
 }
 _SPREAD = 0.25
@@ -66,6 +66,7 @@ def coefficients(
         at = result.params[names].to_numpy() / unit
         reach = float(stats.t.isf(alpha / 2, result.df_resid))
         whole = reach * result.bse[names].to_numpy() / unit
+        whole[np.isinf(whole)] = np.nan
         part = reach * result.bse_sampling[names].to_numpy() / unit
         ax.hlines(places + offset, at - whole, at + whole, color=colour, linewidth=1.4, alpha=0.8, zorder=2)
         ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
@@ -84,7 +85,10 @@ def _look(result: LinearResults) -> tuple[str, str, str]:
 
 def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
     reach = float(stats.t.isf(alpha / 2, shown.df_resid)) * shown.bse[names].to_numpy()
-    return np.where(reach > 0, reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300))
+    # A coefficient that the release does not bound has no reach to measure by.
+    return np.where(
+        (reach > 0) & np.isfinite(reach), reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300)
+    )
 
 
 def _values(ax: Axes, shown: LinearResults, names: list[str], places: Matrix, alpha: float) -> None:
@@ -108,10 +112,10 @@ def _dress(
     ax.set_ylim(len(names) - 0.5, -0.5)
     quiet(ax, hide=("top", "right", "left"), grid="x")
     ax.tick_params(axis="y", length=0, labelsize=9.5, labelcolor="black")
-    word = "interval reach of the masked release" if shown.basis == "release" else "interval reach"
+    word = "interval reach of the release" if shown.basis == "release" else "interval reach"
     ax.set_xlabel(
         f"coefficient, in units of the {100 * (1 - alpha):g}% {word}\n"
-        "thick: sampling error alone, thin: with the privacy noise",
+        f"thick: sampling error alone, thin: with the privacy noise; {shown.label}",
         fontsize=8.5,
         color=GREY,
     )

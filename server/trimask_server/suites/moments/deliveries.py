@@ -16,6 +16,13 @@ from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.noise import release_noise
+from trimask_core.moments.release import (
+    AddedBatch,
+    asked_hash,
+    commitment_message,
+    release_hash,
+    values_hash,
+)
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
@@ -26,16 +33,7 @@ from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.introductions import Introductions, right_roles
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
 from trimask_server.suites.moments.question import Question
-from trimask_server.suites.moments.totals import (
-    AddedBatch,
-    add_noise,
-    add_up,
-    asked_hash,
-    blind,
-    commitment_message,
-    release_hash,
-    values_hash,
-)
+from trimask_server.suites.moments.totals import add_noise, add_up, blind
 
 __all__ = ["Deliveries"]
 
@@ -72,7 +70,7 @@ class Deliveries:
         self._introductions = introductions
         self._kept = kept
 
-    async def commit(self, study: Study, totals: moments_pb2.TotalsRequest) -> moments_pb2.TotalsCommitment:
+    async def commit(self, study: Study, totals: moments_pb2.AskedTotals) -> moments_pb2.TotalsCommitment:
         """Fix a delivery, and sign the salted hash of it. Nothing is sent or charged yet."""
         entry = self._entry(study, totals)
         head = await self._store.head(study.id)
@@ -93,7 +91,7 @@ class Deliveries:
     async def deliver(
         self,
         study: Study,
-        totals: moments_pb2.TotalsRequest,
+        totals: moments_pb2.AskedTotals,
         commitments: Sequence[moments_pb2.TotalsCommitment],
     ) -> moments_pb2.DeliverTotalsResponse:
         """Deliver what was fixed, once every right provider has committed to its own part of the same."""
@@ -111,7 +109,7 @@ class Deliveries:
         )  # fmt: skip
         return moments_pb2.DeliverTotalsResponse(values=pack(fixed.values), salt=fixed.salt)
 
-    async def _fix(self, study: Study, totals: moments_pb2.TotalsRequest) -> _Fixed:
+    async def _fix(self, study: Study, totals: moments_pb2.AskedTotals) -> _Fixed:
         node, layout = self._node, study.moments.layout
         role = node.role_in(study)
         found = await self._store.totals(study.id, split_ids(totals.batch_ids))
@@ -146,7 +144,7 @@ class Deliveries:
 
     # The kept ledger
 
-    def _entry(self, study: Study, totals: moments_pb2.TotalsRequest) -> dict[str, Any]:
+    def _entry(self, study: Study, totals: moments_pb2.AskedTotals) -> dict[str, Any]:
         """What is written down of a delivery: what was asked, of which batches, and what it costs."""
         asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
         if (study.protection.budget is not None) != bool(totals.question):

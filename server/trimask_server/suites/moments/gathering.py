@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
-from trimask_core.study import Study
-from trimask_proto.v1 import moments_pb2
-from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.suites.moments.introductions import right_roles
-from trimask_server.suites.moments.question import Question
-from trimask_server.suites.moments.totals import (
+from trimask_core.moments.release import (
     asked_hash,
     commitment_message,
     decode,
     read_values,
     values_hash,
 )
+from trimask_core.study import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.suites.moments.introductions import right_roles
+from trimask_server.suites.moments.question import Question
 
 __all__ = ["Gathered", "gather"]
 
@@ -40,7 +40,7 @@ async def gather(
     node: NodeContext, study: Study, number: int, batch_ids: Sequence[bytes], question: bytes = b""
 ) -> Gathered:
     """Ask every right provider; a repeat gets the same answer."""
-    totals = moments_pb2.TotalsRequest(
+    totals = moments_pb2.AskedTotals(
         study_id=study.id, release_number=number, batch_ids=b"".join(batch_ids), question=question
     )
     asked = asked_hash(study.id, number, totals.batch_ids, question)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import verify
+from trimask_core.moments.release import accepted_hash
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
@@ -37,7 +38,7 @@ from trimask_server.suites.moments.checking import (
 )
 from trimask_server.suites.moments.field_array import Elements
 from trimask_server.suites.moments.introductions import Introductions, right_roles
-from trimask_server.suites.moments.totals import accepted_hash, verdict_message
+from trimask_server.suites.moments.totals import verdict_message
 
 __all__ = ["Rounds", "ids_hash"]
 

@@ -7,12 +7,10 @@ Every value is a function of the provider's secret and of what is asked, so that
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trimask_core.errors import VerificationError
-from trimask_core.moments.field import P, draw, pack, signed, unpack
+from trimask_core.moments.field import P, draw
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import EntryNoise
 from trimask_core.noise import RoundedGaussian
@@ -20,26 +18,12 @@ from trimask_core.randomness import Stream, derive_key
 from trimask_core.sealing import SealingKey
 
 __all__ = [
-    "AddedBatch",
-    "accepted_hash",
     "add_noise",
     "add_up",
-    "asked_hash",
     "blind",
-    "commitment_message",
-    "decode",
     "exchange_key_message",
-    "read_values",
-    "release_hash",
-    "values_hash",
     "verdict_message",
 ]
-
-
-def accepted_hash(study_id: bytes, batch_id: bytes, ids: Sequence[bytes], accepted: Sequence[bool]) -> bytes:
-    """Which reports a batch has, and which of them were accepted."""
-    flags = b"".join(name + bytes([good]) for name, good in zip(ids, accepted, strict=True))
-    return hashlib.sha256(b"trimask/v1/accepted\0" + study_id + batch_id + flags).digest()
 
 
 def verdict_message(study_id: bytes, batch_id: bytes, accepted: bytes) -> bytes:
@@ -50,27 +34,6 @@ def verdict_message(study_id: bytes, batch_id: bytes, accepted: bytes) -> bytes:
 def exchange_key_message(study_id: bytes, role: str, public: bytes) -> bytes:
     """What a provider signs (context "exchange-key") with its exchange key."""
     return study_id + public + role.encode()
-
-
-@dataclass(frozen=True)
-class AddedBatch:
-    """A batch whose accepted reports are added up: how many, and the hash of which."""
-
-    batch_id: bytes
-    accepted_hash: bytes
-    accepted_count: int
-
-
-def release_hash(study_id: bytes, number: int, batches: Sequence[AddedBatch]) -> bytes:
-    """Names the set of reports a release is of."""
-    parts = b"".join(batch.batch_id + batch.accepted_hash for batch in batches)
-    return hashlib.sha256(b"trimask/v1/release set\0" + study_id + number.to_bytes(4, "big") + parts).digest()
-
-
-def asked_hash(study_id: bytes, number: int, batch_ids: bytes, question: bytes) -> bytes:
-    """Names what the collector asks for: a release of these batches, or a private answer from them."""
-    asked = study_id + number.to_bytes(4, "big") + len(batch_ids).to_bytes(8, "big") + batch_ids + question
-    return hashlib.sha256(b"trimask/v1/totals asked\0" + asked).digest()
 
 
 def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int, *, first: bool) -> list[int]:
@@ -122,26 +85,3 @@ def blind(
         sign = 1 if provider == low else -1
         blinded = [(value + sign * draw(stream)) % P for value in blinded]
     return blinded
-
-
-def values_hash(values: Sequence[int], salt: bytes) -> bytes:
-    """The commitment to a delivery."""
-    return hashlib.sha256(b"trimask/v1/totals\0" + salt + pack(values)).digest()
-
-
-def commitment_message(asked: bytes, role: str, accepted: bytes, count: int, values: bytes) -> bytes:
-    """What a provider signs (context "totals"): what is asked (its hash), and its word for the answer."""
-    return asked + accepted + count.to_bytes(8, "big") + values + role.encode()
-
-
-def read_values(data: bytes, count: int) -> list[int]:
-    """A delivery's values; another number of them is refused."""
-    values = unpack(data)
-    if len(values) != count:
-        raise VerificationError(f"a delivery of this study has {count} values, not {len(values)}")
-    return values
-
-
-def decode(deliveries: Sequence[Sequence[int]]) -> list[int]:
-    """The noisy totals: the masks and shares cancel in the sum modulo P, which is read as signed."""
-    return [signed(sum(parts)) for parts in zip(*deliveries, strict=True)]
