@@ -50,6 +50,8 @@ class Approval:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Approval:
         """Read what `to_dict` wrote."""
+        if not isinstance(data["role"], str):
+            raise TypeError("an approval's role must be text")
         return cls(
             data["role"],
             decode_bytes(data["signature"]),
@@ -155,6 +157,8 @@ class SignedStudy:
             data = read_json(text)
             approvals = tuple(Approval.from_dict(item) for item in data["approvals"])
             study = data["study"]
+            if not isinstance(study, dict):
+                raise TypeError("the study must be an object")  # noqa: TRY301
             mask_seed = decode_bytes(data.get("mask_seed", ""))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StudyError(f"this is not a signed study: {error}") from None

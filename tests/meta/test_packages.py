@@ -215,7 +215,8 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client",),
         {"numpy", "grpc", "scipy", "rich", *NOTEBOOK},
         (
-            "trimask_client.grpc", "trimask_core.rows.normal", "trimask_core.rows.rotation", "trimask_core.rows.shares",
+            "trimask_client.grpc", "trimask_core.rows.gateway", "trimask_core.rows.normal", "trimask_core.rows.rotation",
+            "trimask_core.rows.shares",
             "trimask_terminal.approval", "trimask_terminal.collusion_view", "trimask_terminal.study_view",
         ),
     ),
@@ -226,9 +227,8 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client", "trimask-theory", "trimask-server"),
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
-            "trimask_server.collector.publisher", "trimask_server.collector.services",
-            "trimask_server.collector.study_leases", "trimask_server.collector.status_page",
-            "trimask_server.suites.rows.driver", "trimask_server.store.postgres", "trimask_server.local.postgres",
+            "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.driver",
+            "trimask_server.store.postgres", "trimask_server.local.postgres",
         ),
     ),
     "trimask": (

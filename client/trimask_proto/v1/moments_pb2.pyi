@@ -213,26 +213,6 @@ class CheckBatchResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class RefusedEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     ACCEPTED_COUNT_FIELD_NUMBER: _builtins.int
     ACCEPTED_HASH_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
@@ -241,7 +221,7 @@ class CheckBatchResponse(_message.Message):
     accepted_hash: _builtins.bytes
     """SHA-256 over the batch's ids and which of them were accepted."""
     @_builtins.property
-    def refused(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """How many reports were refused, by reason."""
 
     def __init__(
@@ -249,7 +229,7 @@ class CheckBatchResponse(_message.Message):
         *,
         accepted_count: _builtins.int = ...,
         accepted_hash: _builtins.bytes = ...,
-        refused: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        refused: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

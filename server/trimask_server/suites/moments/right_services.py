@@ -7,6 +7,7 @@ import grpc
 from trimask_core.errors import Refused
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
+from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, peer_names, require_role
 from trimask_server.suites.moments.deliveries import Deliveries
@@ -86,7 +87,7 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
         return moments_pb2.CheckBatchResponse(
             accepted_count=stored.accepted_count,
             accepted_hash=stored.accepted_hash,
-            refused=stored.refused,
+            refused=[RefusalCount(reason=reason, count=count) for reason, count in stored.refused.items()],
         )
 
     async def CommitTotals(

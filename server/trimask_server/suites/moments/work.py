@@ -93,7 +93,7 @@ class MomentsWork:
         answers = await asyncio.gather(*map(one, right_roles(study)))
         if len({answer.accepted_hash for answer in answers}) != 1:
             raise Refused("batch_disagreed", "the right providers accepted different reports")
-        return answers[0].accepted_count, sum(answers[0].refused.values())
+        return answers[0].accepted_count, sum(item.count for item in answers[0].refused)
 
     async def _attempt(self, block: Block) -> Attempt:
         study = self._study
