@@ -14,6 +14,9 @@ from hypothesis import settings
 
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.study import MomentsSettings
 from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
@@ -22,8 +25,8 @@ from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Party, Protection, Study
+from trimask_core.signed_study import SignedStudy, approve, needs_commitment
+from trimask_core.study import Party, Protection, Study, SuiteName, SuiteSettings
 from trimask_server.local.postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
@@ -53,6 +56,7 @@ class MadeStudy:
     signed: SignedStudy
     identities: Mapping[str, SigningKey] = field(repr=False)
     sealing: Mapping[str, SealingKey] = field(repr=False)
+    secrets: Mapping[str, MomentsSecret] = field(repr=False, default_factory=dict)
 
     @property
     def study(self) -> Study:
@@ -66,9 +70,10 @@ class MakeStudy(Protocol):
     def __call__(
         self,
         *,
+        suite: SuiteName = ...,
         schema: Schema = ...,
         right: int = ...,
-        left: int = ...,
+        left: int | None = ...,
         block_rows: int = ...,
         sigma: float = ...,
         row_norm: float | None = ...,
@@ -77,7 +82,7 @@ class MakeStudy(Protocol):
         parties: Mapping[str, Party] | None = ...,
         **changes: Any,
     ) -> MadeStudy:
-        """A study every party approved; `changes` are fields of `Study` that replace what was worked out.
+        """A study every party approved; `changes` are fields of `Study` or of its suite that replace what was worked out.
 
         Keys are drawn by `label`, or read from the folder `keys` that `trimask keys` wrote; `parties` replaces
         public cards by role.
@@ -120,9 +125,10 @@ def _read_keys(roles: list[str], folder: Path) -> _Keys:
 
 def _make_study(
     *,
+    suite: SuiteName = "rows",
     schema: Schema = SCHEMA,
     right: int = 3,
-    left: int = 2,
+    left: int | None = None,
     block_rows: int = 16,
     sigma: float = 0.25,
     row_norm: float | None = None,
@@ -132,24 +138,24 @@ def _make_study(
     **changes: Any,
 ) -> MadeStudy:
     source = DeterministicRandom(label)
+    left = {"rows": 2, "moments": 0}[suite] if left is None else left
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
     held = _draw_keys(roles, source) if keys is None else _read_keys(roles, keys)
     cards = {**held.parties, **(parties or {})}
-    norm = schema.row_norm if row_norm is None else row_norm
-    leakage = 2.0**-20
-    exponent = grid_exponent(2 * norm / leakage, right)
-    sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
+    parts = _rows_suite if suite == "rows" else _moments_suite
+    settings, norm, sigma, towards_collector = parts(
+        schema, right, left, block_rows, sigma, row_norm, source, changes
+    )
     promise = Guarantee(
         Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6
     )
-    noise_columns = changes.get("noise_columns", default_noise_columns(block_rows, FAILURE))
     values: dict[str, Any] = {
         "title": "Blood pressure",
         "purpose": "a test",
         "contact": "nobody",
         "created_ms": 1_700_000_000_000,
         "schema": schema,
-        "protection": Protection(norm, sigma, "sharp", promise, promise)
+        "protection": Protection(norm, sigma, "sharp", promise, promise if towards_collector else None)
         if sigma
         else Protection(norm, 0.0, "exact"),
         "release_rows": 2 * block_rows,
@@ -158,6 +164,43 @@ def _make_study(
         "left": tuple(cards[role] for role in roles[right:-1]),
         "tls_roots": held.tls_roots,
     }
+    study = Study(**{**values, "suite": settings, **changes})
+    held_secrets = {
+        role: MomentsSecret(source.seed()) if keys is None else MomentsSecret.load(keys / role)
+        for role in study.parties
+        if needs_commitment(study, role)
+    }
+    approvals = tuple(
+        approve(
+            study,
+            held.identities[role],
+            study.created_ms + 1,
+            held_secrets[role].commitment(study.id) if role in held_secrets else b"",
+        )
+        for role in study.parties
+    )
+    return MadeStudy(SignedStudy(study, approvals), held.identities, held.sealing, held_secrets)
+
+
+_Parts = tuple[SuiteSettings, float, float, bool]
+"""The suite's settings, R, sigma, and whether there is a guarantee of its own towards the collector."""
+
+
+def _rows_suite(
+    schema: Schema,
+    right: int,
+    left: int,
+    block_rows: int,
+    sigma: float,
+    row_norm: float | None,
+    source: DeterministicRandom,
+    changes: dict[str, Any],
+) -> _Parts:
+    norm = schema.row_norm if row_norm is None else row_norm
+    leakage = 2.0**-20
+    exponent = grid_exponent(2 * norm / leakage, right)
+    sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
+    noise_columns = changes.get("noise_columns", default_noise_columns(block_rows, FAILURE))
     suite: dict[str, Any] = {
         "block_rows": block_rows,
         "noise_columns": noise_columns,
@@ -170,12 +213,28 @@ def _make_study(
     if "tau" not in changes:
         rows, p1 = 2 * block_rows - 1, len(schema.columns)
         suite["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
-    for item in fields(RowsSettings):
-        if item.name in changes:
-            suite[item.name] = changes.pop(item.name)
-    study = Study(**{**values, "suite": RowsSettings(**suite), **changes})
-    approvals = tuple(approve(study, held.identities[role], study.created_ms + 1) for role in study.parties)
-    return MadeStudy(SignedStudy(study, approvals), held.identities, held.sealing)
+    suite |= _taken(RowsSettings, changes)
+    return RowsSettings(**suite), norm, sigma, True
+
+
+def _moments_suite(
+    schema: Schema,
+    right: int,
+    left: int,
+    block_rows: int,
+    sigma: float,
+    row_norm: float | None,
+    source: DeterministicRandom,
+    changes: dict[str, Any],
+) -> _Parts:
+    settings = MomentsSettings(**{"ball_norm": row_norm, **_taken(MomentsSettings, changes)})
+    norm = math.sqrt(MomentsLayout.of(schema, settings.ball_norm).radius_squared)
+    return settings, norm, sigma, False
+
+
+def _taken(kind: type[Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """What of the changes belongs to the suite."""
+    return {item.name: changes.pop(item.name) for item in fields(kind) if item.name in changes}
 
 
 @pytest.fixture(scope="session")
@@ -188,6 +247,12 @@ def make_study() -> MakeStudy:
 def made_study() -> MadeStudy:
     """One study, three right and two left providers, with DP noise."""
     return _make_study()
+
+
+@pytest.fixture(scope="session")
+def moments_study() -> MadeStudy:
+    """One study of the moments suite, two right providers, with noise."""
+    return _make_study(suite="moments", right=2, sigma=30.0, label="moments_study")
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,10 @@
 
 A device that opens a link has never heard of the authority that the study's nodes have their certificates from: its roots
 are in the study. So unless it is told whom to trust, the connection is encrypted but not authenticated. That is safe here
-and nowhere else: the link has the study's hash, every byte of the answer is checked against it (the seed of B_0 by the
-commitment in the study, the approvals by the keys in it), and nothing is sent but that hash. Whoever sits in between
-learns which study is asked for, and can do no more than withhold it. The invitation is never sent on such a connection.
+and nowhere else: the link has the study's hash, every byte of the answer is checked against it (the seed of B_0, where the
+suite has one, by the commitment in the study, the approvals by the keys in it), and nothing is sent but that hash.
+Whoever sits in between learns which study is asked for, and can do no more than withhold it. The invitation is never sent
+on such a connection.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def fetch_study(
     signed = SignedStudy.from_json(text)
     check_study_id(signed.study, study_id)
     signed.verify()
-    if not signed.study.rows.mask_seed:
+    if signed.needs_seed and not signed.mask_seed:
         raise StudyError(
             f"{address} gave the study without the seed that devices mask with; ask who invited you"
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from trimask_core.collusion import collusion_of
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee
-from trimask_core.rows import collusion
-from trimask_core.rows.collusion import Coalition
 from trimask_core.schema import Attribute
-from trimask_core.study import Study
+from trimask_core.study import Budget, Study
+from trimask_core.suite_words import words_of
 
 __all__ = ["check_study_id", "explain_study"]
 
@@ -32,10 +32,10 @@ def explain_study(study: Study) -> str:
         "You are asked for: "
         + "; ".join(_question(attribute) for attribute in study.schema.attributes)
         + ".",
-        _way(study),
+        words_of(study).way(study, _receivers(study)),
         _promise(study),
         _collusion(study),
-        _withdrawal(study),
+        words_of(study).withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
     ]
     return "\n\n".join(parts)
@@ -56,46 +56,29 @@ def _question(attribute: Attribute) -> str:
     return f"{name} ({low:g} to {high:g}{' ' + attribute.unit if attribute.unit else ''})"
 
 
-def _way(study: Study) -> str:
-    receivers = ", ".join(_who(study, f"R{k}") for k in range(1, len(study.right) + 1))
-    noise = (
-        "Noise is added to your answers on this device, then they"
-        if study.protection.sigma
-        else "Your answers"
-    )
-    return (
-        f"{noise} are masked and split into {len(study.right)} parts, one for each of {receivers}. "
-        "A part alone is random numbers. Nobody ever holds your answers, and this device forgets them once they are sealed."
-    )
+def _receivers(study: Study) -> str:
+    return ", ".join(_who(study, f"R{k}") for k in range(1, len(study.right) + 1))
 
 
 def _promise(study: Study) -> str:
-    protection = study.protection
+    protection, words = study.protection, words_of(study)
     if protection.budget is not None:
-        budget = protection.budget
-        purses = []
-        if budget.epsilon is not None:
-            purses.append(f"epsilon {budget.epsilon:g} and delta {budget.delta:g}")
-        if budget.mu is not None:
-            purses.append(f"mu {budget.mu:g}")
-        return (
-            "Nothing is published. The collector answers questions with noise until a budget of "
-            f"{' and of '.join(purses)} is spent, then erases what it holds. Towards the collector itself, which sees sums "
-            f"over everybody, there is no differential-privacy guarantee.{_clipped(study)}"
-        )
+        return words.with_budget(study, _purses(protection.budget)) + _clipped(study)
     if not protection.sigma:
         return (
-            "What is published is exact: it shows sums over everybody and no single row, but it carries no "
-            "differential-privacy guarantee. Somebody who knows everybody else's answers could work yours out."
+            f"{words.without_noise(study)} Somebody who knows everybody else's answers could work yours out."
         )
-    lines = []
-    for who, promise, rows in (
-        ("everybody who sees what is published", protection.public, study.release_rows),
-        ("the collector, who sees single blocks for a moment", protection.collector, study.rows.block_rows),
-    ):
-        if promise is not None:
-            lines.append(f"Towards {who} (at least {rows} people together): {_guarantee(promise)}")
+    lines = [f"Towards {who}: {_guarantee(promise)}" for who, promise in words.promises(study)]
     return "\n".join(lines) or "This study states no guarantee."
+
+
+def _purses(budget: Budget) -> str:
+    purses = []
+    if budget.epsilon is not None:
+        purses.append(f"epsilon {budget.epsilon:g} and delta {budget.delta:g}")
+    if budget.mu is not None:
+        purses.append(f"mu {budget.mu:g}")
+    return f"a budget of {' and of '.join(purses)}"
 
 
 def _clipped(study: Study) -> str:
@@ -118,26 +101,15 @@ def _guarantee(promise: Guarantee) -> str:
     return words
 
 
-def _withdrawal(study: Study) -> str:
-    return (
-        f"You can withdraw with your receipt until your row is put into a block with {study.rows.block_rows - 1} others or "
-        "more. "
-        "From then on nobody can tell it from the others, so nobody can find or remove it."
-    )
-
-
 def _collusion(study: Study) -> str:
-    report = collusion.report(study.rows.topology)
+    report = collusion_of(study)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     shown = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
     lines = [f"{report.summary} To see answers, these would have to break their word together:"]
-    lines += [f"- {_coalition(study, coalition)}" for coalition in shown]
+    for coalition in shown:
+        who = " and ".join(_who(study, role) for role in coalition.parties)
+        lines.append(f"- {who}, for {coalition.outcome}")
     more = len(report.coalitions) - len(shown)
     if more:
         lines.append(f"- or one of {more} larger groups.")
-    return "\n".join(lines)
-
-
-def _coalition(study: Study, coalition: Coalition) -> str:
-    who = " and ".join(_who(study, role) for role in coalition.parties)
-    return f"{who}, for {collusion.outcome(coalition)}"
+    return "\n".join([*lines, words_of(study).collusion_note(study)])

@@ -7,7 +7,7 @@ from trimask_core.rows import collusion as rows
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Study
 
-__all__ = ["AnyReport", "collusion_of"]
+__all__ = ["AnyReport", "collusion_of", "moments_collusion"]
 
 AnyReport = rows.CollusionReport | MomentsCollusion
 
@@ -16,4 +16,10 @@ def collusion_of(study: Study) -> AnyReport:
     """The study's collusion report."""
     if isinstance(study.suite, RowsSettings):
         return rows.report(study.rows.topology)
-    return MomentsCollusion(len(study.right), study.moments.honest_providers)
+    return moments_collusion(study)
+
+
+def moments_collusion(study: Study) -> MomentsCollusion:
+    """The report of a study of the moments suite."""
+    noise = bool(study.protection.sigma) or study.protection.budget is not None
+    return MomentsCollusion(len(study.right), study.moments.honest_providers, noise)

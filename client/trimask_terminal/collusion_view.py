@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core.rows.collusion import Coalition, CollusionReport, outcome
+from trimask_core.rows.collusion import Coalition, CollusionReport
 
 __all__ = ["render"]
 
@@ -29,7 +29,7 @@ def render(report: CollusionReport) -> RenderableType:
         if size not in (0, len(coalition.parties)):
             table.add_section()
         size = len(coalition.parties)
-        table.add_row(Text(" + ".join(coalition.parties)), Text(outcome(coalition)), Text(_how(coalition)))
+        table.add_row(Text(" + ".join(coalition.parties)), Text(coalition.outcome), Text(_how(coalition)))
     parts: list[RenderableType] = [Text(report.summary, style=style), Text(f"Unmasking: {nodes}."), table]
     if report.through_noise:
         groups = ", ".join(" + ".join(parties) for parties in report.through_noise)

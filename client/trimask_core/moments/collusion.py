@@ -44,10 +44,14 @@ class MomentsCoalition:
 
 @dataclass(frozen=True)
 class MomentsCollusion:
-    """The report for K1 right providers, of whom `honest` give the release its noise."""
+    """The report for K1 right providers, of whom `honest` give the release its noise.
+
+    A study without `noise` (for trying things out) opens sums as they are, over as few people as the collector asks for.
+    """
 
     right: int
     honest: int
+    noise: bool = True
 
     @property
     def coalitions(self) -> tuple[MomentsCoalition, ...]:
@@ -67,6 +71,11 @@ class MomentsCollusion:
     @property
     def summary(self) -> str:
         """The report as a sentence; it holds against parties that do not follow the protocol too."""
+        if not self.noise:
+            return (
+                f"All {self.right} right providers together could read the answers from their parts; nobody else, and no "
+                "fewer of them. But the sums are opened without noise, and may show answers too."
+            )
         return (
             f"All {self.right} right providers together could read the answers; nobody else, and no fewer of them, "
             "whatever they do."
@@ -75,6 +84,8 @@ class MomentsCollusion:
     @property
     def noise_sentence(self) -> str:
         """What the release's own guarantee rests on."""
+        if not self.noise:
+            return "The release has no noise, and is not private."
         if self.honest == 1:
             return "The release is private as long as one right provider adds its noise as agreed."
         return f"The release is private as long as {self.honest} right providers add their noise as agreed."

@@ -37,7 +37,6 @@ __all__ = [
     "Topology",
     "default_unmasking",
     "minimal_coalitions",
-    "outcome",
     "refuse_single_breaker",
     "report",
     "suggest",
@@ -115,6 +114,12 @@ class Coalition:
         """The chain in words."""
         return tuple(in_words(step, self.topology.parties, self.topology.left) for step in self.steps)
 
+    @property
+    def outcome(self) -> str:
+        """What they would get."""
+        what = "every row" if self.exact else "estimates of every row"
+        return f"{what}, if a device helps" if self.needs_device else what
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
         return {
@@ -190,17 +195,11 @@ class CollusionReport:
         width = max(len("who would have to collude"), *map(len, who))
         lines = [self.summary, "", f"{'who would have to collude':<{width}}  what they would get"]
         for parties, coalition in zip(who, self.coalitions, strict=True):
-            lines.append(f"{parties:<{width}}  {outcome(coalition)}")
+            lines.append(f"{parties:<{width}}  {coalition.outcome}")
         if self.through_noise:
             groups = ", ".join(" + ".join(parties) for parties in self.through_noise)
             lines += ["", f"Only through the noise columns, so not counted as a break: {groups}."]
         return "\n".join([*lines, "", self.right_providers_alone])
-
-
-def outcome(coalition: Coalition) -> str:
-    """What a coalition gets, in a few words."""
-    what = "every row" if coalition.exact else "estimates of every row"
-    return f"{what}, if a device helps" if coalition.needs_device else what
 
 
 def minimal_coalitions(topology: Topology) -> tuple[Coalition, ...]:

@@ -1,0 +1,69 @@
+"""The moments suite in words. What they say of secrecy holds for right providers that run any program, but for all of them."""
+
+from __future__ import annotations
+
+from trimask_core.collusion import moments_collusion
+from trimask_core.study import Study
+from trimask_core.towards import Towards
+
+__all__ = ["collusion_note", "promises", "way", "with_budget", "withdrawal", "without_noise"]
+
+
+def way(study: Study, receivers: str) -> str:
+    """Shares of numbers and of a proof."""
+    parts = len(study.right)
+    fewer = "Any one of the parts" if parts == 2 else f"Any {parts - 1} of the parts together"
+    return (
+        "Your answers become whole numbers with their products and a proof that they are in the study's bounds, on this "
+        f"device, and are split into {parts} parts, one for each of {receivers}. {fewer} are random numbers. "
+        "No institution is given your answers, and this device forgets them once they are sealed."
+    )
+
+
+def promises(study: Study) -> list[Towards]:
+    """One, towards everybody: no number smaller than the release is ever opened."""
+    public, needed = study.protection.public, study.moments.honest_providers
+    if public is None:
+        return []
+    who = "everybody, the collector and the other right providers included, as long as "
+    who += "one right provider adds its noise" if needed == 1 else f"{needed} right providers add their noise"
+    return [Towards(f"{who} as agreed, however few people are in a release", public)]
+
+
+def without_noise(study: Study) -> str:
+    """Exact mode. Providers hold no release to a size, so the collector could ask for one person's."""
+    return (
+        "What is published is exact: it shows sums over everybody, without noise, and carries no differential-privacy "
+        "guarantee. A collector whose program was changed could ask for the sums over a single person, which are that "
+        "person's answers. Such a study is for trying things out."
+    )
+
+
+def with_budget(study: Study, purses: str) -> str:
+    """Nobody holds the sums."""
+    return (
+        "Nothing is published as it is. The sums stay in parts with the right providers, so that nobody holds them; each "
+        f"adds its own noise to every answer to a question, and gives none once {purses} is spent by its own account. "
+        f"{_noise(study)}"
+    )
+
+
+def collusion_note(study: Study) -> str:
+    """What a changed program can do all the same."""
+    changed = "One changed program can leave people out or make the result wrong"
+    if not moments_collusion(study).noise:
+        return f"{_noise(study)} {changed}."
+    return f"{_noise(study)} This holds whatever programs the others run. {changed}; it cannot show anybody's answers."
+
+
+def withdrawal(study: Study) -> str:
+    """Until the batch."""
+    return (
+        "You can withdraw with your receipt until your report is put into a batch to be added up, of any size. One right "
+        "provider that then erases its part is enough, since the other parts are random numbers without it. From the "
+        "batch on your numbers are added into sums, and cannot be taken out again."
+    )
+
+
+def _noise(study: Study) -> str:
+    return moments_collusion(study).noise_sentence

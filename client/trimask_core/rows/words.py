@@ -1,0 +1,71 @@
+"""The rows suite (TM2) in words."""
+
+from __future__ import annotations
+
+from trimask_core.study import Study
+from trimask_core.towards import Towards
+
+__all__ = ["collusion_note", "promises", "way", "with_budget", "withdrawal", "without_noise"]
+
+
+def way(study: Study, receivers: str) -> str:
+    """Masked, and in components."""
+    noise = (
+        "Noise is added to your answers on this device, then they"
+        if study.protection.sigma
+        else "Your answers"
+    )
+    return (
+        f"{noise} are masked and split into {len(study.right)} parts, one for each of {receivers}. "
+        "A part alone is random numbers. No institution is given your answers, and this device forgets them once they "
+        "are sealed."
+    )
+
+
+def promises(study: Study) -> list[Towards]:
+    """Towards the public, and towards the collector."""
+    found = (
+        ("everybody who sees what is published", study.protection.public, study.release_rows),
+        (
+            "the collector, who sees single blocks for a moment",
+            study.protection.collector,
+            study.rows.block_rows,
+        ),
+    )
+    return [
+        Towards(f"{who} (at least {rows} people together)", promise)
+        for who, promise, rows in found
+        if promise is not None
+    ]
+
+
+def without_noise(study: Study) -> str:
+    """Exact mode."""
+    return (
+        "What is published is exact: it shows sums over everybody and no single row, but it carries no "
+        "differential-privacy guarantee."
+    )
+
+
+def with_budget(study: Study, purses: str) -> str:
+    """The collector holds the sums."""
+    return (
+        f"Nothing is published. The collector answers questions with noise until {purses} is spent, then erases what it "
+        "holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy guarantee."
+    )
+
+
+def collusion_note(study: Study) -> str:
+    """Parties that follow the protocol."""
+    return (
+        "This counts on every institution running the agreed program. It does not cover one whose program was changed to "
+        "alter what it passes on."
+    )
+
+
+def withdrawal(study: Study) -> str:
+    """Until the block."""
+    return (
+        f"You can withdraw with your receipt until your row is put into a block with {study.rows.block_rows - 1} others or "
+        "more. From then on nobody can tell it from the others, so nobody can find or remove it."
+    )

@@ -1,0 +1,51 @@
+"""A study's suite in words: what its way of collecting does, promises and rests on, for people to read.
+
+The sentences are true whatever program one of the parties runs, or say where they count on the agreed one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from trimask_core.moments import words as moments
+from trimask_core.rows import words as rows
+from trimask_core.study import Study
+from trimask_core.towards import Towards
+
+__all__ = ["SUITE_WORDS", "SuiteWords", "words_of"]
+
+
+class SuiteWords(Protocol):
+    """What each suite says in its own words."""
+
+    def way(self, study: Study, receivers: str) -> str:
+        """What a device does with answers before they leave it, and who gets the parts."""
+        ...
+
+    def promises(self, study: Study) -> list[Towards]:
+        """The guarantees of a study with noise, and towards whom each is."""
+        ...
+
+    def without_noise(self, study: Study) -> str:
+        """What a study is that publishes without noise."""
+        ...
+
+    def with_budget(self, study: Study, purses: str) -> str:
+        """What a study is that answers questions until a budget is spent."""
+        ...
+
+    def collusion_note(self, study: Study) -> str:
+        """What the collusion report counts on, and what it does not cover."""
+        ...
+
+    def withdrawal(self, study: Study) -> str:
+        """Until when answers can be taken back, and what is left of them then."""
+        ...
+
+
+SUITE_WORDS: dict[str, SuiteWords] = {"rows": rows, "moments": moments}
+
+
+def words_of(study: Study) -> SuiteWords:
+    """The words of a study's suite."""
+    return SUITE_WORDS[study.suite.name]
