@@ -71,13 +71,14 @@ class MomentsCollusion:
     @property
     def summary(self) -> str:
         """The report as a sentence; it holds against parties that do not follow the protocol too."""
+        them = "Both" if self.right == 2 else f"All {self.right}"
         if not self.noise:
             return (
-                f"All {self.right} right providers together could read the answers from their parts; nobody else, and no "
+                f"{them} right providers together could read the answers from their parts; nobody else, and no "
                 "fewer of them. But the sums are opened without noise, and may show answers too."
             )
         return (
-            f"All {self.right} right providers together could read the answers; nobody else, and no fewer of them, "
+            f"{them} right providers together could read the answers; nobody else, and no fewer of them, "
             "whatever they do."
         )
 

@@ -12,10 +12,10 @@ __all__ = ["collusion_note", "promises", "way", "with_budget", "withdrawal", "wi
 def way(study: Study, receivers: str) -> str:
     """Shares of numbers and of a proof."""
     parts = len(study.right)
-    fewer = "Any one of the parts" if parts == 2 else f"Any {parts - 1} of the parts together"
+    fewer = "A part alone is" if parts == 2 else f"Any {parts - 1} of the parts together are"
     return (
         "Your answers become whole numbers with their products and a proof that they are in the study's bounds, on this "
-        f"device, and are split into {parts} parts, one for each of {receivers}. {fewer} are random numbers. "
+        f"device, and are split into {parts} parts, one for each of {receivers}. {fewer} random numbers. "
         "No institution is given your answers, and this device forgets them once they are sealed."
     )
 

@@ -87,7 +87,7 @@ class Participation:
     @property
     def consent(self) -> ConsentText:
         """The form's own consent, or the app's plain one where the form has none."""
-        return self.form.consent(self.language) or ConsentText("app-1", self.language, self.plain_consent)
+        return self.form.consent(self.language) or ConsentText("app-2", self.language, self.plain_consent)
 
     @property
     def eligibility_questions(self) -> tuple[Asked, ...]:

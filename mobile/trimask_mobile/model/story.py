@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trimask_core.collusion import collusion_of
 from trimask_core.form import Form
-from trimask_core.rows import collusion
 from trimask_core.study import Study
 from trimask_mobile.model.catalogue import Catalogue
+from trimask_mobile.model.suite_story import suite_story
 
 __all__ = ["Story", "party_name", "tell"]
 
@@ -23,13 +24,13 @@ class Story:
     purpose: str
     intro: str
     receivers: tuple[str, ...]
-    mixers: tuple[str, ...]
-    people: int
-    noise: bool
+    mixed: str
+    result: str
     way: str
     promise: tuple[str, ...]
     collusion: str
     coalitions: tuple[str, ...]
+    notes: tuple[str, ...]
     study_id: str
 
 
@@ -43,13 +44,14 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
     """The story of a study: the form's texts in `language`, ours in the catalogue's."""
     language = form.language(language)
     right = tuple(party_name(study, f"R{k}") for k in range(1, len(study.right) + 1))
-    noise = bool(study.protection.sigma)
-    report = collusion.report(study.rows.topology)
+    left = tuple(party_name(study, f"L{j}") for j in range(1, len(study.left) + 1))
+    report = collusion_of(study)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     groups = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
     named = [words.say("and").join(party_name(study, role) for role in group.parties) for group in groups]
     larger = len(report.coalitions) - len(groups)
     more = [words.count("study.larger", larger)] if larger else []
+    own = suite_story(study, words, left, smallest)
     return Story(
         title=study.title if form.title is None else form.title[language],
         asked_by=party_name(study, "collector"),
@@ -57,29 +59,22 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
         purpose=study.purpose,
         intro="" if form.intro is None else form.intro[language],
         receivers=right,
-        mixers=tuple(party_name(study, f"L{j}") for j in range(1, len(study.left) + 1)),
-        people=study.release_rows,
-        noise=noise,
-        way=words.say("study.way.noise" if noise else "study.way.plain", parts=len(right)),
-        promise=_promise(study, words),
-        collusion=words.say("study.collusion", number=smallest),
+        mixed=own.mixed,
+        result=own.result,
+        way=own.way,
+        promise=(own.promise, *_factor(study, words)),
+        collusion=own.collusion,
         coalitions=(*named, *more),
+        notes=own.notes,
         study_id=study.id.hex(),
     )
 
 
-def _promise(study: Study, words: Catalogue) -> tuple[str, ...]:
-    protection = study.protection
-    if protection.budget is not None:
-        return (words.say("promise.budget"),)
-    if not protection.sigma:
-        return (words.say("promise.exact", people=study.release_rows),)
-    lines = [words.say("promise.people", people=study.release_rows)]
-    public = protection.public
-    if public is not None and public.epsilon is not None and public.delta is not None:
-        factor = math.exp(public.epsilon) if public.epsilon < 20 else math.inf
-        chance = f"{1 / public.delta:,.0f}".replace(",", " ")
-        lines.append(words.say("promise.factor", factor=f"{factor:.3g}", chance=chance))
-        if public.epsilon > 5:
-            lines.append(words.say("promise.weak"))
-    return tuple(lines)
+def _factor(study: Study, words: Catalogue) -> list[str]:
+    public = study.protection.public
+    if public is None or public.epsilon is None or public.delta is None:
+        return []
+    factor = math.exp(public.epsilon) if public.epsilon < 20 else math.inf
+    chance = f"{1 / public.delta:,.0f}".replace(",", " ")
+    weak = [words.say("promise.weak")] if public.epsilon > 5 else []
+    return [words.say("promise.factor", factor=f"{factor:.3g}", chance=chance), *weak]

@@ -33,6 +33,7 @@ class StudyScreen(Page):
         ids.coalitions.clear_widgets()
         for group in story.coalitions:
             ids.coalitions.add_widget(Text(text=f"•  {group}"))
+        ids.notes.text = "\n\n".join(story.notes)
         ids.picture.clear_widgets()
         ids.picture.add_widget(SplitPicture(story, words))
         ids.exact.text = guide.whole_story if self.exact else ""

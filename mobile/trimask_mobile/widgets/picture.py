@@ -77,9 +77,9 @@ class SplitPicture(BoxLayout):
             heights = PARTS[(number - 1) % len(PARTS)]
             self.add_widget(PictureRow(heights=heights, colour="edge", text=name, detail=part))
         self.add_widget(Arrow())
-        mixed = words.say("study.picture.mixed", names=words.say("and").join(story.mixers))
-        result = words.say("study.picture.result", people=story.people)
-        self.add_widget(PictureRow(heights=TOGETHER, colour="success", text=result, detail=mixed))
+        self.add_widget(
+            PictureRow(heights=TOGETHER, colour="success", text=story.result, detail=story.mixed)
+        )
 
 
 load_kv(__file__)

@@ -17,10 +17,11 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from trimask_core.collusion import collusion_of
 from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee
-from trimask_core.rows import collusion
 from trimask_core.study import Study
+from trimask_core.suite_words import words_of
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.services import StudyServicer
@@ -96,9 +97,12 @@ class StatusPages:
         except (ValueError, Refused):
             return self._page("missing.html", 404)
         status = await self._status(study)
-        report = collusion.report(study.rows.topology)
+        report = collusion_of(study)
         return self._page(
             "study.html",
+            # What a suite calls its steps, and which of them there are, is in a template of its own.
+            progress=f"progress_{study.suite.name}.html",
+            suite=study.suite,
             id=study.id.hex(),
             title=study.title,
             purpose=study.purpose,
@@ -111,7 +115,6 @@ class StatusPages:
             pooled=status.pooled_rows,
             published=status.published_rows,
             towards_release=status.masking_rows + status.pooled_rows,
-            block_rows=study.rows.block_rows,
             release_rows=study.release_rows,
             blocks=status.pooled_blocks,
             failed=status.failed_attempts,
@@ -120,8 +123,9 @@ class StatusPages:
             promise=promise_words(study),
             collusion=report.summary,
             coalitions=[
-                (" + ".join(item.parties), collusion.outcome(item)) for item in report.coalitions[:12]
+                (" + ".join(item.parties), item.outcome) for item in report.coalitions[:12]
             ],
+            collusion_note=words_of(study).collusion_note(study),
         )
 
     async def _status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
@@ -160,28 +164,12 @@ class StatusPages:
 
 def promise_words(study: Study) -> list[str]:
     """The study's guarantee, a sentence each."""
-    protection = study.protection
+    protection, words = study.protection, words_of(study)
     if protection.budget is not None:
-        words = (
-            "Nothing is published. The collector answers questions with noise until the study's budget is spent, and "
-            "then erases what it holds. Towards the collector itself there is no differential-privacy guarantee."
-        )
-        return [words]
+        return [words.with_budget(study, "the study's budget")]
     if not protection.sigma:
-        words = (
-            "What is published is exact: it shows sums over everybody and no single row, but it carries no "
-            "differential-privacy guarantee."
-        )
-        return [words]
-    found = (
-        ("everybody who sees what is published", protection.public, study.release_rows),
-        ("the collector, who sees single blocks for a moment", protection.collector, study.rows.block_rows),
-    )
-    return [
-        f"Towards {who} (at least {rows} people together): {_guarantee_words(promise)}"
-        for who, promise, rows in found
-        if promise is not None
-    ]
+        return [words.without_noise(study)]
+    return [f"Towards {who}: {_guarantee_words(promise)}" for who, promise in words.promises(study)]
 
 
 def _guarantee_words(promise: Guarantee) -> str:

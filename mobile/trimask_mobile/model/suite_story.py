@@ -1,0 +1,62 @@
+"""What differs between suites on a study's page, one function a suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_core.collusion import moments_collusion
+from trimask_core.study import Study
+from trimask_mobile.model.catalogue import Catalogue
+
+__all__ = ["SuiteStory", "suite_story"]
+
+
+@dataclass(frozen=True)
+class SuiteStory:
+    """`promise` comes before what the guarantee's numbers say; `collusion` before the smallest coalitions, `notes` after."""
+
+    way: str
+    promise: str
+    collusion: str
+    notes: tuple[str, ...]
+    mixed: str
+    result: str
+
+
+def suite_story(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
+    """The texts of a study's suite; `smallest` is how many parties would have to collude."""
+    return _SUITES[study.suite.name](study, words, mixers, smallest)
+
+
+def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
+    noise = bool(study.protection.sigma)
+    return SuiteStory(
+        way=words.say("rows.way.noise" if noise else "rows.way.plain", parts=len(study.right)),
+        promise=words.say(f"rows.promise.{_kind(study)}", people=study.release_rows),
+        collusion=words.say("rows.collusion", number=smallest),
+        notes=(words.say("rows.note"),),
+        mixed=words.say("rows.picture.mixed", names=words.say("and").join(mixers)),
+        result=words.say("rows.picture.result", people=study.release_rows),
+    )
+
+
+def _moments(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
+    report, number = moments_collusion(study), len(study.right)
+    noise = (words.count("moments.noise", report.honest),) if report.noise else ()
+    return SuiteStory(
+        way=words.say("moments.way", parts=number),
+        promise=words.say(f"moments.promise.{_kind(study)}"),
+        collusion=words.say("moments.collusion" if report.noise else "moments.collusion.exact", number=number),
+        notes=(*noise, words.say("moments.note" if report.noise else "moments.note.exact")),
+        mixed=words.say("moments.picture.mixed"),
+        result=words.say(f"moments.picture.result.{'noise' if report.noise else 'exact'}"),
+    )
+
+
+def _kind(study: Study) -> str:
+    if study.protection.budget is not None:
+        return "budget"
+    return "people" if study.protection.sigma else "exact"
+
+
+_SUITES = {"rows": _rows, "moments": _moments}

@@ -1,0 +1,85 @@
+"""What the app says about a study of each suite, and a moments study from the list to a sealed submission."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_client import Endpoint, Unreachable
+from trimask_core.clock import ManualClock
+from trimask_core.form import Form
+from trimask_core.protection import Budget
+from trimask_core.study import Study
+from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+from trimask_mobile.model.device import Device
+from trimask_mobile.model.story import Story, tell
+
+
+def story_of(study: Study, language: str) -> Story:
+    return tell(study, Form.of_schema(study.schema), catalogue(language), language)
+
+
+class Offline:
+    """No provider can be reached."""
+
+    def call(self, endpoint: Endpoint, *_: object) -> bytes:
+        raise Unreachable(f"{endpoint.address}: no network")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("language", list(LANGUAGES))
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+@pytest.mark.parametrize("kind", ["noise", "exact", "budget"])
+def test_every_study_has_its_story(make_study: Any, suite: str, kind: str, language: str) -> None:
+    changes: dict[str, Any] = {"sigma": 30.0 if suite == "moments" else 0.25}
+    if kind != "noise":
+        changes = {"sigma": 0.0}
+    study = make_study(suite=suite, label=f"{suite} {kind}", **changes).study
+    if kind == "budget":
+        study = replace(study, protection=replace(study.protection, budget=Budget(mu=1.0)))
+    story = story_of(study, language)
+    assert all((story.way, story.mixed, story.result, story.collusion, *story.promise, *story.notes))
+    assert len(story.promise) == (2 if kind == "noise" else 1)
+    said = " ".join((story.way, story.mixed, story.result, story.collusion, *story.promise, *story.notes))
+    assert "{" not in said
+    if suite == "moments":
+        assert "Org L" not in said
+        assert "32" not in said  # no release of this suite is promised to have so many people
+
+
+def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
+    study = make_study(suite="moments", right=3, sigma=30.0, honest_providers=2, label="three").study
+    story = story_of(study, "en")
+    assert story.collusion == (
+        "Every one of these 3 institutions together could read your answers; nobody else, and no fewer of them:"
+    )
+    assert story.coalitions == ("Org R1 and Org R2 and Org R3",)
+    assert story.notes[0] == "The result is private as long as 2 of them add their noise as agreed."
+    assert "changed program" in story.notes[1]
+    assert story.receivers == ("Org R1", "Org R2", "Org R3")
+
+
+def test_without_noise_nothing_is_said_to_be_private(make_study: Any) -> None:
+    story = story_of(make_study(suite="moments", sigma=0.0, label="exact").study, "en")
+    assert "could ask for yours alone" in story.promise[0]
+    assert "may show answers too" in story.collusion
+    assert not [note for note in story.notes if "private" in note or "cannot show" in note]
+
+
+def test_rows_say_that_they_count_on_the_agreed_program(make_study: Any) -> None:
+    story = story_of(make_study().study, "en")
+    assert "counts on every institution running the agreed program" in story.notes[0]
+    assert story.mixed == "Mixed again by Org L1 and Org L2"
+
+
+def test_a_moments_study_is_joined_and_sealed(tmp_path: Path, moments_study: Any, answers: Any) -> None:
+    device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
+    study_id = device.queue.join(moments_study.signed)
+    assert "Both right providers together could read the answers" in device.words(study_id)
+    entry = device.queue.seal(study_id, answers)
+    assert (entry.state, entry.providers) == ("waiting", 2)
