@@ -19,7 +19,7 @@ from trimask_mobile.model.story import Story, tell
 
 
 def story_of(study: Study, language: str) -> Story:
-    return tell(study, Form.of_schema(study.schema), catalogue(language), language)
+    return tell(study, Form.for_schema(study.schema), catalogue(language), language)
 
 
 class Offline:

@@ -208,14 +208,15 @@ class GetStudyStatusResponse(_message.Message):
     RELEASES_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    REFUSED_REPORTS_FIELD_NUMBER: _builtins.int
     state: Global___StudyState.ValueType
     """State."""
     pending_rows: _builtins.int
-    """Submissions complete at every right provider and not yet in a block, as last counted."""
+    """Submissions complete at every right provider and not yet in a block (a batch, in the moments suite), as last counted."""
     masking_rows: _builtins.int
-    """Rows in blocks that are being masked."""
+    """Rows in blocks that are being masked, or in batches that are being checked."""
     pooled_rows: _builtins.int
-    """Rows pooled and not yet published."""
+    """Rows pooled (accepted and added up) and not yet published."""
     published_rows: _builtins.int
     """Rows published."""
     pooled_blocks: _builtins.int
@@ -230,6 +231,10 @@ class GetStudyStatusResponse(_message.Message):
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeRefusals]:
         """Refusals at every node that answers, by node."""
 
+    @_builtins.property
+    def refused_reports(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
+        """Reports of this study that the right providers' check refused, by reason (moments suite)."""
+
     def __init__(
         self,
         *,
@@ -243,10 +248,11 @@ class GetStudyStatusResponse(_message.Message):
         releases: _builtins.int = ...,
         note: _builtins.str = ...,
         refusals: _abc.Iterable[Global___NodeRefusals] | None = ...,
+        refused_reports: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_attempts", b"failed_attempts", "masking_rows", b"masking_rows", "note", b"note", "pending_rows", b"pending_rows", "pooled_blocks", b"pooled_blocks", "pooled_rows", b"pooled_rows", "published_rows", b"published_rows", "refusals", b"refusals", "releases", b"releases", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_attempts", b"failed_attempts", "masking_rows", b"masking_rows", "note", b"note", "pending_rows", b"pending_rows", "pooled_blocks", b"pooled_blocks", "pooled_rows", b"pooled_rows", "published_rows", b"published_rows", "refusals", b"refusals", "refused_reports", b"refused_reports", "releases", b"releases", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

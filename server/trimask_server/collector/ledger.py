@@ -153,6 +153,17 @@ class Ledger:
         )
         return 0 if row is None else int(row[0])
 
+    async def refused_reports(self, study_id: bytes) -> dict[str, int]:
+        """Reports that the right providers' check refused, by reason, where the suite has such a check."""
+        return await self.database.read(
+            lambda tx: {
+                str(row[0]): int(row[1])
+                for row in tx.rows(
+                    "SELECT reason, count FROM refused_reports WHERE study_id = ? ORDER BY reason", (study_id,)
+                )
+            }
+        )
+
     async def note(self, study_id: bytes, note: str) -> None:
         """What the owner should know."""
         await self.database.write(
@@ -172,6 +183,6 @@ class Ledger:
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase plans, with the ids in them, and notes; published datasets stay."""
-    for table in ("blocks", "notes", "progress", "provider_generations"):
+    for table in ("blocks", "notes", "progress", "provider_generations", "refused_reports"):
         tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
     return 0

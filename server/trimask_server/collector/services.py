@@ -12,6 +12,7 @@ from trimask_core.errors import Refused
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
+from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_access, require_owner
 from trimask_server.access.governance import head_message
@@ -109,6 +110,10 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             releases=sum(release.state == "published" for release in releases),
             note=await self._ledger.read_note(study.id),
             refusals=[*refusals, own],
+            refused_reports=[
+                RefusalCount(reason=reason, count=count)
+                for reason, count in (await self._ledger.refused_reports(study.id)).items()
+            ],
         )
 
 

@@ -184,6 +184,12 @@ CREATE TABLE release_answers (
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
 CREATE TABLE progress (study_id BLOB PRIMARY KEY, pending_rows INTEGER NOT NULL);
+CREATE TABLE refused_reports (
+  study_id BLOB NOT NULL,
+  reason TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (study_id, reason)
+);
 CREATE TABLE provider_generations (
   study_id BLOB NOT NULL,
   role TEXT NOT NULL,

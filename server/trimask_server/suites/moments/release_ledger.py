@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
@@ -22,7 +23,14 @@ class ReleaseLedger:
         if self.audit is not None:
             self.audit.append(tx, kind, **details)
 
-    async def pool(self, study_id: bytes, batch_id: bytes, accepted: int, release_rows: int) -> bool:
+    async def pool(
+        self,
+        study_id: bytes,
+        batch_id: bytes,
+        accepted: int,
+        release_rows: int,
+        refused: Mapping[str, int] | None = None,
+    ) -> bool:
         """Count a batch that every right provider has added up into the open release; False if it was before."""
 
         def write(tx: Transaction) -> bool:
@@ -53,6 +61,12 @@ class ReleaseLedger:
                 "UPDATE blocks SET state = 'pooled', release_number = ?, accepted_count = ? WHERE block_id = ?",
                 (number, accepted, batch_id),
             )
+            for reason, count in (refused or {}).items():
+                tx.run(
+                    "INSERT INTO refused_reports (study_id, reason, count) VALUES (?, ?, ?)"
+                    " ON CONFLICT (study_id, reason) DO UPDATE SET count = refused_reports.count + excluded.count",
+                    (study_id, reason, count),
+                )
             self._record(
                 tx,
                 "batch_pooled",

@@ -73,13 +73,17 @@ class MomentsWork:
                 )
             raise
         self._node.metrics.tries.labels("pooled").inc()
-        await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows)
-        self._node.log.info("added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, refused)
+        await self._releases.pool(
+            self._study.id, block.block_id, accepted, self._study.release_rows, refused
+        )
+        self._node.log.info(
+            "added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, sum(refused.values())
+        )
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
-    async def _check(self, block: Block) -> tuple[int, int]:
-        """(accepted, refused), when every right provider has the batch in its total."""
+    async def _check(self, block: Block) -> tuple[int, dict[str, int]]:
+        """(accepted, refused by reason), when every right provider has the batch in its total."""
         study, node = self._study, self._node
         attempt = await self._attempt(block)
         request = moments_pb2.CheckBatchRequest(attempt=attempt)
@@ -93,7 +97,7 @@ class MomentsWork:
         answers = await asyncio.gather(*map(one, right_roles(study)))
         if len({answer.accepted_hash for answer in answers}) != 1:
             raise Refused("batch_disagreed", "the right providers accepted different reports")
-        return answers[0].accepted_count, sum(item.count for item in answers[0].refused)
+        return answers[0].accepted_count, {item.reason: item.count for item in answers[0].refused}
 
     async def _attempt(self, block: Block) -> Attempt:
         study = self._study
