@@ -18,27 +18,27 @@ __all__ = ["SUITE_WORDS", "SuiteWords", "words_of"]
 class SuiteWords(Protocol):
     """What each suite says in its own words."""
 
-    def way(self, study: Study, receivers: str) -> str:
+    def way(self, study: Study, receivers: str, /) -> str:
         """What a device does with answers before they leave it, and who gets the parts."""
         ...
 
-    def promises(self, study: Study) -> list[Towards]:
+    def promises(self, study: Study, /) -> list[Towards]:
         """The guarantees of a study with noise, and towards whom each is."""
         ...
 
-    def without_noise(self, study: Study) -> str:
+    def without_noise(self, study: Study, /) -> str:
         """What a study is that publishes without noise."""
         ...
 
-    def with_budget(self, study: Study, purses: str) -> str:
+    def with_budget(self, study: Study, purses: str, /) -> str:
         """What a study is that answers questions until a budget is spent."""
         ...
 
-    def collusion_note(self, study: Study) -> str:
+    def collusion_note(self, study: Study, /) -> str:
         """What the collusion report counts on, and what it does not cover."""
         ...
 
-    def withdrawal(self, study: Study) -> str:
+    def withdrawal(self, study: Study, /) -> str:
         """Until when answers can be taken back, and what is left of them then."""
         ...
 

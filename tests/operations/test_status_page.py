@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from moments_cases import forged
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import Refused
+from trimask_core.moments.report import build_report
+from trimask_core.moments.sharing import payloads as share_payloads
+from trimask_core.moments.sharing import split
+from trimask_core.randomness import DeterministicRandom
+from trimask_core.submission import seal_payloads
 from trimask_server.collector.status_page import promise_words
 
 ARGUMENTS = [
@@ -128,11 +134,50 @@ def test_a_node_that_is_down_is_shown_with_when_it_was_seen(own_lab: Any) -> Non
     assert re.search(r"does not answer</span>\s*<small>last seen \d\d:\d\d:\d\d UTC", text)
 
 
+def test_the_page_of_a_moments_study(ops_lab: Any, make_study: Any, answers: Any) -> None:
+    made = make_study(
+        suite="moments", right=2, sigma=30.0, release_rows=6, keys=ops_lab.folder, title="Sums <alone>"
+    )
+    study, source = made.study, DeterministicRandom("status page")
+    owner.open_study(made.signed, ops_lab.folder / "owner")
+    layout = study.moments.layout
+    altered = build_report(layout, answers, source)
+    altered[layout.products[0]] += 1
+    bits = list(layout.encode(answers).bits)
+    bits[0] = 2
+    with Client(made.signed) as client:
+        for report in (altered, forged(layout, bits)):
+            client.send(seal_payloads(study, share_payloads(*split(report, 2, source)), source))
+        for _ in range(4):
+            client.submit(answers)
+        ops_lab.wait(lambda: owner.study_status(study).pooled_rows == 4)
+        client.submit(answers)
+    ops_lab.wait(lambda: owner.study_status(study).pending_rows == 1)
+    path = f"/studies/{study.id.hex()}"
+    text = ops_lab.wait(lambda: _with(ops_lab.get("collector", path)[1], '<td class="number">1</td>'))
+    plain = " ".join(re.sub("<[^>]+>", " ", text).split())
+    for said in (
+        "complete, waiting for a batch 1",
+        "accepted and added up, not yet published 4",
+        "bad_bits 1 bad_products 1",
+        "4 reports accepted and added up; a release is made at 6",
+        "1 batch added up",
+        "Both right providers together could read the answers",
+        "R1 + R2 every answer",
+        "cannot show anybody's answers",
+    ):
+        assert said in plain.replace("&#39;", "'"), said
+    assert "Next block" not in plain
+    assert "L1" not in plain
+
+
 def test_promises_in_words(made_study: Any, make_study: Any) -> None:
     with_noise = promise_words(made_study.study)
     assert len(with_noise) == 2
     assert "a factor of at most 2.72, but for a chance of 1e-06" in with_noise[0]
     assert "no differential-privacy guarantee" in promise_words(make_study(sigma=0.0).study)[0]
+    (moments,) = promise_words(make_study(suite="moments", sigma=30.0, label="promised").study)
+    assert "the other right providers included, as long as one right provider adds its noise" in moments
 
 
 def _with(text: str, words: str) -> str:

@@ -62,7 +62,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
     rows: list[tuple[str, Row]] = [
         ("blocks",
          {"block_id": bytes([i]) + short[1:], "study_id": study_id, "submission_ids": b"ids", "row_count": 9,
-          "state": "erased", "attempts": 2, "release_number": 1})
+          "state": "erased", "attempts": 2, "release_number": 1, "accepted_count": None})
         for i in (5, 2, 8)
     ]  # fmt: skip
     rows += [
@@ -89,6 +89,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
           "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s"}),
         ("notes", {"study_id": study_id, "note": "n"}),
         ("progress", {"study_id": study_id, "pending_rows": 7}),
+        ("refused_reports", {"study_id": study_id, "reason": "bad_bits", "count": 2}),
         ("provider_generations", {"study_id": study_id, "role": "R1", "generation": b"g"}),
         ("jobs",
          {"kind": "drive", "job_key": study_id, "state": "done", "attempts": 1, "fence": 1, "worker": None, "due_ms": 1}),

@@ -1,4 +1,4 @@
-"""The moments suite in words. What they say of secrecy holds for right providers that run any program, but for all of them."""
+"""The moments suite in words. What they say of secrecy holds for right providers that run any program, but not for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def promises(study: Study) -> list[Towards]:
     return [Towards(f"{who} as agreed, however few people are in a release", public)]
 
 
-def without_noise(study: Study) -> str:
+def without_noise(_study: Study) -> str:
     """Exact mode. Providers hold no release to a size, so the collector could ask for one person's."""
     return (
         "What is published is exact: it shows sums over everybody, without noise, and carries no differential-privacy "
@@ -56,7 +56,7 @@ def collusion_note(study: Study) -> str:
     return f"{_noise(study)} This holds whatever programs the others run. {changed}; it cannot show anybody's answers."
 
 
-def withdrawal(study: Study) -> str:
+def withdrawal(_study: Study) -> str:
     """Until the batch."""
     return (
         "You can withdraw with your receipt until your report is put into a batch to be added up, of any size. One right "

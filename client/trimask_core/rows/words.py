@@ -39,7 +39,7 @@ def promises(study: Study) -> list[Towards]:
     ]
 
 
-def without_noise(study: Study) -> str:
+def without_noise(_study: Study) -> str:
     """Exact mode."""
     return (
         "What is published is exact: it shows sums over everybody and no single row, but it carries no "
@@ -47,7 +47,7 @@ def without_noise(study: Study) -> str:
     )
 
 
-def with_budget(study: Study, purses: str) -> str:
+def with_budget(_study: Study, purses: str) -> str:
     """The collector holds the sums."""
     return (
         f"Nothing is published. The collector answers questions with noise until {purses} is spent, then erases what it "
@@ -55,7 +55,7 @@ def with_budget(study: Study, purses: str) -> str:
     )
 
 
-def collusion_note(study: Study) -> str:
+def collusion_note(_study: Study) -> str:
     """Parties that follow the protocol."""
     return (
         "This counts on every institution running the agreed program. It does not cover one whose program was changed to "

@@ -40,13 +40,15 @@ def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int
     )
 
 
-def _moments(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
+def _moments(study: Study, words: Catalogue, _mixers: tuple[str, ...], _smallest: int) -> SuiteStory:
     report, number = moments_collusion(study), len(study.right)
     noise = (words.count("moments.noise", report.honest),) if report.noise else ()
     return SuiteStory(
         way=words.say("moments.way", parts=number),
         promise=words.say(f"moments.promise.{_kind(study)}"),
-        collusion=words.say("moments.collusion" if report.noise else "moments.collusion.exact", number=number),
+        collusion=words.say(
+            "moments.collusion" if report.noise else "moments.collusion.exact", number=number
+        ),
         notes=(*noise, words.say("moments.note" if report.noise else "moments.note.exact")),
         mixed=words.say("moments.picture.mixed"),
         result=words.say(f"moments.picture.result.{'noise' if report.noise else 'exact'}"),

@@ -77,9 +77,7 @@ class SplitPicture(BoxLayout):
             heights = PARTS[(number - 1) % len(PARTS)]
             self.add_widget(PictureRow(heights=heights, colour="edge", text=name, detail=part))
         self.add_widget(Arrow())
-        self.add_widget(
-            PictureRow(heights=TOGETHER, colour="success", text=story.result, detail=story.mixed)
-        )
+        self.add_widget(PictureRow(heights=TOGETHER, colour="success", text=story.result, detail=story.mixed))
 
 
 load_kv(__file__)

@@ -159,7 +159,8 @@ class Ledger:
             lambda tx: {
                 str(row[0]): int(row[1])
                 for row in tx.rows(
-                    "SELECT reason, count FROM refused_reports WHERE study_id = ? ORDER BY reason", (study_id,)
+                    "SELECT reason, count FROM refused_reports WHERE study_id = ? ORDER BY reason",
+                    (study_id,),
                 )
             }
         )

@@ -123,9 +123,7 @@ class StatusPages:
             nodes=[self._node_row(study, item) for item in status.refusals],
             promise=promise_words(study),
             collusion=report.summary,
-            coalitions=[
-                (" + ".join(item.parties), item.outcome) for item in report.coalitions[:12]
-            ],
+            coalitions=[(" + ".join(item.parties), item.outcome) for item in report.coalitions[:12]],
             collusion_note=words_of(study).collusion_note(study),
         )
 

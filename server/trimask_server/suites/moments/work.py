@@ -73,9 +73,7 @@ class MomentsWork:
                 )
             raise
         self._node.metrics.tries.labels("pooled").inc()
-        await self._releases.pool(
-            self._study.id, block.block_id, accepted, self._study.release_rows, refused
-        )
+        await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
         self._node.log.info(
             "added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, sum(refused.values())
         )
