@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
-from bench.other_protocols import prio3_sum_vec_bytes, secagg_plus_bytes
+from bench.other_protocols import prio3_moments_bytes, prio3_sum_vec_bytes, secagg_plus_bytes
 from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
 from trimask_core.randomness import SEED_BYTES, SystemRandom
@@ -156,15 +156,18 @@ def _beside_others(uploaded: int, components: int) -> Iterator[Result]:
     Trimask's row is enough for both, whatever is fitted later; the others are told beforehand what to add up.
     """
     products = ATTRIBUTES * (ATTRIBUTES + 1) // 2
-    for what, values in (
-        (f"{ATTRIBUTES} values", ATTRIBUTES),
-        (f"{ATTRIBUTES} values and their {products} products", ATTRIBUTES + products),
+    for what, values, prio3 in (
+        (f"{ATTRIBUTES} values", ATTRIBUTES, prio3_sum_vec_bytes(ATTRIBUTES, _BITS, components)),
+        (
+            f"{ATTRIBUTES} values and their {products} products",
+            ATTRIBUTES + products,
+            prio3_moments_bytes(ATTRIBUTES, _BITS, components),
+        ),
     ):
-        prio3 = prio3_sum_vec_bytes(values, _BITS, components)
         secagg = secagg_plus_bytes(values, _NEIGHBOURS)
         for name, theirs, whence in (
             (
-                f"Prio3SumVec, {_BITS} bits, {components} aggregators",
+                f"Prio3, {_BITS} bits, {components} aggregators",
                 prio3,
                 "draft-irtf-cfrg-vdaf-13, computed",
             ),
