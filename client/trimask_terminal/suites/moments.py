@@ -27,14 +27,18 @@ def promises(study: Study) -> list[str]:
     protection, noise = study.protection, _noise_sentence(study)
     if protection.budget is not None:
         return [
-            "Nothing is published by itself. The right providers keep sums of squares and products in shares, so that nobody "
-            f"holds one, and give private answers until {budget_words(protection.budget)} is spent.",
+            (
+                "Nothing is published by itself. The right providers keep sums of squares and products in shares, so that "
+                f"nobody holds one, and give private answers until {budget_words(protection.budget)} is spent."
+            ),
             noise.replace("The release is", "Answers are"),
         ]
     if not protection.sigma:
         return [
-            "NO DIFFERENTIAL PRIVACY: no noise is added. No answer is seen, but a release shows every sum of squares and "
-            "products exactly, from which single people may be found out."
+            (
+                "NO DIFFERENTIAL PRIVACY: no noise is added. No answer is seen, but a release shows every sum of squares "
+                "and products exactly, from which single people may be found out."
+            )
         ]
     return [
         f"A release holds {study.release_rows:,} people at least, and promises {pair_words(protection.public)}.",
@@ -59,14 +63,12 @@ def facts(study: Study) -> list[tuple[str, str]]:
     protection, moments = study.protection, study.moments
     found = []
     if protection.sigma:
+        who = f"any {moments.honest_providers} of {len(study.right)} right providers"
+        scale = f"sums of products of values scaled to [-1, 1] ({protection.method})"
         found = [
             ("towards everybody", pair_words(protection.public)),
             ("as long as", _noise_sentence(study).removeprefix("The release is private as long as ")),
-            (
-                "noise",
-                f"sigma = {protection.sigma:.4g} by any {moments.honest_providers} of {len(study.right)} right providers, on "
-                f"sums of products of values scaled to [-1, 1] ({protection.method})",
-            ),
+            ("noise", f"sigma = {protection.sigma:.4g} by {who}, on {scale}"),
         ]
     ball = (
         "the whole box of the questions"
