@@ -25,7 +25,7 @@ from trimask_core.moments.layout import MomentsLayout
 from trimask_core.schema import Attribute, Schema
 from trimask_core.upload import upload_bytes
 from trimask_theory import _checks, moments_noise
-from trimask_theory.planner import Target, release_sizes
+from trimask_theory.planner import Target, sizes_of_releases
 
 __all__ = ["MomentsPlan", "MomentsRelease", "make_moments_plan", "moments_standard_error"]
 
@@ -103,7 +103,7 @@ def make_moments_plan(target: Target, sizes: Sequence[int] | None = None, honest
             MomentsRelease(
                 size, moments_standard_error(target, found.total_sigma, math.ceil(target.rows / size))
             )
-            for size in release_sizes(target, sizes)
+            for size in sizes_of_releases(target, sizes)
         ),
         bits=layout.bits,
         elements=layout.elements,

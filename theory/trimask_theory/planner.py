@@ -31,8 +31,8 @@ __all__ = [
     "ReleaseNoise",
     "Target",
     "make_plan",
-    "release_sizes",
     "sigma_by",
+    "sizes_of_releases",
     "standard_error",
 ]
 
@@ -155,16 +155,16 @@ def standard_error(target: Target, sigma: float) -> float:
 
 
 def make_plan(
-    target: Target, releases_of: Sequence[int] | None = None, block_sizes: Sequence[int] | None = None
+    target: Target, release_sizes: Sequence[int] | None = None, block_sizes: Sequence[int] | None = None
 ) -> Plan:
     """Noise for each release size and costs for each block size; without sizes, a sensible ladder of them."""
-    releases = release_sizes(target, releases_of)
+    releases = sizes_of_releases(target, release_sizes)
     blocks = _sizes("block_sizes", block_sizes, _block_ladder(target), target)
     noise = tuple(_release(target, rows) for rows in releases)
     return Plan(target, standard_error(target, 0.0), noise, tuple(_block(target, n, noise) for n in blocks))
 
 
-def release_sizes(target: Target, given: Sequence[int] | None = None) -> list[int]:
+def sizes_of_releases(target: Target, given: Sequence[int] | None = None) -> list[int]:
     """The given sizes in their order, if they can be; without any, everybody and a quarter and a sixteenth of them."""
     ladder = [target.rows // 4**step for step in (2, 1, 0)]
     return _sizes("release_sizes", given, [rows for rows in ladder if rows > target.attributes], target)
