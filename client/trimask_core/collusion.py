@@ -16,4 +16,5 @@ def collusion_of(study: Study) -> AnyReport:
     """The study's collusion report."""
     if isinstance(study.suite, RowsSettings):
         return rows.report(study.rows.topology)
-    return MomentsCollusion(len(study.right), study.moments.honest_providers)
+    noisy = study.protection.sigma > 0 or study.protection.budget is not None
+    return MomentsCollusion(len(study.right), study.moments.honest_providers, noisy)

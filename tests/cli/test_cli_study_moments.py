@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from trimask.catalogue import StudyStatus
+from trimask_cli.status_watch import view
 from trimask_cli.study_file import bundled_definition, read_signed
 from trimask_core.moments.secret import MomentsSecret
+from trimask_core.signed_study import SignedStudy
 from trimask_core.upload import upload_bytes_of
 from trimask_server.local.keys import make_keys, node_places
 from trimask_terminal.program import main
@@ -139,3 +143,28 @@ def test_left_providers_are_refused(trimask: Run, moments_made: Path, made: Path
     )
     assert done.status == 2
     assert "no left ones" in done.err
+
+
+def test_open_writes_the_device_file_without_a_seed(
+    trimask: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approve_all(trimask, folder)
+    opened: list[tuple[SignedStudy, Path]] = []
+    monkeypatch.setattr("trimask_cli.owner.open_study", lambda signed, owner: opened.append((signed, owner)))
+    done = trimask("study", "open", folder / "study.json", "--owner", folder / "keys" / "owner")
+    assert done.status == 0, done.err
+    assert [owner for _, owner in opened] == [folder / "keys" / "owner"]
+    device = folder / "study.device.json"
+    assert str(device) in done.out
+    assert "mask_seed" not in json.loads(device.read_text())
+    assert read_signed(device).verify().id == opened[0][0].study.id
+
+
+def test_watching_shows_no_blocks(moments_made: Path) -> None:
+    study = read_signed(moments_made / "study.json").study
+    status = StudyStatus("open", 3, 0, 5, 1, 0, 0, 0, "", {"R1": {}, "R2": {}})
+    console = Console(width=100, force_terminal=False)
+    with console.capture() as capture:
+        console.print(view(study, status))
+    assert "next release" in capture.get()
+    assert "next block" not in capture.get()

@@ -44,10 +44,11 @@ class MomentsCoalition:
 
 @dataclass(frozen=True)
 class MomentsCollusion:
-    """The report for K1 right providers, of whom `honest` give the release its noise."""
+    """The report for K1 right providers, of whom `honest` give the release its noise, where it is `noisy`."""
 
     right: int
     honest: int
+    noisy: bool = True
 
     @property
     def coalitions(self) -> tuple[MomentsCoalition, ...]:
@@ -75,6 +76,8 @@ class MomentsCollusion:
     @property
     def noise_sentence(self) -> str:
         """What the release's own guarantee rests on."""
+        if not self.noisy:
+            return "The release has no noise: it shows exact sums, and promises no differential privacy."
         if self.honest == 1:
             return "The release is private as long as one right provider adds its noise as agreed."
         return f"The release is private as long as {self.honest} right providers add their noise as agreed."
