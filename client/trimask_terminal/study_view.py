@@ -9,11 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core.guarantee import Guarantee
-from trimask_core.rows import collusion
+from trimask_core.collusion import collusion_of
 from trimask_core.schema import Attribute
 from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Budget, Study
+from trimask_core.study import Study
+from trimask_core.upload import upload_bytes_of
+from trimask_terminal.suites import view_of
 
 __all__ = ["approval_words", "make_console", "render", "summary"]
 
@@ -39,13 +40,10 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "derived": study.schema.to_dict()["derived"],
         "protection": study.protection.to_dict(),
         "clipping": None if study.clipping is None else study.clipping.to_dict(),
-        "block_rows": study.rows.block_rows,
+        "suite": study.suite.name,
         "release_rows": study.release_rows,
-        "noise_columns": study.rows.noise_columns,
-        "tau": study.rows.tau,
-        "share_leakage": study.rows.share_leakage,
-        "grid_exponent": study.rows.grid_exponent,
-        "unmasking": list(study.rows.unmasking),
+        **view_of(study).summary(study),
+        "upload_bytes": upload_bytes_of(study),
         "admission": study.admission,
         "access": study.access,
         "parties": [
@@ -58,7 +56,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
             }
             for role, party in study.parties.items()
         ],
-        "collusion": collusion.report(study.rows.topology).summary,
+        "collusion": collusion_of(study).summary,
     }
 
 
@@ -88,9 +86,9 @@ def approval_words(study: Study, role: str) -> list[str]:
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}.",
         *_doors(study),
-        *_promises(study),
-        _duty(study, role),
-        collusion.report(study.rows.topology).summary,
+        *view_of(study).promises(study),
+        view_of(study).duty(study, role),
+        collusion_of(study).summary,
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
 
@@ -108,53 +106,6 @@ def _doors(study: Study) -> list[str]:
         else "What is published, anybody may read."
     )
     return [submit, read]
-
-
-def _promises(study: Study) -> list[str]:
-    protection = study.protection
-    if protection.budget is not None:
-        return [
-            (
-                f"No row is ever published. The collector keeps sums of squares and products, exactly, and gives private "
-                f"answers from them until {_budget(protection.budget)} is spent; then it erases them."
-            )
-        ]
-    if not protection.sigma:
-        return [
-            (
-                "NO DIFFERENTIAL PRIVACY: no noise is added. Rows are masked, but a release shows every sum "
-                "of squares and products exactly, from which single people may be found out."
-            )
-        ]
-    return [
-        f"A release holds {study.release_rows:,} people at least, and promises {_pair(protection.public)}.",
-        f"The collector sees blocks of {study.rows.block_rows:,} in passing: {_pair(protection.collector)}.",
-    ]
-
-
-def _budget(budget: Budget) -> str:
-    parts = [] if budget.epsilon is None else [f"epsilon {budget.epsilon:g} with delta {budget.delta:g}"]
-    return " and ".join(parts if budget.mu is None else [*parts, f"mu {budget.mu:g}"])
-
-
-def _duty(study: Study, role: str) -> str:
-    unmasks = [f"R{k}" for k, node in enumerate(study.rows.unmasking, 1) if node == role]
-    if role == "collector":
-        duty = "Your node plans blocks, pools them, publishes releases, and forgets each block once pooled."
-    elif role.startswith("R"):
-        duty = "Your node keeps one component of every row until its block is pooled, then erases it."
-    else:
-        duty = "Your node rotates every block by a secret mask of its own and keeps neither."
-    return duty + (f" It also removes the right mask of {' and '.join(unmasks)}." if unmasks else "")
-
-
-def _pair(guarantee: Guarantee | None) -> str:
-    if guarantee is None or guarantee.epsilon is None:
-        return "nothing"
-    return (
-        f"({guarantee.epsilon:.3g}, {guarantee.delta:.0e})-differential privacy "
-        f"for {guarantee.neighbours} ({guarantee.basis})"
-    )
 
 
 def _questions(study: Study) -> Table:
@@ -176,47 +127,24 @@ def _answers(attribute: Attribute) -> str:
 
 
 def _facts(study: Study) -> Table:
-    protection = study.protection
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    if protection.sigma:
-        table.add_row("towards the public", _pair(protection.public))
-        table.add_row("towards the collector", _pair(protection.collector))
-        table.add_row(
-            "noise", f"sigma = {protection.sigma:.4g} on values scaled to [-1, 1] ({protection.method})"
-        )
-    else:
-        table.add_row("towards everybody", Text(_promises(study)[0], style="bold red"))
-    if study.clipping is not None:
-        ball = zip(study.clipping.columns, study.clipping.centre, study.clipping.deviations, strict=True)
-        near = ", ".join(f"{name} {centre:g} (sd {deviation:g})" for name, centre, deviation in ball)
-        table.add_row("devices clip", f"towards {near}, to radius {study.clipping.radius:.4g}")
-    columns = f"{study.attributes} + {study.rows.noise_columns} noise columns of scale {study.rows.tau:.3g}"
-    table.add_row("a row", f"norm at most {protection.row_norm:.4g}; {columns}")
-    table.add_row(
-        "together", f"{study.rows.block_rows:,} rows masked, {study.release_rows:,} or more published"
-    )
-    leakage = (
-        f"2^{study.rows.share_leakage.hex().split('p')[1]}" if _is_power(study.rows.share_leakage) else None
-    )
-    table.add_row(
-        "components", f"each hides a row to mu = {leakage or f'{study.rows.share_leakage:.3g}'} Gaussian DP"
-    )
+    table.add_row("suite", f"{study.suite.name}; a device uploads {upload_bytes_of(study) / 1000:.1f} kB")
+    if not study.protection.sigma:
+        table.add_row("towards everybody", Text(view_of(study).promises(study)[0], style="bold red"))
+    for heading, words in view_of(study).facts(study):
+        table.add_row(heading, words)
     table.add_row("who", " ".join(_doors(study)))
-    table.add_row("collusion", collusion.report(study.rows.topology).summary)
+    table.add_row("collusion", collusion_of(study).summary)
     return table
-
-
-def _is_power(value: float) -> bool:
-    return value.hex().startswith("0x1.0000000000000p")
 
 
 def _parties(signed: SignedStudy) -> Table:
     study = signed.study
     table = _table("party", "organisation", "devices", "nodes", "unmasks", "approved")
     for role, party in study.parties.items():
-        unmasks = ", ".join(f"R{k}" for k, node in enumerate(study.rows.unmasking, 1) if node == role)
+        unmasks = view_of(study).unmasks(study, role)
         approved = "no" if role in signed.missing else "yes"
         table.add_row(
             role, party.organisation, party.address or "-", party.peer_address, unmasks or "-", approved

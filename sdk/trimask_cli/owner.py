@@ -60,9 +60,16 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table.add_column(overflow="fold")
     table.add_row("study", study.id.hex())
     table.add_row("state", progress.state)
-    table.add_row("complete, waiting for a block", f"{progress.pending_rows:,} rows")
-    table.add_row("being masked", f"{progress.masking_rows:,} rows")
-    table.add_row("pooled", f"{progress.pooled_rows:,} rows ({progress.pooled_blocks:,} blocks so far)")
+    rows = study.suite.name == "rows"
+    blocks = "blocks" if rows else "batches"
+    table.add_row(
+        f"complete, waiting for a {'block' if rows else 'batch'}", f"{progress.pending_rows:,} rows"
+    )
+    table.add_row("being masked" if rows else "being checked", f"{progress.masking_rows:,} rows")
+    table.add_row(
+        "pooled" if rows else "added up",
+        f"{progress.pooled_rows:,} rows ({progress.pooled_blocks:,} {blocks} so far)",
+    )
     table.add_row("published", f"{progress.published_rows:,} rows in {progress.releases:,} releases")
     if progress.failed_attempts:
         table.add_row("attempts that failed and were repeated", f"{progress.failed_attempts:,}")

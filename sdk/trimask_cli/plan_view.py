@@ -1,4 +1,4 @@
-"""A plan as tables."""
+"""Plans as tables: the suites side by side, and the rows suite in full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_theory.planner import METHODS, Plan
+from trimask_core.rows import collusion
+from trimask_theory.moments_planner import MomentsPlan
+from trimask_theory.planner import METHODS, Plan, Target
 
 __all__ = ["render"]
 
@@ -16,18 +18,74 @@ _HEADINGS = {"sharp": "sharp", "theorem": "Theorem 3.4", "corollary": "Corollary
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 
 
-def render(plan: Plan) -> RenderableType:
-    """Noise by release size, costs by block size, and how to read them."""
-    target = plan.target
+def render(target: Target, plan: Plan | None, moments: MomentsPlan | None) -> RenderableType:
+    """The suites side by side; then noise by release size, costs by block size, and how to read them."""
     what = "a person's whole row" if target.protect == "record" else "a change of at most 1 in a row"
+    left = "" if plan is None else f" and {target.left} left"
     head = Text(
         f"({target.epsilon:g}, {target.delta:g})-differential privacy for {what}; {target.rows:,} people, "
-        f"{target.attributes} columns, rows of norm at most {target.norm:.3g}; "
-        f"{target.right} right and {target.left} left providers",
+        f"{target.attributes} columns, rows of norm at most {target.norm:.3g}; {target.right} right{left} providers",
         style="bold",
     )
-    parts = [head, _sigmas(plan), _errors(plan), _costs(plan), _collector(plan)]
+    parts: list[RenderableType] = [head]
+    if moments is not None:
+        parts.append(_suites(target, plan, moments))
+    if plan is not None:
+        parts += [_sigmas(plan), _errors(plan), _costs(plan), _collector(plan)]
     return Group(*(item for part in parts for item in (part, Text())))
+
+
+def _suites(target: Target, plan: Plan | None, moments: MomentsPlan) -> RenderableType:
+    """A line a question, a column a suite: rows with the sharp method and blocks of the middle size."""
+    both = plan is not None
+    table = _table(
+        "The suites side by side" if both else "The moments suite", "", *(["rows"] if both else []), "moments"
+    )
+    table.columns[0].justify = "left"
+    rows = _rows_column(target, plan) if plan is not None else {}
+    for words, cell in _moments_column(target, moments).items():
+        table.add_row(words, *([rows[words]] if both else []), cell)
+    note = (
+        f"moments: any {moments.honest} of {target.right} right providers give the noise; values in steps of a thousandth "
+        f"of their range; the bias of clipping is not counted. {moments.collusion}"
+    )
+    return Group(table, Text(note, style="dim"))
+
+
+def _moments_column(target: Target, moments: MomentsPlan) -> dict[str, RenderableType]:
+    cells: dict[str, RenderableType] = {"nodes": f"{target.right + 1}"}
+    cells["any so many together see no answer"] = f"{moments.largest_safe}"
+    cells["epsilon towards the collector"] = f"{target.epsilon:.3g}"
+    cells["noise on a value"] = "-"
+    cells["noise on a sum of squares"] = _number(moments.total_sigma)
+    for release in moments.releases:
+        words = f"standard error, releases of {release.release_rows:,}"
+        cells[words] = _error(release.standard_error, target.coefficient)
+    cells["a device uploads"] = _scaled(moments.upload_bytes, "B")
+    cells["operations a person, right"] = _scaled(moments.right_flops, "")
+    cells["operations a person, left"] = "-"
+    return cells
+
+
+def _rows_column(target: Target, plan: Plan) -> dict[str, RenderableType]:
+    block, last = plan.blocks[len(plan.blocks) // 2], plan.releases[-1]
+    unmasking = collusion.default_unmasking(target.right, target.left)
+    report = collusion.report(collusion.Topology(target.right, target.left, unmasking))
+    sigma, n = last.sigma["sharp"] or 0.0, target.rows
+    cells: dict[str, RenderableType] = {"nodes": f"{target.right + target.left + 1}"}
+    cells["any so many together see no answer"] = f"{report.largest_safe}"
+    cells["epsilon towards the collector"] = _number(block.collector_epsilon.get(last.release_rows))
+    cells["noise on a value"] = _number(sigma)
+    # Var of sum (x + e)^2 for x of second moment v: n (4 v sigma^2 + 2 sigma^4).
+    square = math.sqrt(n * (4 * target.second_moment * sigma**2 + 2 * sigma**4))
+    cells["noise on a sum of squares"] = _number(square)
+    for release in plan.releases:
+        words = f"standard error, releases of {release.release_rows:,}"
+        cells[words] = _error(release.standard_error["sharp"], target.coefficient)
+    cells["a device uploads"] = _scaled(block.upload_bytes, "B")
+    cells["operations a person, right"] = _scaled(block.right_flops / block.block_rows, "")
+    cells["operations a person, left"] = _scaled(block.left_flops / block.block_rows, "")
+    return cells
 
 
 def _methods(plan: Plan) -> list[str]:

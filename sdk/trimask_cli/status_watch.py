@@ -15,6 +15,7 @@ from rich.text import Text
 
 from trimask.catalogue import StudyStatus
 from trimask_core.errors import TrimaskError
+from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Study
 
 __all__ = ["line", "view", "watch"]
@@ -100,10 +101,10 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
         return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
     towards = status.masking_rows + status.pooled_rows
     bars = Table.grid(padding=(0, 1))
-    for words, done, whole in (
-        ("next block", status.pending_rows, 2 * study.rows.block_rows),
-        ("next release", towards, study.release_rows),
-    ):
+    goals = [("next release", towards, study.release_rows)]
+    if isinstance(study.suite, RowsSettings):
+        goals.insert(0, ("next block", status.pending_rows, 2 * study.suite.block_rows))
+    for words, done, whole in goals:
         bars.add_row(words, ProgressBar(whole, min(done, whole), width=40), f"{done:,} of {whole:,} rows")
     rows = Text(
         f"{status.pending_rows:,} waiting · {status.masking_rows:,} masking · {status.pooled_rows:,} pooled · "

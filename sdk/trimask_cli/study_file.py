@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from trimask_cli.moments_example import for_moments
 from trimask_core.errors import ConfigError
 from trimask_core.party_files import load_party, role_of_name
 from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Party
+from trimask_core.study import Party, SuiteName
 
 __all__ = [
     "Parties",
@@ -34,9 +35,10 @@ class Parties:
     left: tuple[Party, ...]
 
 
-def bundled_definition() -> str:
-    """The blood-pressure study's definition, as TOML."""
-    return (files("trimask_cli") / "data" / "blood-pressure.toml").read_text(encoding="utf-8")
+def bundled_definition(suite: SuiteName = "rows") -> str:
+    """The blood-pressure study's definition, as TOML: the same questions in either suite."""
+    text = (files("trimask_cli") / "data" / "blood-pressure.toml").read_text(encoding="utf-8")
+    return text if suite == "rows" else for_moments(text)
 
 
 def gather_parties(cards: Iterable[Path]) -> Parties:

@@ -47,6 +47,43 @@ def test_json_is_the_plan(trimask: Run) -> None:
     assert plan["blocks"][0]["collector_epsilon"]["1024"] > 1
 
 
+def test_suites_stand_side_by_side(trimask: Run) -> None:
+    small = ("--release-sizes", "1024", "--block-sizes", "128", "--right", "2")
+    both = trimask(*PLAN, *small).out
+    line = next(line for line in both.splitlines() if line.startswith("any so many together see no answer"))
+    assert line.split()[-2:] == ["1", "1"]
+    assert "The suites side by side" in both
+    assert "All 2 right providers together could read" in both
+    rows = trimask(*PLAN, *small, "--suite", "rows").out
+    assert "side by side" not in rows
+    assert "Theorem 3.4" in rows
+    alone = trimask(*PLAN, *small, "--suite", "moments", "--right", "4", "--honest", "3").out
+    assert "The moments suite" in alone
+    assert "any 3 of 4 right providers" in alone
+    assert "Theorem 3.4" not in alone
+
+
+def test_json_has_both_suites(trimask: Run) -> None:
+    small = ("--release-sizes", "1024", "--block-sizes", "128", "--json")
+    both = json.loads(trimask(*PLAN, *small).out)
+    alone = json.loads(trimask(*PLAN, *small, "--suite", "moments").out)
+    assert both["moments"] == alone["moments"]
+    assert both["target"] == alone["target"]
+    assert "blocks" not in alone
+    assert "moments" not in json.loads(trimask(*PLAN, *small, "--suite", "rows").out)
+    ball = json.loads(trimask(*PLAN, *small, "--suite", "moments", "--row-norm", "1.5").out)["moments"]
+    assert ball["sigma"] == pytest.approx(both["moments"]["sigma"] / 4, rel=1e-9)  # 1.5^2 of 9
+    assert ball["upload_bytes"] > both["moments"]["upload_bytes"]
+
+
+def test_a_change_of_one_is_of_the_rows_suite(trimask: Run) -> None:
+    small = ("--release-sizes", "1024", "--block-sizes", "128", "--protect", "unit")
+    assert "side by side" not in trimask(*PLAN, *small).out
+    refused = trimask(*PLAN, *small, "--suite", "moments")
+    assert refused.status == 2
+    assert "protect must be 'record'" in refused.err
+
+
 def test_picture_is_drawn(trimask: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.png"
     small = ("--release-sizes", "1024", "--block-sizes", "128", "--json")
@@ -65,6 +102,8 @@ def test_picture_is_drawn(trimask: Run, tmp_path: Path) -> None:
         (("--release-sizes", "9"), "release_sizes must be"),
         (("--block-sizes", "4096"), "block_sizes must be"),
         (("--plot", "plan.txt"), "plot must be"),
+        (("--plot", "plan.png", "--suite", "moments"), "--plot draws"),
+        (("--right", "2", "--honest", "2"), "honest must be"),
     ],
 )
 def test_bad_number_is_one_line(trimask: Run, arguments: tuple[str, ...], word: str) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
+from trimask_core.collusion import AnyReport
+from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows.collusion import Topology, report
 from trimask_terminal.collusion_view import render
 
 
-def shown(topology: Topology, width: int = 200) -> str:
+def printed(found: AnyReport, width: int = 200) -> str:
     console = Console(width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(render(report(topology)))
+        console.print(render(found))
     return capture.get()
+
+
+def shown(topology: Topology, width: int = 200) -> str:
+    return printed(report(topology), width)
 
 
 def test_every_coalition_has_its_line() -> None:
@@ -40,3 +46,15 @@ def test_it_fits_a_narrow_console(width: int) -> None:
     text = shown(Topology(4, 2, ("R2", "R3", "R4", "R1")), width)
     assert max(map(len, text.splitlines())) <= width
     assert "R1 + collector" in text
+
+
+def test_the_moments_suite_has_the_same_table() -> None:
+    text = printed(MomentsCollusion(3, 2))
+    assert text.startswith("All 3 right providers together could read the answers; nobody else")
+    assert "Who would have to collude" in text
+    assert " R1 + R2 + R3 " in text
+    assert "every answer" in text
+    assert "add up to its answers" in text
+    assert "as long as 2 right providers add their noise" in text
+    assert "Unmasking" not in text
+    assert max(map(len, printed(MomentsCollusion(3, 2), 60).splitlines())) <= 60

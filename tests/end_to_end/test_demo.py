@@ -12,6 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from trimask_cli.demo.population import blood_pressure_population
+from trimask_cli.study_file import bundled_definition
+from trimask_core.moments.layout import MomentsLayout
+from trimask_theory.study_plan import load_definition
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -87,6 +92,63 @@ def test_demo_on_own_data_without_noise(tmp_path: Path) -> None:
         assert one["coef"] == pytest.approx(other["coef"], rel=1e-5)
     # Unless --out says otherwise nothing but out/ is left behind.
     assert {path.name for path in tmp_path.iterdir()} == {"own.toml", "own.csv", "out"}
+
+
+def test_demo_of_the_moments_suite_is_exact_without_noise(tmp_path: Path) -> None:
+    flags = ("--suite", "moments", "--right", "2", "--exact", "--participants", "64", "--seed", "7")
+    done = _demo(tmp_path, *flags, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    out = tmp_path / "out" / "demo"
+    assert {path.name for path in out.iterdir()} == {
+        "moments.json", "manifest.json", "manifest.sig", "report.json", "report.png",
+    }  # fmt: skip
+    assert (report["suite"], report["participants"], report["sigma"]) == ("moments", 64, 0.0)
+    assert report["gram_relative_error"] == 0.0
+    # Once more without the demo's own check: whole numbers, equal and not nearly.
+    encoded = MomentsLayout.of(load_definition(bundled_definition("moments")).schema, 2.2)
+    rows = [encoded.encode(person).z for person in blood_pressure_population(64, 7)]
+    published = json.loads((out / "moments.json").read_text())
+    q = encoded.q
+    assert published["first"] == [sum(row[j] for row in rows) for j in range(q)]
+    assert published["products"] == [
+        sum(row[j] * row[k] for row in rows) for j in range(q) for k in range(j, q)
+    ]
+    assert [item["parties"] for item in report["collusion"]["coalitions"]] == [["R1", "R2"]]
+    assert report["guarantee"] == {"public": None, "collector": None}
+
+
+def test_demo_of_the_moments_suite_with_noise(tmp_path: Path) -> None:
+    flags = ("--suite", "moments", "--right", "3", "--participants", "96", "--epsilon", "40", "--seed", "7")
+    done = _demo(tmp_path, *flags)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "demo" / "report.json").read_text())
+    assert 0 < report["gram_relative_error"] < 1
+    assert report["guarantee"]["public"]["epsilon"] == 40.0
+    assert report["guarantee"]["collector"] is None
+    truth = {item["name"]: item for item in report["fits"]["rows"]["coefficients"]}
+    # Noise is drawn anew in every run: age within 8 standard errors of the rows' fit fails with probability below 1e-12,
+    # clipping included, which moves it by a fraction of one.
+    age = next(item for item in report["fits"]["release"]["coefficients"] if item["name"] == "age")
+    assert abs(age["coef"] - truth["age"]["coef"]) < 8 * age["bse"]
+    assert "R1 + R2 + R3" in done.stdout
+    assert "Saved in out/demo: moments.json" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--suite", "moments", "--left", "1"), "no left providers"),
+        (("--suite", "moments", "--block-size", "64"), "no blocks"),
+        (("--suite", "moments", "--study", "own.toml", "--rows", "own.csv"), 'says suite = "rows"'),
+    ],
+)
+def test_demo_refuses_what_the_suite_has_not(tmp_path: Path, flags: tuple[str, ...], words: str) -> None:
+    (tmp_path / "own.toml").write_text(bundled_definition())
+    (tmp_path / "own.csv").write_text("systolic,age,bmi,salt,smoker,activity\n120,40,25,9,yes,low\n")
+    done = _demo(tmp_path, *flags)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_demo_names_the_line_that_does_not_fit(tmp_path: Path) -> None:

@@ -279,12 +279,6 @@ def test_impossible_study_is_refused_with_its_own_reason(old: str, new: str, rea
     assert caught.value.reason == reason
 
 
-def test_a_grid_is_read() -> None:
-    read = load_definition(edited("minimum = 2\n", "minimum = 2\nstep = 0.5\ncentre = 7\nscale = 1.5\n"))
-    sleep = read.schema.attributes[0]
-    assert (sleep.step, sleep.centre, sleep.scale) == (0.5, 7, 1.5)
-
-
 def test_no_attributes_is_refused() -> None:
     with pytest.raises(ImpossibleStudy) as caught:
         load_definition(TOML.split("[[attributes]]", maxsplit=1)[0])

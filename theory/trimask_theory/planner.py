@@ -1,4 +1,4 @@
-"""What a study would cost and tell, before it exists: noise, standard errors, upload and server work.
+"""What a study of the rows suite would cost and tell, before it exists: noise, standard errors, upload, server work.
 
 Statement. For `rows` = n people in releases of N, the noise on the pooled Gram matrix is that of sigma(N) on
 every row. With G = Y^T Y - n sigma^2 I, theta = (-beta, 1), RSS the residual sum of squares and q predictors,
@@ -20,10 +20,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimask_core.errors import ParameterError
-from trimask_core.randomness import SEED_BYTES
 from trimask_core.rows.obfuscation import default_noise_columns
-from trimask_core.sealing import SEAL_OVERHEAD_BYTES
-from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.upload import upload_bytes
 from trimask_theory import _checks, local_noise, masked_noise
 
 __all__ = [
@@ -34,13 +32,12 @@ __all__ = [
     "Target",
     "make_plan",
     "sigma_by",
+    "sizes_of_releases",
     "standard_error",
 ]
 
 METHODS = ("sharp", "theorem", "corollary", "local")
 _FLOAT_BYTES = 8
-_STUDY_ID_BYTES = 32
-_KIND_BYTES = 1  # whether a seed or a vector follows
 
 
 @dataclass(frozen=True)
@@ -88,6 +85,10 @@ class Target:
         """The size of each coefficient in the reference model."""
         return math.sqrt(self.r_squared / self.predictors)
 
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return asdict(self) | {"row_norm": self.norm, "coefficient": self.coefficient}
+
 
 @dataclass(frozen=True)
 class ReleaseNoise:
@@ -124,9 +125,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
-        data = asdict(self)
-        data["target"] |= {"row_norm": self.target.norm, "coefficient": self.target.coefficient}
-        return data
+        return asdict(self) | {"target": self.target.to_dict()}
 
 
 def sigma_by(target: Target, rows: int) -> dict[str, float | None]:
@@ -159,15 +158,16 @@ def make_plan(
     target: Target, release_sizes: Sequence[int] | None = None, block_sizes: Sequence[int] | None = None
 ) -> Plan:
     """Noise for each release size and costs for each block size; without sizes, a sensible ladder of them."""
-    releases = _sizes("release_sizes", release_sizes, _release_ladder(target), target)
+    releases = sizes_of_releases(target, release_sizes)
     blocks = _sizes("block_sizes", block_sizes, _block_ladder(target), target)
     noise = tuple(_release(target, rows) for rows in releases)
     return Plan(target, standard_error(target, 0.0), noise, tuple(_block(target, n, noise) for n in blocks))
 
 
-def _release_ladder(target: Target) -> list[int]:
+def sizes_of_releases(target: Target, given: Sequence[int] | None = None) -> list[int]:
+    """The given sizes in their order, if they can be; without any, everybody and a quarter and a sixteenth of them."""
     ladder = [target.rows // 4**step for step in (2, 1, 0)]
-    return [rows for rows in ladder if rows > target.attributes]
+    return _sizes("release_sizes", given, [rows for rows in ladder if rows > target.attributes], target)
 
 
 def _block_ladder(target: Target) -> list[int]:
@@ -192,8 +192,6 @@ def _release(target: Target, rows: int) -> ReleaseNoise:
 def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCost:
     noise_columns = default_noise_columns(n, target.obfuscation_failure)
     p, providers = target.attributes + noise_columns, target.right
-    vector = _FLOAT_BYTES * p + _KIND_BYTES + SEAL_OVERHEAD_BYTES
-    seed = SEED_BYTES + _KIND_BYTES + SEAL_OVERHEAD_BYTES
     # A release holds at least a block; with "sharp", the collector sees the same noise mixed over fewer rows.
     towards_collector = {
         release.release_rows: masked_noise.epsilon(
@@ -206,7 +204,7 @@ def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCos
         block_rows=n,
         noise_columns=noise_columns,
         columns=p,
-        upload_bytes=vector + (providers - 1) * seed + providers * (_STUDY_ID_BYTES + SUBMISSION_ID_BYTES),
+        upload_bytes=upload_bytes(p, providers),
         right_bytes=_FLOAT_BYTES * n * p,
         hop_bytes=_FLOAT_BYTES * providers * n * p,
         right_flops=6.0 * n * n * p - 8 / 3 * n**3,

@@ -1,16 +1,15 @@
 """What the owner of a study writes: a TOML file, read strictly.
 
 Nothing is guessed. An unknown key is refused with the nearest known name, because a misspelt setting that is
-quietly ignored is a privacy failure; a value of the wrong type is refused by its key. Numbers that are well
-formed but cannot make a study are refused later, by `study_plan.create_study` and by the study itself.
+quietly ignored is a privacy failure; so is one of the other suite (`suite_settings`), and a value of the wrong type, by
+its key. Numbers that are well formed but cannot make a study are refused later, by `study_plan.create_study` and by the
+study itself.
 """
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +17,9 @@ from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.form import Form
 from trimask_core.form_file import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.study import Budget
+from trimask_core.study import Budget, SuiteName
+from trimask_theory import suite_settings
+from trimask_theory._strict_toml import Table, names_of, refuse_unknown
 
 __all__ = [
     "ClippingPlan",
@@ -51,8 +52,10 @@ class ClippingPlan:
 class PrivacyTarget:
     """[privacy]: the guarantee towards whoever reads a release. `exact` publishes without noise, masked only.
 
-    A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias. With
-    a `budget` ([privacy.budget]) an exact study publishes no rows and gives private answers until it is spent.
+    A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias (in the moments
+    suite they also prove that they did). With a `budget` ([privacy.budget]) a study publishes nothing by itself and gives
+    private answers until it is spent; in the rows suite it is an exact one. `honest_providers` (h, of the moments suite, 1
+    when left out): any h right providers who add their noise give the guarantee.
     """
 
     epsilon: float | None = None
@@ -63,14 +66,19 @@ class PrivacyTarget:
     row_norm: float | None = None
     budget: Budget | None = None
     clipping: ClippingPlan | None = None
+    honest_providers: int | None = None
 
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """[collection]: rows masked together (n) and published together (N), how they are hidden, who submits and who reads."""
+    """[collection]: the suite, people published together (N), who submits and who reads.
 
-    block_rows: int
+    In the rows suite also rows masked together (n, `block_rows`) and how they are hidden.
+    """
+
     release_rows: int
+    suite: SuiteName = "rows"
+    block_rows: int | None = None
     noise_columns: int | None = None
     share_leakage: float = 2.0**-20
     obfuscation_failure: float = 1e-9
@@ -95,9 +103,9 @@ class StudyDefinition:
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""
         given = {name: value for name, value in changes.items() if value is not None}
-        privacy = {name: given.pop(name) for name in _names(PrivacyTarget) if name in given}
-        collection = {name: given.pop(name) for name in _names(CollectionPlan) if name in given}
-        _refuse_unknown(given, [*_names(PrivacyTarget), *_names(CollectionPlan)], "the changes")
+        privacy = {name: given.pop(name) for name in names_of(PrivacyTarget) if name in given}
+        collection = {name: given.pop(name) for name in names_of(CollectionPlan) if name in given}
+        refuse_unknown(given, [*names_of(PrivacyTarget), *names_of(CollectionPlan)], "the changes")
         return replace(
             self,
             privacy=replace(self.privacy, **privacy),
@@ -127,21 +135,24 @@ def load_definition(source: Path | str) -> StudyDefinition:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StudyError(f"the study definition is not TOML: {error}") from None
-    _refuse_unknown(data, _TOP, "the study definition")
-    top = _Table(data, "")
-    attributes = tuple(_attribute(_Table(item, "attributes")) for item in top.tables("attributes"))
-    derived = tuple(_derived(_Table(item, "derived")) for item in top.tables("derived"))
+    refuse_unknown(data, _TOP, "the study definition")
+    top = Table(data, "")
+    collection = _collection(top.table("collection"))
+    attributes = tuple(_attribute(Table(item, "attributes")) for item in top.tables("attributes"))
+    derived = tuple(_derived(Table(item, "derived")) for item in top.tables("derived"))
     schema = Schema(attributes, derived, ones=top.flag("ones", default=True))
-    return StudyDefinition(
+    definition = StudyDefinition(
         title=top.text("title"),
         purpose=top.text("purpose"),
         contact=top.text("contact"),
         schema=schema,
-        privacy=_privacy(top.table("privacy")),
-        collection=_collection(top.table("collection")),
+        privacy=_privacy(top.table("privacy"), collection.suite),
+        collection=collection,
         form=_form(data["form"], schema) if "form" in data else None,
         licence=top.text("licence", ""),
     )
+    suite_settings.check_definition(definition)
+    return definition
 
 
 def _form(data: object, schema: Schema) -> Form:
@@ -151,14 +162,13 @@ def _form(data: object, schema: Schema) -> Form:
     return form
 
 
-def _privacy(table: _Table) -> PrivacyTarget:
-    table.refuse_unknown(_names(PrivacyTarget))
+def _privacy(table: Table, suite: SuiteName) -> PrivacyTarget:
+    table.refuse_unknown(names_of(PrivacyTarget))
+    suite_settings.refuse_foreign_keys(suite, "privacy", table.data)
     exact = table.flag("exact", default=False)
     epsilon, delta = table.number("epsilon"), table.number("delta")
     if exact and (epsilon is not None or delta is not None):
         raise StudyError("privacy.exact = true publishes without noise: take epsilon and delta out, or exact")
-    if not exact and (epsilon is None or delta is None):
-        raise StudyError("[privacy] needs epsilon and delta, or exact = true for a release without noise")
     method, protect = table.text("method", "sharp"), table.text("protect", "record")
     for name, word, allowed in (
         ("method", method, get_args(Method)),
@@ -173,29 +183,28 @@ def _privacy(table: _Table) -> PrivacyTarget:
         method="sharp" if method == "sharp" else "theorem",
         exact=exact,
         row_norm=table.number("row_norm"),
-        budget=_budget(table, exact=exact),
+        budget=_budget(table),
         clipping=_clipping(table),
+        honest_providers=table.whole("honest_providers"),
     )
 
 
-def _budget(privacy: _Table, *, exact: bool) -> Budget | None:
+def _budget(privacy: Table) -> Budget | None:
     if "budget" not in privacy.data:
         return None
-    if not exact:
-        raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
     table = privacy.table("budget")
-    table.refuse_unknown(_names(Budget))
+    table.refuse_unknown(names_of(Budget))
     return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
 
 
-def _clipping(privacy: _Table) -> ClippingPlan | None:
+def _clipping(privacy: Table) -> ClippingPlan | None:
     if "clipping" not in privacy.data:
         return None
     if "budget" not in privacy.data:
         raise StudyError("[privacy.clipping] is for private sums: give a [privacy.budget]")
     table = privacy.table("clipping")
     table.refuse_unknown(("columns", "probability"))
-    columns = [_Table(item, f"{table.path}.columns") for item in table.tables("columns")]
+    columns = [Table(item, f"{table.path}.columns") for item in table.tables("columns")]
     for column in columns:
         column.refuse_unknown(("name", "centre", "deviation"))
     return ClippingPlan(
@@ -206,14 +215,17 @@ def _clipping(privacy: _Table) -> ClippingPlan | None:
     )
 
 
-def _collection(table: _Table) -> CollectionPlan:
-    table.refuse_unknown(_names(CollectionPlan))
-    block_rows, release_rows = table.whole("block_rows"), table.whole("release_rows")
-    if block_rows is None or release_rows is None:
-        raise StudyError("[collection] needs block_rows and release_rows")
+def _collection(table: Table) -> CollectionPlan:
+    table.refuse_unknown(names_of(CollectionPlan))
+    suite = suite_settings.check_suite(table.text("suite", "rows"))
+    suite_settings.refuse_foreign_keys(suite, "collection", table.data)
+    release_rows = table.whole("release_rows")
+    if release_rows is None:
+        raise StudyError(f"[collection] needs {'block_rows and ' if suite == 'rows' else ''}release_rows")
     plan = CollectionPlan(
-        block_rows=block_rows,
         release_rows=release_rows,
+        suite=suite,
+        block_rows=table.whole("block_rows"),
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
         admission=table.text("admission", "open"),
@@ -225,9 +237,9 @@ def _collection(table: _Table) -> CollectionPlan:
     return plan if failure is None else replace(plan, obfuscation_failure=failure)
 
 
-def _attribute(table: _Table) -> Attribute:
+def _attribute(table: Table) -> Attribute:
     table = table.named()
-    table.refuse_unknown(_names(Attribute))
+    table.refuse_unknown(names_of(Attribute))
     kind = table.text("kind")
     for key, meant_for in (("minimum", _BOUNDED), ("maximum", _BOUNDED), ("levels", ("categorical",))):
         if (
@@ -252,93 +264,7 @@ def _attribute(table: _Table) -> Attribute:
     )
 
 
-def _derived(table: _Table) -> Derived:
+def _derived(table: Table) -> Derived:
     table = table.named()
-    table.refuse_unknown(_names(Derived))
+    table.refuse_unknown(names_of(Derived))
     return Derived(table.text("name"), table.text("kind"), table.words("of"))  # type: ignore[arg-type]
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
-
-
-def _refuse_unknown(data: Iterable[str], known: Iterable[str], where: str) -> None:
-    names = list(known)
-    for key in data:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            raise StudyError(f"{where} has no setting {key!r}; {hint}")
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A TOML table whose values are taken out by type, with the key's whole path in every refusal."""
-
-    data: Mapping[str, Any]
-    path: str
-
-    def _wrong(self, key: str, wanted: str) -> StudyError:
-        return StudyError(f"{self._at(key)} must be {wanted}")
-
-    def _at(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
-
-    def refuse_unknown(self, known: Iterable[str]) -> None:
-        _refuse_unknown(self.data, known, f"[{self.path}]")
-
-    def named(self) -> _Table:
-        """This entry of an array of tables, under its own name."""
-        return _Table(self.data, f"{self.path}.{self.text('name')}")
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.data.get(key, default)
-        if not isinstance(value, str) or (default is None and not value.strip()):
-            raise self._wrong(key, "given, as text")
-        return value
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        value = self.data.get(key, default)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false")
-        return value
-
-    def number(self, key: str) -> float | None:
-        value = self.data.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(key, "a number")
-        return float(value)
-
-    def required(self, key: str) -> float:
-        value = self.number(key)
-        if value is None:
-            raise self._wrong(key, "given, as a number")
-        return value
-
-    def whole(self, key: str) -> int | None:
-        value = self.data.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._wrong(key, "a whole number")
-        return value
-
-    def words(self, key: str) -> tuple[str, ...]:
-        value = self.data.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            raise self._wrong(key, "a list of texts")
-        return tuple(value)
-
-    def table(self, key: str) -> _Table:
-        value = self.data.get(key)
-        if not isinstance(value, dict):
-            raise StudyError(f"the study definition needs a [{self._at(key)}] section")
-        return _Table(value, self._at(key))
-
-    def tables(self, key: str) -> list[Mapping[str, Any]]:
-        value = self.data.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise StudyError(f"write {key} as [[{key}]] sections")
-        return value

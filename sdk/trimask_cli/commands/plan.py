@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from trimask_core.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register"]
@@ -15,8 +16,15 @@ def register(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "plan",
         help="noise, standard errors, upload and server cost of a study to be",
-        description="For a target (epsilon, delta), the noise every method asks for, the standard error of a "
-        "regression coefficient it leads to, and what blocks of each size cost devices and servers.",
+        description="For a target (epsilon, delta), the noise each suite asks for (in the rows suite by every method), the "
+        "standard error of a regression coefficient it leads to, what devices and servers have to do, and who would have to "
+        "collude to see answers.",
+    )
+    parser.add_argument(
+        "--suite",
+        choices=("rows", "moments", "both"),
+        default="both",
+        help="the way of collecting (default both)",
     )
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, required=True)
@@ -34,10 +42,22 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--block-sizes", type=int, nargs="+", metavar="N", help="default: 64 to 1024")
     parser.add_argument("--protect", choices=("record", "unit"), default="record", help="default record")
     parser.add_argument(
-        "--row-norm", type=float, metavar="R", help="default sqrt(P1); a category counts once"
+        "--row-norm",
+        type=float,
+        metavar="R",
+        help="default sqrt(P1); a category counts once; below it devices clip",
     )
     parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
-    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
+    parser.add_argument(
+        "--left", type=int, default=2, metavar="K2", help="left providers of the rows suite (default 2)"
+    )
+    parser.add_argument(
+        "--honest",
+        type=int,
+        default=1,
+        metavar="H",
+        help="honest right providers of the moments suite (default 1)",
+    )
     parser.add_argument("--r-squared", type=float, default=0.5, help="share the model explains (default 0.5)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="save the picture (png, svg or pdf)")
     add_json(parser)
@@ -47,6 +67,7 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compute, print, and plot if asked."""
     from trimask_terminal.study_view import make_console
+    from trimask_theory.moments_planner import make_moments_plan
     from trimask_theory.planner import Target, make_plan
 
     target = Target(
@@ -60,15 +81,23 @@ def run(args: argparse.Namespace) -> int:
         left=args.left,
         r_squared=args.r_squared,
     )
-    plan = make_plan(target, args.release_sizes, args.block_sizes)
-    if args.plot is not None:
+    plan = moments = None
+    if args.suite != "moments":
+        plan = make_plan(target, args.release_sizes, args.block_sizes)
+    elif args.plot is not None:
+        raise ConfigError("--plot draws the methods of the rows suite; leave out --suite moments")
+    # The noise of the moments suite covers a whole record, so with --protect unit there is nothing to set beside rows.
+    if args.suite == "moments" or (args.suite == "both" and args.protect == "record"):
+        moments = make_moments_plan(target, args.release_sizes, args.honest)
+    if plan is not None and args.plot is not None:
         from trimask_cli.plan_plot import save_plot
 
         save_plot(plan, args.plot)
     if args.json:
-        print_json(plan.to_dict())
+        data = {"target": target.to_dict()} if plan is None else plan.to_dict()
+        print_json(data if moments is None else data | {"moments": moments.to_dict()})
         return 0
     from trimask_cli.plan_view import render
 
-    make_console().print(render(plan))
+    make_console().print(render(target, plan, moments))
     return 0

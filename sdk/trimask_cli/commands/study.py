@@ -11,6 +11,7 @@ from trimask_cli.commands import budget, study_admission
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
+    from trimask_core.collusion import AnyReport
     from trimask_core.rows.collusion import Topology
 
 __all__ = ["register"]
@@ -22,6 +23,9 @@ def register(subparsers: Subparsers) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     example = commands.add_parser("example", help="print the bundled study definition, to start from")
+    example.add_argument(
+        "--suite", choices=("rows", "moments"), default="rows", help="the way of collecting (default rows)"
+    )
     example.set_defaults(run=run_example)
 
     xlsform = commands.add_parser(
@@ -68,7 +72,7 @@ def register(subparsers: Subparsers) -> None:
         "study", type=Path, nargs="?", metavar="STUDY.json", help="a study, or give --right, --left"
     )
     collusion.add_argument("--right", type=int, metavar="K1", help="right providers")
-    collusion.add_argument("--left", type=int, metavar="K2", help="left providers")
+    collusion.add_argument("--left", type=int, metavar="K2", help="left providers; 0: the moments suite")
     collusion.add_argument(
         "--unmasking", nargs="+", metavar="NODE", help="who unmasks R1, R2, ... (default: a ring)"
     )
@@ -114,11 +118,11 @@ def _owner_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
 
 
-def run_example(_: argparse.Namespace) -> int:
+def run_example(args: argparse.Namespace) -> int:
     """Print the bundled definition."""
     from trimask_cli.study_file import bundled_definition
 
-    print(bundled_definition(), end="")
+    print(bundled_definition(args.suite), end="")
     return 0
 
 
@@ -175,14 +179,18 @@ def run_new(args: argparse.Namespace) -> int:
         SystemClock().now_ms(),
         SystemRandom(),
     )
+    whole = SignedStudy(study)
     # The seed of B_0 stays with the owner: the file goes to the providers, who must not have it.
-    signed = SignedStudy(study).without_seed()
+    signed = whole.without_seed() if whole.needs_seed else whole
     study_file.write_signed(args.out, signed, replace=False)
-    study_file.write_seed(study_file.seed_file(args.out), study.rows.mask_seed)
+    kept = ""
+    if whole.needs_seed:
+        study_file.write_seed(study_file.seed_file(args.out), whole.mask_seed)
+        kept = f"; {study_file.seed_file(args.out)} stays with you"
     console = make_console()
     console.print(render(signed))
     console.print(
-        f"\nWritten to {args.out}, for every party; {study_file.seed_file(args.out)} stays with you. Every party runs\n"
+        f"\nWritten to {args.out}, for every party{kept}. Every party runs\n"
         f"  trimask study approve {args.out} --keys ITS_OWN_FOLDER\n"
         f"(or, where the nodes run already, `trimask study propose {args.out}` takes it to their operators),\n"
         f"and then the owner\n"
@@ -194,23 +202,19 @@ def run_new(args: argparse.Namespace) -> int:
 
 def run_approve(args: argparse.Namespace) -> int:
     """Say in plain words what is approved, ask, sign."""
-    from trimask_cli import study_file
+    from trimask_cli import signing, study_file
     from trimask_core.clock import SystemClock
-    from trimask_core.identity import SigningKey
-    from trimask_core.party_files import read_secret
-    from trimask_core.signed_study import approve
     from trimask_terminal.approval import agreed_to
     from trimask_terminal.study_view import make_console
     from trimask_theory.study_plan import verify_guarantees
 
     signed = study_file.read_signed(args.study)
-    key = SigningKey(read_secret(args.keys / "identity.key"))
-    role = signed.study.role_of(key.public)
+    role = signing.role_in(signed.study, args.keys)
     console = make_console()
     if not agreed_to(signed.study, role, console, recompute=verify_guarantees, sure=args.yes):
         console.print("Not approved; nothing was written.")
         return 1
-    signed = signed.with_approval(approve(signed.study, key, SystemClock().now_ms()))
+    signed = signed.with_approval(signing.sign(signed.study, args.keys, SystemClock().now_ms()))
     study_file.write_signed(args.study, signed, replace=True)
     missing = ", ".join(signed.missing)
     console.print(
@@ -234,27 +238,45 @@ def run_show(args: argparse.Namespace) -> int:
 
 def run_collusion(args: argparse.Namespace) -> int:
     """The collusion report of a study, or of numbers of providers."""
-    from dataclasses import replace
-
-    from trimask_core.rows import collusion
-
-    topology = _topology(args)
-    if args.suggest:
-        better = collusion.suggest(topology.right, topology.left)
-        topology = replace(topology, unmasking=better.unmasking)
-    report = collusion.report(topology)
+    report = _report(args)
     if args.json:
         print_json(report.to_dict())
         return 0
+    from trimask_core.rows.collusion import CollusionReport
     from trimask_terminal.collusion_view import render
     from trimask_terminal.study_view import make_console
 
     console = make_console()
     console.print(render(report))
-    if args.suggest:
-        names = ", ".join(f'"{node}"' for node in topology.unmasking)
+    if args.suggest and isinstance(report, CollusionReport):
+        names = ", ".join(f'"{node}"' for node in report.topology.unmasking)
         console.print(f"\nIn the study's definition, under [collection]:\n  unmasking = [{names}]")
     return 0
+
+
+def _report(args: argparse.Namespace) -> AnyReport:
+    from dataclasses import replace
+
+    from trimask_cli.study_file import read_signed
+    from trimask_core.collusion import collusion_of
+    from trimask_core.errors import ConfigError
+    from trimask_core.moments.collusion import MomentsCollusion
+    from trimask_core.rows import collusion
+
+    study = None if args.study is None else read_signed(args.study).study
+    if study is not None and (args.right, args.left, args.unmasking) != (None, None, None):
+        raise ConfigError("a study says who its providers are; give either a study or numbers")
+    if args.left == 0 or (study is not None and study.suite.name == "moments"):
+        if args.suggest or args.unmasking:
+            raise ConfigError("in the moments suite nothing is masked, so nobody unmasks")
+        if study is None and (args.right is None or args.right < 2):
+            raise ConfigError("the moments suite needs two right providers at least: give --right K1")
+        return MomentsCollusion(args.right, 1) if study is None else collusion_of(study)
+    topology = _topology(args)
+    if args.suggest:
+        better = collusion.suggest(topology.right, topology.left)
+        topology = replace(topology, unmasking=better.unmasking)
+    return collusion.report(topology)
 
 
 def _topology(args: argparse.Namespace) -> Topology:
@@ -269,8 +291,6 @@ def _topology(args: argparse.Namespace) -> Topology:
             raise ConfigError("give a study, or --right K1 --left K2")
         unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right, args.left))
         return collusion.Topology(right=args.right, left=args.left, unmasking=unmasking)
-    if (args.right, args.left, args.unmasking) != (None, None, None):
-        raise ConfigError("a study says who its providers are; give either a study or numbers")
     study = read_signed(args.study).study
     # More people than columns share B_0: X B_0 then shows linear relations to all right providers together.
     exceeded = (args.participants or study.release_rows) > study.rows.columns
@@ -287,7 +307,9 @@ def run_open(args: argparse.Namespace) -> int:
     if signed.missing:
         signed = gather_missing(args.study, signed, args.owner)
     signed.verify()
-    for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
+    for_devices = signed
+    if signed.needs_seed:
+        for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
     owner.open_study(for_devices, args.owner)
     device_file = study_file.device_file(args.study)
     study_file.write_signed(device_file, for_devices, replace=True)

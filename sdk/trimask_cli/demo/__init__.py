@@ -21,10 +21,22 @@ def register(subparsers: Subparsers) -> None:
         "from simulated participants through the real client, publish it, pull it, and fit the model.",
     )
     parser.add_argument("--participants", type=int, metavar="N", help="how many (default 1024)")
-    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
-    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
     parser.add_argument(
-        "--block-size", type=int, metavar="n", help="rows masked together (default: the study's)"
+        "--suite",
+        choices=("rows", "moments"),
+        help="the way of collecting (default: the study's; bundled: rows)",
+    )
+    parser.add_argument(
+        "--right", type=int, metavar="K1", help="right providers (default 3, in the moments suite 2)"
+    )
+    parser.add_argument(
+        "--left", type=int, metavar="K2", help="left providers (default 2; the moments suite has none)"
+    )
+    parser.add_argument(
+        "--block-size",
+        type=int,
+        metavar="n",
+        help="rows masked together, in the rows suite (default: the study's)",
     )
     parser.add_argument(
         "--release-size", type=int, metavar="N", help="least rows of a release (default: all of them)"
@@ -32,7 +44,9 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--epsilon", type=float, help="privacy of a release (default: the study's)")
     parser.add_argument("--delta", type=float, help="its failure probability (default: the study's)")
     parser.add_argument(
-        "--exact", action="store_true", help="no noise: masked, but without differential privacy"
+        "--exact",
+        action="store_true",
+        help="no noise: nobody's row is seen, but without differential privacy",
     )
     parser.add_argument(
         "--study", type=Path, metavar="FILE.toml", help="your own study definition, with --rows"

@@ -1,9 +1,9 @@
-"""Simulated phones: a gateway makes their submissions, the real client sends them, in several processes."""
+"""Simulated phones: submissions are made (of the rows suite by a gateway) and the real client sends them, in processes."""
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -11,25 +11,37 @@ from trimask_cli.demo.population import Answers
 from trimask_client import Client
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway
+from trimask_core.submission import SealedSubmission, build_submission
 
 __all__ = ["submit_all"]
 
 _BATCH = 16
-_open: tuple[Client, Gateway] | None = None
+_Submissions = Callable[[Client, Sequence[Answers]], Iterable[SealedSubmission]]
+_open: tuple[Client, _Submissions] | None = None
 
 
 def _open_client(study: Path) -> None:
     global _open
     client = Client(study)
     client.refresh_keys()
-    _open = client, Gateway(client.study)
+    _open = client, _by_gateway(client) if client.study.suite.name == "rows" else _one_by_one
+
+
+def _by_gateway(client: Client) -> _Submissions:
+    gateway = Gateway(client.study)
+    return lambda client, batch: gateway.submissions(batch, SystemRandom(), client.sealing)
+
+
+def _one_by_one(client: Client, batch: Sequence[Answers]) -> Iterator[SealedSubmission]:
+    for answers in batch:
+        yield build_submission(client.study, answers, SystemRandom(), client.sealing)
 
 
 def _submit(batch: Sequence[Answers]) -> int:
     if _open is None:
         raise RuntimeError("the worker has no client")
-    client, gateway = _open
-    for submission in gateway.submissions(batch, SystemRandom(), client.sealing):
+    client, submissions = _open
+    for submission in submissions(client, batch):
         client.send(submission)  # returns only with every provider's verified receipt
     return len(batch)
 

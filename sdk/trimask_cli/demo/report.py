@@ -18,7 +18,8 @@ from trimask.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
 from trimask_cli.demo.population import Answers
-from trimask_core.rows import collusion
+from trimask_cli.demo.suite_report import report_of, upload_words
+from trimask_core.collusion import collusion_of
 from trimask_core.study import Study
 from trimask_terminal.collusion_view import render
 
@@ -45,6 +46,7 @@ class Outcome:
         protection = self.study.protection
         return {
             "study_id": self.study.id.hex(),
+            "suite": self.study.suite.name,
             "dataset_id": self.dataset.id,
             "participants": self.dataset.rows,
             "sigma": self.dataset.sigma,
@@ -52,7 +54,7 @@ class Outcome:
                 "public": protection.public and protection.public.to_dict(),
                 "collector": protection.collector and protection.collector.to_dict(),
             },
-            "collusion": collusion.report(self.study.rows.topology).to_dict(),
+            "collusion": collusion_of(self.study).to_dict(),
             "fits": {
                 "rows": self.truth.to_dict(),
                 "release": self.release and self.release.to_dict(),
@@ -92,7 +94,7 @@ def make_outcome(
         release,
         naive,
         problem,
-        _gram_error(study, dataset, people),
+        report_of(study).gram_error(study, dataset, people),
         out,
         seconds,
         status,
@@ -100,15 +102,6 @@ def make_outcome(
     (out / "report.json").write_text(json.dumps(outcome.to_dict(), indent=1, allow_nan=False) + "\n")
     _save_plot(outcome, out / "report.png")
     return outcome
-
-
-def _gram_error(study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
-    """The largest difference to X^T X, relative to its largest entry. Only a demo knows the rows."""
-    import numpy as np
-
-    rows = np.array([study.schema.encode(answers) for answers in people])
-    exact = rows.T @ rows
-    return float(np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() / np.abs(exact).max())
 
 
 def _save_plot(outcome: Outcome, path: Path) -> None:
@@ -135,27 +128,28 @@ def print_report(outcome: Outcome, console: Console) -> None:
     study, protection = outcome.study, outcome.study.protection
     console.rule(f"[bold]{escape(study.title)}")
     console.print(
-        f"{outcome.dataset.rows:,} people, {study.attributes} columns, blocks of {study.rows.block_rows}; "
+        f"{outcome.dataset.rows:,} people, {study.attributes} columns, {report_of(study).collected(study)}; "
         f"submitted in {outcome.seconds['submit']:.1f} s, all in {outcome.seconds['total']:.1f} s. "
-        f"A device sent {8 * study.rows.columns / 1000:.1f} kB and {len(study.right) - 1} seeds of 32 bytes."
+        f"{upload_words(study)}"
     )
     console.print(_fits_table(outcome))
     if outcome.problem:
         console.print(outcome.problem, style="bold yellow", markup=False)
     console.rule("What is promised")
-    if protection.public is None or protection.collector is None:
-        console.print("Exact mode: masked by random rotations, [bold]without differential privacy[/bold].")
-        console.print(f"The Gram matrix of the release equals X^T X to {outcome.gram_error:.1e} relative.")
+    if protection.public is None:
+        for sentence in report_of(study).exact(outcome.gram_error):
+            console.print(sentence)
     else:
         console.print(f"[bold]To the public[/bold]: {escape(str(protection.public))}", highlight=False)
+    if protection.collector is not None:
         console.print(
             f"[bold]Towards the collector[/bold], who sees a block: {escape(str(protection.collector))}",
             highlight=False,
         )
     console.rule("Who would have to collude")
-    console.print(render(collusion.report(study.rows.topology)))
+    console.print(render(collusion_of(study)))
     console.print(
-        f"Saved in {outcome.out}: dataset.parquet, manifest.json, manifest.sig, report.json, report.png",
+        f"Saved in {outcome.out}: {report_of(study).data_file}, manifest.json, manifest.sig, report.json, report.png",
         style="bold",
     )
 

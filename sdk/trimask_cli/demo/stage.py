@@ -27,13 +27,12 @@ from trimask_cli import owner
 from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
 from trimask_cli.demo.population import Answers, blood_pressure_population, read_rows
+from trimask_cli.signing import sign
 from trimask_cli.study_file import bundled_definition, write_signed
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, TrimaskError
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
 from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
@@ -47,11 +46,13 @@ _CLOSE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What will be collected, and the model to fit to it."""
+    """What will be collected by how many providers, and the model to fit to it."""
 
     definition: StudyDefinition
     people: list[Answers]
     formula: str
+    right: int
+    left: int
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -74,21 +75,33 @@ def _what(args: argparse.Namespace) -> Asked:
     if (args.study is None) != (args.rows is None):
         raise ConfigError("give --study FILE.toml and --rows FILE.csv together")
     if args.study is None:
-        definition = load_definition(bundled_definition())
+        definition = load_definition(bundled_definition(args.suite or "rows"))
         people = blood_pressure_population(args.participants or 1024, args.seed)
         formula = args.formula or "systolic ~ age + bmi + salt + smoker + C(activity)"
     else:
         definition = load_definition(args.study)
         people = read_rows(args.rows, definition.schema)[: args.participants]
         formula = args.formula or _default_formula(definition)
-    rows = args.release_size or len(people)
-    block = args.block_size or min(definition.collection.block_rows, len(people))
+    suite = definition.collection.suite
+    if args.suite not in (None, suite):
+        raise ConfigError(f'{args.study} says suite = "{suite}" under [collection]; change it there')
+    definition = definition.changed(
+        epsilon=args.epsilon,
+        delta=args.delta,
+        exact=args.exact or None,
+        release_rows=args.release_size or len(people),
+    )
+    if suite == "moments":
+        if args.left or args.block_size:
+            raise ConfigError(
+                "the moments suite has no left providers and no blocks: leave out --left and --block-size"
+            )
+        return Asked(definition, people, formula, args.right or 2, 0)
+    block = args.block_size or min(definition.collection.block_rows or len(people), len(people))
     if len(people) < block:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
-    definition = definition.changed(
-        epsilon=args.epsilon, delta=args.delta, exact=args.exact or None, block_rows=block, release_rows=rows
-    )
-    return Asked(definition, people, formula)
+    left = 2 if args.left is None else args.left
+    return Asked(definition.changed(block_rows=block), people, formula, args.right or 3, left)
 
 
 def _default_formula(definition: StudyDefinition) -> str:
@@ -122,21 +135,20 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
 def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Progress) -> report.Outcome:
     started = time.monotonic()
     keys = folder / "keys"
-    nodes = 1 + args.right + args.left
-    parties = make_keys(keys, node_places(args.right, args.left, "127.0.0.1", free_base_port(2 * nodes)))
+    nodes = 1 + asked.right + asked.left
+    parties = make_keys(keys, node_places(asked.right, asked.left, "127.0.0.1", free_base_port(2 * nodes)))
     study = create_study(
         asked.definition,
         parties["collector"],
-        [parties[f"R{k}"] for k in range(1, args.right + 1)],
-        [parties[f"L{j}"] for j in range(1, args.left + 1)],
+        [parties[f"R{k}"] for k in range(1, asked.right + 1)],
+        [parties[f"L{j}"] for j in range(1, asked.left + 1)],
         (keys / "authority" / "ca.pem").read_text(),
         SystemClock().now_ms(),
         SystemRandom(),
     )
     signed = SignedStudy(study)
     for name in parties:
-        key = SigningKey(read_secret(keys / name / "identity.key"))
-        signed = signed.with_approval(approve(study, key, SystemClock().now_ms()))
+        signed = signed.with_approval(sign(study, keys / name, SystemClock().now_ms()))
     study_file = folder / "study.json"
     write_signed(study_file, signed, replace=False)
 
@@ -144,7 +156,8 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
     with ProcessCluster(keys):
         progress.update(task, completed=nodes)
         owner.open_study(signed, keys / "owner")
-        task = progress.add_task("participants mask, split, upload", total=len(asked.people))
+        verb = "mask" if study.suite.name == "rows" else "prove"
+        task = progress.add_task(f"participants {verb}, split, upload", total=len(asked.people))
         submitted = time.monotonic()
         submit_all(study_file, asked.people, _DEVICE_PROCESSES, lambda done: progress.advance(task, done))
         submit_seconds = time.monotonic() - submitted
@@ -174,7 +187,8 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
 
 
 def _wait_closed(study: Study, total: int, progress: Progress) -> None:
-    task = progress.add_task("blocks masked, pooled, erased", total=total)
+    done = "blocks masked, pooled, erased" if study.suite.name == "rows" else "reports checked, added, erased"
+    task = progress.add_task(done, total=total)
     deadline = time.monotonic() + _CLOSE_SECONDS
     while True:
         status = owner.study_status(study)

@@ -20,7 +20,13 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder to create")
     parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
-    parser.add_argument("--left", type=int, default=2, metavar="K2", help="left providers (default 2)")
+    parser.add_argument(
+        "--left",
+        type=int,
+        default=2,
+        metavar="K2",
+        help="left providers (default 2; the moments suite has 0)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address the nodes listen on (default 127.0.0.1)")
     parser.add_argument(
         "--base-port", type=int, default=7400, metavar="PORT", help="first port (default 7400)"

@@ -113,7 +113,7 @@ def run_studies(args: argparse.Namespace) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from trimask_core.rows import collusion
+    from trimask_core.collusion import collusion_of
     from trimask_server.commands.operator import Operator
     from trimask_terminal import collusion_view
     from trimask_terminal.approval import decision_word
@@ -136,7 +136,7 @@ def run_studies(args: argparse.Namespace) -> int:
             return 0
         console.print(render(signed))
         console.print(Text())
-        console.print(collusion_view.render(collusion.report(signed.study.rows.topology)))
+        console.print(collusion_view.render(collusion_of(signed.study)))
         console.print(Text("\nIn plain words", style="bold"))
         for sentence in approval_words(signed.study, proposal.role):
             console.print(f"- {sentence}")

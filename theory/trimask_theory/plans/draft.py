@@ -1,0 +1,46 @@
+"""What every study is made of, whatever its suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_core.clipping import Clipping
+from trimask_core.study import Party, Protection, Study, SuiteSettings
+from trimask_theory.study_definition import StudyDefinition
+
+__all__ = ["Draft"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A definition with its parties and its day."""
+
+    definition: StudyDefinition
+    collector: Party
+    right: tuple[Party, ...]
+    left: tuple[Party, ...]
+    tls_roots: str
+    now_ms: int
+
+    def study(self, suite: SuiteSettings, protection: Protection, clipping: Clipping | None = None) -> Study:
+        """The study with these settings of its suite."""
+        definition, plan = self.definition, self.definition.collection
+        return Study(
+            title=definition.title,
+            purpose=definition.purpose,
+            contact=definition.contact,
+            created_ms=self.now_ms,
+            schema=definition.schema,
+            protection=protection,
+            suite=suite,
+            release_rows=plan.release_rows,
+            collector=self.collector,
+            right=self.right,
+            left=self.left,
+            tls_roots=self.tls_roots,
+            admission=plan.admission,
+            access=plan.access,
+            licence=definition.licence,
+            form=None if definition.form is None else definition.form.created(self.now_ms),
+            clipping=clipping,
+        )

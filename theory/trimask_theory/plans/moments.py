@@ -1,0 +1,99 @@
+"""Studies of the moments suite: the ball, and the noise of right providers on the totals.
+
+Statement. R^2 is what the proof lets pass: the box of the schema, or the ball of `row_norm`. sigma is the least noise that
+any h = `honest_providers` right providers together must add so that a release of the totals gives (epsilon, delta), by
+`moments_noise`. The collector sees the release and nothing else, so there is no second guarantee towards it.
+Assumptions and basis: those of `moments_noise`; that totals and noise fit the field, by `moments_grid`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from trimask_core.errors import ImpossibleStudy, StudyError
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.study import MomentsSettings
+from trimask_core.randomness import RandomSource
+from trimask_core.study import Protection, Study
+from trimask_theory import moments_grid, moments_noise
+from trimask_theory.plans.draft import Draft
+
+__all__ = ["create", "radius", "verify"]
+
+
+def radius(radius_squared: Fraction) -> float:
+    """R: the least number whose square, computed, is not below R^2."""
+    found = math.sqrt(radius_squared)
+    while Fraction(found * found) < radius_squared:
+        found = math.nextafter(found, math.inf)
+    return found
+
+
+def create(draft: Draft, _: RandomSource) -> Study:
+    """The study, with its noise calibrated. Nothing in it is drawn: its secrets are the right providers' own."""
+    privacy, providers = draft.definition.privacy, len(draft.right)
+    if providers < 2 or draft.left:
+        raise ImpossibleStudy(
+            "too_few_providers",
+            "a study of the moments suite has two right providers at least, and no left ones",
+        )
+    honest = 1 if privacy.honest_providers is None else privacy.honest_providers
+    if not 1 <= honest <= providers - 1:
+        raise ImpossibleStudy(
+            "honest_providers",
+            f"honest_providers must be between 1 and {providers - 1}, one fewer than the right providers",
+        )
+    layout = MomentsLayout.of(draft.definition.schema, privacy.row_norm)
+    norm = radius(layout.radius_squared)
+    settings = MomentsSettings(honest_providers=honest, ball_norm=privacy.row_norm)
+    # Without noise first: what is wrong with sizes or parties is said before sigma is sought.
+    exact = draft.study(settings, Protection(norm, 0.0, "exact", budget=privacy.budget))
+    if privacy.exact or privacy.budget is not None:
+        return exact
+    if privacy.epsilon is None or privacy.delta is None:
+        raise StudyError("give epsilon and delta, or exact = true for a release without noise")
+    found = moments_noise.calibrate(privacy.epsilon, privacy.delta, norm * norm, providers, honest)
+    moments_grid.check_overflow(
+        [column.width for column in layout.columns],
+        [layout.bound(j) for j in range(layout.q)],
+        exact.moments.max_release_rows,
+        found.sigma,
+        providers,
+        honest,
+        [column.name for column in layout.columns],
+    )
+    return replace(exact, protection=Protection(norm, found.sigma, found.method, found.guarantee))
+
+
+def verify(study: Study) -> None:
+    """Recompute what the providers' noise buys; `StudyError` if the study claims more than that."""
+    protection, moments = study.protection, study.moments
+    guarantee = protection.public
+    if protection.collector is not None:
+        raise StudyError("the study claims a guarantee of its own towards the collector: do not approve it")
+    if guarantee is None or guarantee.epsilon is None or guarantee.delta is None:
+        raise StudyError("the study states no (epsilon, delta) towards the public: do not approve it")
+    near = guarantee.neighbours
+    if (near.relation, near.row_norm, near.distance) != ("record", protection.row_norm, None):
+        raise StudyError("the guarantee towards the public is not about records of this study's norm")
+    norm = radius(moments.layout.radius_squared)
+    if protection.row_norm < norm:
+        raise StudyError(
+            f"the guarantee is about records of norm {protection.row_norm:.6g}, but the proof lets {norm:.6g} pass: do not "
+            "approve it"
+        )
+    square, honest = norm * norm, moments.honest_providers
+    got = moments_noise.delta(guarantee.epsilon, protection.sigma, square, honest)
+    # Two machines' special functions differ in their last digits, far less than this.
+    if not got <= guarantee.delta * (1 + 1e-4):
+        raise StudyError(
+            f"towards the public the study claims delta = {guarantee.delta:g} at epsilon = {guarantee.epsilon:g}, but its "
+            f"noise gives {got:.3g}: do not approve it"
+        )
+    mu = moments_noise.mu(protection.sigma, square, honest)
+    if guarantee.mu is not None and not mu <= guarantee.mu * (1 + 1e-9):
+        raise StudyError(
+            f"towards the public the study claims mu = {guarantee.mu:g}, but its noise gives {mu:.6g}: do not approve it"
+        )

@@ -1,0 +1,182 @@
+"""Studies of the rows suite: noise, noise columns, grid and who unmasks.
+
+Statement. sigma is the least noise (rounded up to a whole number of grid steps) at which a release of N rows
+gives (epsilon, delta) by `masked_noise`; the same sigma at n rows, a block, bounds what the collector sees.
+tau is the least scale of the noise columns for the largest block (2 n - 1 rows) by Davidson and Szarek; the
+grid is the finest that leaves the components of scale 2 R / mu their headroom.
+Assumptions and basis: those of `masked_noise`, `trimask_core.rows.obfuscation` and `trimask_core.rows.grid`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from trimask_core.clipping import Clipping
+from trimask_core.errors import ImpossibleStudy, StudyError
+from trimask_core.guarantee import Guarantee
+from trimask_core.randomness import RandomSource
+from trimask_core.rows import collusion
+from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
+from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
+from trimask_core.study import Protection, Study
+from trimask_theory import masked_noise, vector_sum
+from trimask_theory.plans.draft import Draft
+from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
+
+__all__ = ["create", "verify"]
+
+
+def create(draft: Draft, source: RandomSource) -> Study:
+    """The study, with its noise calibrated."""
+    definition, right, left = draft.definition, len(draft.right), len(draft.left)
+    privacy, plan = definition.privacy, definition.collection
+    block_rows = _check_sizes(plan, right, left)
+    row_norm = definition.schema.row_norm if privacy.row_norm is None else privacy.row_norm
+    if not (math.isfinite(row_norm) and row_norm > 0):
+        raise ImpossibleStudy("row_norm", f"row_norm must be in (0, {definition.schema.row_norm:.4g}]")
+    noise_columns = plan.noise_columns
+    if noise_columns is None:
+        noise_columns = default_noise_columns(block_rows, plan.obfuscation_failure)
+    attributes = len(definition.schema.columns)
+
+    def tau(sigma: float) -> float:
+        return least_tau(
+            2 * block_rows - 1, attributes, noise_columns, row_norm, sigma, plan.obfuscation_failure
+        )
+
+    settings = RowsSettings(
+        block_rows=block_rows,
+        noise_columns=noise_columns,
+        tau=tau(0.0),
+        obfuscation_failure=plan.obfuscation_failure,
+        share_leakage=plan.share_leakage,
+        grid_exponent=_grid_exponent(row_norm, plan.share_leakage, right),
+        unmasking=collusion.default_unmasking(right, left) if plan.unmasking is None else plan.unmasking,
+        mask_seed=source.seed(),
+    )
+    clipping = None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows)
+    # Without noise first: what is wrong with sizes, grid or parties is said before sigma is sought.
+    exact = draft.study(settings, Protection(row_norm, 0.0, "exact", budget=privacy.budget), clipping)
+    if privacy.exact:
+        return exact
+    protection = _protect(privacy, exact)
+    return replace(exact, protection=protection, suite=replace(settings, tau=tau(protection.sigma)))
+
+
+def verify(study: Study) -> None:
+    """Recompute what sigma buys towards the public and the collector; `StudyError` if either claim is more than that."""
+    protection = study.protection
+    for guarantee, rows, towards in (
+        (protection.public, study.release_rows, "the public"),
+        (protection.collector, study.rows.block_rows, "the collector"),
+    ):
+        if guarantee is None or guarantee.epsilon is None or guarantee.delta is None:
+            raise StudyError(f"the study states no (epsilon, delta) towards {towards}: do not approve it")
+        near = guarantee.neighbours
+        distance = {"record": 2 * protection.row_norm, "unit": 1.0}.get(near.relation)
+        if near.relation == "add-remove" or (near.row_norm, near.distance) != (protection.row_norm, distance):
+            raise StudyError(f"the guarantee towards {towards} is not about rows of this study's norm")
+        got = masked_noise.delta(
+            guarantee.epsilon,
+            protection.sigma,
+            rows,
+            study.attributes,
+            near.relation,
+            protection.row_norm,
+            "theorem" if protection.method == "theorem" else "sharp",
+        )
+        # Two machines' quadratures differ in their last digits, far less than this.
+        if not got <= guarantee.delta * (1 + 1e-4):
+            raise StudyError(
+                f"towards {towards} the study claims delta = {guarantee.delta:g} at epsilon = "
+                f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
+            )
+
+
+def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
+    """n, after what the formulas cannot even be evaluated without; the study checks these and the rest again."""
+    if plan.block_rows is None or plan.block_rows < 2:
+        raise ImpossibleStudy(
+            "block_too_small", "block_rows must be at least 2, and more than a row has columns"
+        )
+    if plan.noise_columns is not None and plan.noise_columns < 1:
+        raise ImpossibleStudy(
+            "too_few_noise_columns", "noise_columns must be at least 1; leave it out for the default"
+        )
+    if not 0 < plan.share_leakage <= 2.0**-10:
+        raise ImpossibleStudy("share_leakage", "share_leakage must be in (0, 2^-10]; 2^-20 is the default")
+    if not 0 < plan.obfuscation_failure <= 1e-3:
+        raise ImpossibleStudy(
+            "obfuscation_failure", "obfuscation_failure must be in (0, 0.001]; 1e-9 is the default"
+        )
+    if right < 2 or left < 1:
+        raise ImpossibleStudy(
+            "too_few_providers", "a study needs two right providers and one left provider at least"
+        )
+    return plan.block_rows
+
+
+def _ball(plan: ClippingPlan, rows: int) -> Clipping:
+    """Algorithm 3's ball: C is the quantile that the given share of normal rows, 1/rows by default, lies beyond."""
+    share = min(1 / rows, 0.5) if plan.probability is None else plan.probability
+    radius = vector_sum.clipping_radius(plan.deviations, share)
+    return Clipping(plan.columns, plan.centre, plan.deviations, radius)
+
+
+def _grid_exponent(row_norm: float, share_leakage: float, right: int) -> int:
+    scale = 2 * row_norm / share_leakage
+    exponent = grid_exponent(scale, right) if math.isfinite(scale) else 1024
+    if exponent > COARSEST_EXPONENT:
+        raise ImpossibleStudy(
+            "grid_too_coarse",
+            f"share_leakage = {share_leakage:.3g} needs components so large that float64 leaves the answers "
+            f"a grid of 2^{exponent}, coarser than 2^{COARSEST_EXPONENT}; give a larger share_leakage",
+        )
+    return exponent
+
+
+def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
+    """sigma for the release, and what it gives towards the collector, who sees blocks for a moment."""
+    if privacy.epsilon is None or privacy.delta is None:
+        raise StudyError("give epsilon and delta, or exact = true for a release without noise")
+    row_norm = draft.protection.row_norm
+    calibration = masked_noise.calibrate(
+        privacy.epsilon,
+        privacy.delta,
+        draft.release_rows,
+        draft.attributes,
+        privacy.protect,
+        row_norm,
+        privacy.method,
+    )
+    grid = Grid(draft.rows.grid_exponent)
+    sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.rows.grid_exponent)
+    epsilon = masked_noise.epsilon(
+        privacy.delta,
+        sigma,
+        draft.rows.block_rows,
+        draft.attributes,
+        privacy.protect,
+        row_norm,
+        privacy.method,
+    )
+    if not math.isfinite(epsilon):
+        raise ImpossibleStudy(
+            "epsilon_too_large",
+            f"epsilon = {privacy.epsilon:g} asks for so little noise that a block has no guarantee at all; "
+            "give a smaller epsilon, or exact = true and no claim of differential privacy",
+        )
+    return Protection(
+        row_norm,
+        sigma,
+        privacy.method,
+        calibration.guarantee,
+        _towards_collector(calibration.guarantee, epsilon),
+    )
+
+
+def _towards_collector(public: Guarantee, epsilon: float) -> Guarantee:
+    # mu belongs to the release's epsilon, so it is not carried over.
+    return replace(public, epsilon=epsilon, mu=None)
