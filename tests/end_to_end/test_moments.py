@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trimask_core.study import Study
-from trimask_lab import Lab
+from trimask_lab import Lab, sqlite_only
 from trimask_moments import exact_totals, moments_people, open_moments, submit_all
+from trimask_rogue import back_up, restore
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -40,3 +42,33 @@ def test_an_exact_release_is_the_sum_of_the_encoded_rows(moments_lab: Lab) -> No
     assert release["first"] == first
     assert release["products"] == products
     assert len(release["deliveries"]) == moments_lab.right
+
+
+def test_a_study_has_as_many_releases_as_it_has_reports_for(moments_lab: Lab) -> None:
+    signed = open_moments(moments_lab, release_rows=10)
+    people = moments_people(35)
+    submit_all(signed, people)
+    moments_lab.close(signed.study)
+    releases = published(moments_lab, signed.study)
+    assert [release["accepted"] for release in releases] == [10, 10, 15]
+    first, products = exact_totals(signed.study, people)
+    for name, exact in (("first", first), ("products", products)):
+        columns = zip(*(release[name] for release in releases), strict=True)
+        assert [sum(column) for column in columns] == exact
+
+
+@sqlite_only
+def test_a_study_whose_reports_are_all_lost_closes_and_says_so(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """R2 is restored to before the only batch, which R1 has added up: nothing can be released, and the study ends."""
+    lab = Lab(tmp_path / "lab", right=2, left=0)
+    with lab.in_thread(request):
+        signed = open_moments(lab, release_rows=10)
+        back_up(lab, "R2", tmp_path / "backup")
+        submit_all(signed, moments_people(10))
+        lab.wait(signed.study, lambda status: status.pooled_rows == 10)
+        restore(lab, "R2", tmp_path / "backup")
+        status = lab.close(signed.study)
+        assert published(lab, signed.study) == []
+        assert "nothing was published" in status.note

@@ -63,16 +63,18 @@ class Batches:
         await self._each(lambda party: self._calls.erase(party, block))
         await self._ledger.mark_erased(block.block_id)
 
-    async def abandon(self, block: Block) -> None:
-        """Have a block that can never be pooled erased everywhere, and tell the owner."""
+    async def abandon(
+        self, block: Block, why: str = "a node was restored from a backup made before it"
+    ) -> None:
+        """Have a block that can never be pooled erased everywhere, and tell the owner why."""
         for party in self._study.right:
             await self._calls.erase(party, block)
         await self._ledger.mark_erased(block.block_id, "abandoned")
         self._node.log.warning("abandoned block=%s rows=%d", block.block_id.hex(), block.rows)
         await self._ledger.note(
             self._study.id,
-            f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: a node was restored from a backup "
-            "made before it. Nothing of it is in a release",
+            f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: {why}. "
+            "Nothing of it is in a release",
         )
 
     async def erase_unused(self) -> int:

@@ -154,7 +154,10 @@ def test_the_ledger_is_kept(tmp_path: Path) -> None:
         assert [entry["kind"] for entry in ledger.entries] == ["release", "answer"]
         assert ledger.head == head
         ledger.require(head)
-        ledger.require(LedgerHead(1, b"whatever it was then"))  # the store may be behind
+        ledger.require(ledger.head_at(1))  # the store may be behind
+        ledger.require(LedgerHead(0, b""))  # or know of nothing yet
+        with pytest.raises(Refused, match="older than its store"):
+            ledger.require(LedgerHead(1, b"d" * 32))  # but not have seen another ledger
     (file,) = (tmp_path / "moments").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
 

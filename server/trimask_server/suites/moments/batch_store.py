@@ -179,7 +179,8 @@ class BatchStore:
                     raise Refused("batch_released", f"batch {batch_id.hex()[:12]} is in another release")
             tx.run(
                 "INSERT INTO moments_heads (study_id, entries, digest) VALUES (?, ?, ?)"
-                " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest",
+                " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest"
+                " WHERE excluded.entries > moments_heads.entries",
                 (study_id, head.entries, head.digest),
             )
             self._record(tx, "totals_delivered", study=study_id.hex(), release=number, entries=head.entries)

@@ -23,7 +23,6 @@ from trimask_core.moments.release import (
     release_hash,
     values_hash,
 )
-from trimask_core.moments.secret import MomentsSecret
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
@@ -52,6 +51,11 @@ class _Fixed:
     def values_hash(self) -> bytes:
         return values_hash(self.values, self.salt)
 
+    @property
+    def in_ledger(self) -> dict[str, str]:
+        """By what a repeat is known to be one: the same reports, and the same bytes."""
+        return {"accepted": self.accepted_hash.hex(), "values": self.values_hash.hex()}
+
 
 class Deliveries:
     """The deliveries of this right provider."""
@@ -59,13 +63,11 @@ class Deliveries:
     def __init__(
         self,
         node: NodeContext,
-        secret: MomentsSecret,
         store: BatchStore,
         introductions: Introductions,
         kept: Path,
     ) -> None:
         self._node = node
-        self._secret = secret
         self._store = store
         self._introductions = introductions
         self._kept = kept
@@ -76,6 +78,7 @@ class Deliveries:
         head = await self._store.head(study.id)
         await self._node.workers.run(self._look, study, entry, head)
         fixed = await self._fix(study, totals)
+        await self._node.workers.run(self._look, study, entry | fixed.in_ledger, head)
         role = self._node.role_in(study)
         message = commitment_message(
             fixed.asked, role, fixed.accepted_hash, fixed.accepted_count, fixed.values_hash
@@ -97,7 +100,7 @@ class Deliveries:
         """Deliver what was fixed, once every right provider has committed to its own part of the same."""
         fixed = await self._fix(study, totals)
         _require_all(study, self._node.role_in(study), fixed, commitments)
-        entry = self._entry(study, totals)
+        entry = self._entry(study, totals) | fixed.in_ledger
         head = await self._store.head(study.id)
         # The kept ledger first: if this process ends here, the delivery counts as made.
         head = await self._node.workers.run(self._write_down, study, entry, head)
@@ -111,7 +114,7 @@ class Deliveries:
 
     async def _fix(self, study: Study, totals: moments_pb2.AskedTotals) -> _Fixed:
         node, layout = self._node, study.moments.layout
-        role = node.role_in(study)
+        role, secret = node.role_in(study), self._introductions.secret(study)
         found = await self._store.totals(study.id, split_ids(totals.batch_ids))
         for batch, _ in found:
             if batch.release_number not in (None, totals.release_number):
@@ -132,7 +135,7 @@ class Deliveries:
         else:
             widths = [column.width for column in layout.columns]
             noises = release_noise(widths, study.protection.sigma, honest)
-        values = await node.workers.run(add_noise, values, noises, self._secret.noise(study.id, what))
+        values = await node.workers.run(add_noise, values, noises, secret.noise(study.id, what))
         publics = {
             int(other[1:]): await self._introductions.peer_key(study, other)
             for other in right_roles(study)
@@ -140,13 +143,17 @@ class Deliveries:
         }
         own = self._introductions.own_key(study)
         blinded = blind(values, int(role[1:]), own, publics, what)
-        return _Fixed(asked, accepted, count, blinded, self._secret.salt(study.id, what))
+        return _Fixed(asked, accepted, count, blinded, secret.salt(study.id, what))
 
     # The kept ledger
 
     def _entry(self, study: Study, totals: moments_pb2.AskedTotals) -> dict[str, Any]:
         """What is written down of a delivery: what was asked, of which batches, and what it costs."""
         asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
+        batches = split_ids(totals.batch_ids)
+        if len(set(batches)) != len(batches):
+            # Counted twice, a report would have twice the weight that the noise is made for.
+            raise Refused("malformed", "a release has each batch once")
         if (study.protection.budget is not None) != bool(totals.question):
             raise Refused(
                 "no_budget",
@@ -156,7 +163,7 @@ class Deliveries:
         return {
             "asked": asked.hex(),
             "release": totals.release_number,
-            "batches": [batch.hex() for batch in split_ids(totals.batch_ids)],
+            "batches": [batch.hex() for batch in batches],
             "price": price,
         }
 
@@ -168,15 +175,29 @@ class Deliveries:
     def _write_down(self, study: Study, entry: dict[str, Any], head: LedgerHead) -> LedgerHead:
         with KeptLedger(self._kept, study.id).locked() as ledger:
             ledger.require(head)
-            if _admit(study, ledger, entry, head):
+            place = _admit(study, ledger, entry, head)
+            if place == len(ledger.entries):
                 ledger.append(entry)
-            return ledger.head
+            if entry["price"] is not None:
+                return ledger.head
+            # One release at a time: repeating an old one does not bring back which reports were in those after it.
+            return ledger.head_at(place + 1) if place == head.entries else head
 
 
-def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: LedgerHead) -> bool:
-    """Whether an entry is new; refused if it overlaps with an earlier delivery or is not paid for."""
-    if any(old["asked"] == entry["asked"] for old in ledger.entries):
-        return False
+def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: LedgerHead) -> int:
+    """The place of an entry in the ledger, its end if it is new.
+
+    Refused if it overlaps with an earlier delivery, is not paid for, or would repeat one with other reports or bytes.
+    """
+    for place, old in enumerate(ledger.entries):
+        if old["asked"] == entry["asked"]:
+            if any(entry.get(name, old[name]) != old[name] for name in ("accepted", "values")):
+                raise Refused(
+                    "store_restored",
+                    "this node delivered something else when it was asked this before: its store was restored from a "
+                    "backup, or a secret is another one. What it delivered then stays the only answer",
+                )
+            return place
     if entry["price"] is None and len(ledger.entries) > head.entries:
         # Which reports were in that release only the newer store knew: they must not be released a second time.
         raise Refused(
@@ -190,13 +211,11 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
             old["release"] != number and set(old["batches"]) & set(batches)
         ):
             raise Refused("batch_released", "these reports were delivered before, in another release")
-        if old["price"] is None:
-            raise Refused("batch_released", "this release was delivered before")
     budget = study.protection.budget
     if budget is not None:
         paid = [Price(**old["price"]) for old in ledger.entries]
         require_affordable(budget, paid, Price(**entry["price"]))
-    return True
+    return len(ledger.entries)
 
 
 def _require_all(

@@ -46,9 +46,18 @@ class Introductions:
         for key in [key for key in self._peers if key[0] == study_id]:
             del self._peers[key]
 
+    def secret(self, study: Study) -> MomentsSecret:
+        """This provider's secret, if it is the one it approved the study with: another would make a second challenge."""
+        if self._secret.commitment(study.id) != study.commitments[int(self._node.role_in(study)[1:]) - 1]:
+            raise Refused(
+                "ledger_lost",
+                "this node's moments.key is not the one it approved the study with; put that file back",
+            )
+        return self._secret
+
     def own_key(self, study: Study) -> SealingKey:
         """This provider's exchange key for a study."""
-        return self._secret.exchange_key(study.id)
+        return self.secret(study).exchange_key(study.id)
 
     async def peer_key(self, study: Study, role: str) -> bytes:
         """Another right provider's exchange key."""
@@ -58,7 +67,7 @@ class Introductions:
         """The study's challenge key, once every right provider has answered."""
         own = self._node.role_in(study)
         contributions = [
-            self._secret.contribution(study.id)
+            self.secret(study).contribution(study.id)
             if role == own
             else (await self._peer(study, role)).contribution
             for role in right_roles(study)
@@ -97,12 +106,7 @@ class Introductions:
         _verify_key(study, caller, request.exchange_key, request.signature)
         own, key = self._node.role_in(study), self.own_key(study)
         message = exchange_key_message(study.id, own, key.public)
-        contribution = self._secret.contribution(study.id)
-        if contribution_hash(contribution) != study.commitments[int(own[1:]) - 1]:
-            raise Refused(
-                "ledger_lost",
-                "this node's moments.key is not the one it approved the study with; put that file back",
-            )
+        contribution = self.secret(study).contribution(study.id)
         return moments_pb2.IntroduceResponse(
             exchange_key=key.public,
             signature=self._node.keys.identity.sign("exchange-key", message),

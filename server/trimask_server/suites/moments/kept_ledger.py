@@ -43,8 +43,11 @@ class KeptLedger:
     def locked(self) -> Iterator[LockedLedger]:
         """The ledger, for one process at a time."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            if is_new:
+                _force_name_to_disk(self._path.parent)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield LockedLedger(descriptor, self._path)
         finally:
@@ -58,7 +61,7 @@ class LockedLedger:
         self._descriptor = descriptor
         self._path = path
         self.entries: list[dict[str, Any]] = []
-        self._digest = hashlib.sha256(b"trimask/v1/moments ledger").digest()
+        self._digests = [hashlib.sha256(b"trimask/v1/moments ledger").digest()]
         with os.fdopen(os.dup(descriptor), "rb") as file:
             text = file.read()
         whole, _, torn = text.rpartition(b"\n")
@@ -75,34 +78,46 @@ class LockedLedger:
             raise VerificationError(
                 f"{self._path.name}: entry {len(self.entries) + 1} cannot be read"
             ) from None
-        if before != self._digest:
+        if before != self._digests[-1]:
             raise VerificationError(
                 f"{self._path.name}: entry {len(self.entries) + 1} does not follow the one before"
             )
         self.entries.append(entry)
-        self._digest = hashlib.sha256(line).digest()
+        self._digests.append(hashlib.sha256(line).digest())
 
     @property
     def head(self) -> LedgerHead:
         """Where the ledger ends."""
-        return LedgerHead(len(self.entries), self._digest)
+        return self.head_at(len(self.entries))
+
+    def head_at(self, entries: int) -> LedgerHead:
+        """Where it ended when it had so many entries."""
+        return LedgerHead(entries, self._digests[entries])
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry; on disk when this returns."""
-        line = json.dumps(entry | {"before": self._digest.hex()}, sort_keys=True).encode()
+        line = json.dumps(entry | {"before": self._digests[-1].hex()}, sort_keys=True).encode()
         os.lseek(self._descriptor, 0, os.SEEK_END)
         os.write(self._descriptor, line + b"\n")
         os.fsync(self._descriptor)
         self.entries.append(entry)
-        self._digest = hashlib.sha256(line).digest()
+        self._digests.append(hashlib.sha256(line).digest())
 
     def require(self, seen: LedgerHead) -> None:
-        """Refuse a file that is behind what the store has seen of it."""
-        if len(self.entries) < seen.entries or (
-            len(self.entries) == seen.entries and self._digest != seen.digest and seen.entries
-        ):
+        """Refuse a file that is behind what the store has seen of it, or another one."""
+        if seen.entries and (len(self.entries) < seen.entries or self.head_at(seen.entries) != seen):
             raise Refused(
                 "ledger_lost",
                 "this node's ledger of deliveries is older than its store: its keys were restored from an old copy. "
                 "Nothing is delivered for this study until the file is back",
             )
+
+
+def _force_name_to_disk(folder: Path) -> None:
+    """A new file survives a power failure once its folder is on disk too."""
+    for path in (folder, folder.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -109,6 +109,10 @@ class ReleaseLedger:
                 " WHERE study_id = ? AND release_number = ?",
                 (row[1], study_id, row[0]),
             )
+            tx.run(
+                "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ? AND row_count = 0",
+                (study_id, row[0]),
+            )
             self._record(tx, "block_abandoned", study=study_id.hex(), block=batch_id.hex())
 
         await self.database.write(write)

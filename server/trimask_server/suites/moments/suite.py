@@ -42,7 +42,7 @@ class _Right:
         store = BatchStore(node.database, node.vault, rows, node.audit)
         introductions = Introductions(node, secret)
         self._rounds = Rounds(node, rows, live, store, introductions)
-        deliveries = Deliveries(node, secret, store, introductions, Path(node.config.keys))
+        deliveries = Deliveries(node, store, introductions, Path(node.config.keys))
         self.services: list[AddServices] = [
             MomentsPeerServicer(node, introductions, self._rounds).add_to,
             MomentsServicer(node, self._rounds, deliveries).add_to,

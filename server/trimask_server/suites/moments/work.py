@@ -31,6 +31,11 @@ __all__ = ["MomentsWork"]
 _BATCH = 1024
 _WORTH_WAITING_FOR = 256
 _WORRYING_ATTEMPTS = 5
+_DISAGREED = (
+    "right providers signed different verdicts about it, so one of them is broken or lies; entries "
+    "batch_disagreed in their audit logs name it"
+)
+_NO_RELEASE = {"batch_released", "ledger_lost", "store_restored"}
 _LOST = {"batch_lost", "block_erased", "unknown_block", "batch_disagreed"}
 
 
@@ -61,6 +66,9 @@ class MomentsWork:
                 return
             accepted, refused = await self._check(block)
         except Refused as error:
+            if error.reason == "batch_disagreed":
+                await batches.abandon(block, _DISAGREED)
+                return
             if error.reason in _LOST:
                 await batches.abandon(block)
                 return
@@ -133,6 +141,12 @@ class MomentsWork:
         try:
             gathered = await gather(node, study, release.number, batch_ids)
         except Refused as error:
+            if error.reason in _NO_RELEASE:
+                await self._ledger.note(
+                    study.id,
+                    f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
+                    "put back the store or the keys it had; no second release of the same reports is made",
+                )
             if error.reason != "batch_lost":
                 raise
             await self._drop_lost(batch_ids)

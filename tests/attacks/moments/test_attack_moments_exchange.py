@@ -1,0 +1,297 @@
+"""A second challenge for a report, and what the right providers say to each other: to whom, and where it is not."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from trimask_client import Client
+from trimask_core.errors import TrimaskError, VerificationError
+from trimask_core.moments.field import pack
+from trimask_core.moments.secret import FILE_NAME, MomentsSecret
+from trimask_core.randomness import SystemRandom
+from trimask_core.sealing import seal
+from trimask_core.signed_study import approve
+from trimask_core.text_form import decode_bytes
+from trimask_lab import Lab
+from trimask_moments import moments_people, open_moments, submit_all
+from trimask_proto.v1 import moments_pb2, node_pb2
+from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
+from trimask_server.node import context as node_context
+from trimask_server.suites.moments import introductions
+from trimask_server.suites.moments.deliveries import Deliveries
+from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.rounds import Rounds, _info
+from trimask_server.suites.moments.totals import exchange_key_message
+
+Rogue = Callable[..., Any]
+UNVERIFIED = ("bad_signature", "failed_verification", "tampered_component", "malformed")
+
+
+# One challenge a report
+
+
+def test_a_provider_with_another_secret_says_nothing_under_it(rogue: Rogue) -> None:
+    """ "One challenge a report. A second one would leave one possible row." (note 6.2) R2 has answered under the study's
+    key; then its moments.key is another, or lost. To R1, which has its first answer, it gives no second one.
+    """
+    collector, _ = rogue()
+    ids, batch = collector.pending("R1"), batch_name("b")
+    collector.assign(batch, ids)
+    assert collector.ask_peer("GetForms", "R2", batch, ids, who="R1").sealed_values
+    key = collector.lab.folder / "R2" / FILE_NAME
+    kept = key.read_text()
+    for replaced in (SystemRandom().seed().hex(), ""):
+        collector.lab.stop("R2")
+        key.write_text(replaced) if replaced else key.unlink()
+        collector.lab.start("R2")
+        for method in ("GetForms", "GetVerdict"):
+            with refused_with("ledger_lost"):
+                collector.ask_peer(method, "R2", batch, ids, who="R1")
+        with refused_with("ledger_lost"):
+            collector.check(batch, ["R2"])
+    collector.lab.stop("R2")
+    key.write_text(kept)
+    collector.lab.start("R2")
+    assert [answer.accepted_count for answer in collector.check(batch)] == [12, 12]
+
+
+def test_a_replaced_contribution_is_refused(rogue: Rogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ "R_k checks the contributions it receives against them." (note 6.2) R1 tells R2 of another contribution than it
+    signed: R2 says nothing about any report, and nothing is added up.
+    """
+    collector, _ = rogue()
+    honest = Introductions.answer
+
+    def lie(self: Introductions, study: Any, caller: str, request: Any) -> Any:
+        answer = honest(self, study, caller, request)
+        if self._node.role_in(study) == "R1":
+            other = seal(request.exchange_key, bytes(32), introductions._info(study, "R1", caller))
+            answer.sealed_contribution = other
+        return answer
+
+    monkeypatch.setattr(Introductions, "answer", lie)
+    ids, batch = collector.pending("R1"), batch_name("b")
+    collector.assign(batch, ids)
+    with refused_with(*UNVERIFIED):
+        collector.ask_peer("GetForms", "R2", batch, ids, who="R1")
+    with refused_with(*UNVERIFIED):
+        collector.check(batch, ["R2"])
+    assert collector.lab.query("R2", "SELECT count(*) FROM moments_batches") == [(0,)]
+    monkeypatch.setattr(Introductions, "answer", honest)
+    assert [answer.accepted_count for answer in collector.check(batch)] == [12, 12]
+
+
+def test_no_parcel_opens_under_other_approvals(make_lab: Callable[[int], Lab], tmp_path: Path) -> None:
+    """ "Those hashes are in the HPKE `info` of every parcel ... No parcel then opens under another key, and no restore can
+    make a second one." (note 6.2) R1, the owner and the collector make approvals of the same study with another
+    commitment of R1's. A node that knows the study keeps the first ones; R2, restored to before the study, takes the
+    second ones, and no report that was sent under the first opens there.
+    """
+    lab = make_lab(2)
+    back_up(lab, "R2", tmp_path / "backup")
+    signed = open_moments(lab)
+    study = signed.study
+    lab.stop("collector")
+    with Client(signed) as client:
+        sent = [client.prepare(person) for person in moments_people(3)]
+        for submission in sent:
+            client.send(submission)
+        other = signed.with_approval(
+            approve(study, lab.key("R1"), 2, MomentsSecret(bytes(32)).commitment(study.id))
+        )
+        assert other.verify().id == study.id
+        assert other.study.binding != study.binding
+        collector = RogueCollector(lab, study)
+        request = node_pb2.RegisterStudyRequest(signed_study=other.to_json().encode())
+
+        def commitments() -> tuple[bytes, ...]:
+            return lab.nodes("R2")[0].context.studies.get(study.id).commitments
+
+        collector.call(NodeServiceStub, "RegisterStudy", "R2", request)
+        assert commitments() == study.commitments
+        restore(lab, "R2", tmp_path / "backup")
+        collector.call(NodeServiceStub, "RegisterStudy", "R2", request)
+        assert commitments() == other.study.commitments
+        for submission in sent:
+            with pytest.raises(TrimaskError, match="does not open"):
+                client.send(submission)
+    assert collector.pending("R2") == []
+
+
+# Who hears it
+
+
+def test_forms_are_for_one_right_provider_alone(rogue: Rogue) -> None:
+    """ "Exchange messages are secret: they travel between right providers only, under mutual TLS and sealed to each other,
+    never through the collector." (note 6.2) The collector and the owner are refused; what R1 seals to R2 opens with no
+    other key of the study, and not as the forms of another batch or from another sender.
+    """
+    collector, _ = rogue(right=3)
+    ids, batch, study = collector.pending("R1"), batch_name("b"), collector.study
+    collector.assign(batch, ids)
+    for who in ("collector", "owner", "R1"):
+        for method in ("GetForms", "GetVerdict"):
+            with refused_with("not_your_role"):
+                collector.ask_peer(method, "R1", batch, ids, who=who)
+    key = MomentsSecret(bytes(32)).exchange_key(study.id)
+    message = exchange_key_message(study.id, "R2", key.public)
+    request = moments_pb2.IntroduceRequest(
+        study_id=study.id,
+        exchange_key=key.public,
+        signature=collector.lab.key("collector").sign("exchange-key", message),
+    )
+    with refused_with("not_your_role"):
+        collector.call(MomentsPeerServiceStub, "Introduce", "R1", request)
+    with refused_with(*UNVERIFIED):  # R3 passes the collector's key off as R2's
+        collector.call(MomentsPeerServiceStub, "Introduce", "R1", request, who="R3")
+    sealed = collector.ask_peer("GetForms", "R1", batch, ids, who="R2").sealed_values
+    keys = {
+        role: MomentsSecret.load(collector.lab.folder / role).exchange_key(study.id)
+        for role in collector.roles
+    }
+    assert len(keys["R2"].open(sealed, _info(study, batch, "R1", "R2"))) == 8 * 5 * len(ids)
+    for role, info in (
+        ("R3", _info(study, batch, "R1", "R2")),
+        ("R3", _info(study, batch, "R1", "R3")),
+        ("R1", _info(study, batch, "R1", "R2")),
+        ("R2", _info(study, batch, "R3", "R2")),
+        ("R2", _info(study, batch_name("c"), "R1", "R2")),
+    ):
+        with pytest.raises(VerificationError):
+            keys[role].open(sealed, info)
+
+
+def test_plans_that_differ_by_provider_are_noticed_before_anything_is_said(rogue: Rogue) -> None:
+    """ "Batch = set of submission ids all right providers hold." (note 6.4) The collector gives R1 and R2 different
+    reports under one batch id: neither says anything about any report, and nothing is added up.
+    """
+    collector, _ = rogue()
+    ids, batch = collector.pending("R1"), batch_name("b")
+    collector.assign(batch, ids[:8], ["R1"])
+    collector.assign(batch, ids[4:], ["R2"])
+    for asker, asked, known in (("R1", "R2", ids[:8]), ("R2", "R1", ids[4:])):
+        for method in ("GetForms", "GetVerdict"):
+            with refused_with(*UNVERIFIED):
+                collector.ask_peer(method, asked, batch, known, who=asker)
+        with refused_with(*UNVERIFIED):
+            collector.check(batch, [asker])
+    for role in collector.roles:
+        assert collector.lab.query(role, "SELECT count(*) FROM moments_batches") == [(0,)]
+        with refused_with("row_already_used"):
+            collector.assign(batch, ids, [role])  # and the plan stays as it was
+
+
+# Where it is not
+
+
+def _spellings(value: int) -> list[bytes]:
+    little = pack([value])
+    return [little, little.hex().encode(), little[::-1].hex().encode(), str(value).encode(), b"%x" % value]
+
+
+def _spelled(secret: bytes) -> list[bytes]:
+    return [secret, secret.hex().encode(), base64.b64encode(secret), base64.urlsafe_b64encode(secret)]
+
+
+@pytest.fixture
+def listening(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[Callable[[], str]]:
+    """Everything that is logged, at every level, and every span with its attributes and events."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(node_context, "tracer_in_use", lambda: provider.get_tracer("test"))
+    caplog.set_level(logging.DEBUG)
+
+    def heard() -> str:
+        spans = [span.to_json() for span in exporter.get_finished_spans()]
+        assert any("GetForms" in span for span in spans)
+        return "\n".join([caplog.text, *(str(vars(record)) for record in caplog.records), *spans])
+
+    yield heard
+    provider.shutdown()
+
+
+@pytest.mark.parametrize("right", [2, 3])
+def test_nothing_of_the_exchange_is_in_logs_traces_audit_or_at_the_collector(
+    make_lab: Callable[[int], Lab],
+    monkeypatch: pytest.MonkeyPatch,
+    listening: Callable[[], str],
+    right: int,
+) -> None:
+    """ "... never through the collector, never in logs, traces or audit entries." (note 6.2) In a real run every share of a
+    report and of a form, contribution, challenge key and share of the totals is searched for in what was logged and traced,
+    in all audit tables, and in everything the collector has on disk.
+
+    Values below 2^40 are left out (lambda is 0, and so are shares of it): a random element is one with probability
+    5e-7, and any other is found by accident in a megabyte with probability 1e-12.
+    """
+    secrets: list[bytes] = []
+    values: set[int] = set()
+    read, key, fix = Rounds._read, Introductions.challenge_key, Deliveries._fix
+
+    def reading(self: Rounds, study: Any, provider: int, secret: bytes, rows: Any) -> Any:
+        opened = read(self, study, provider, secret, rows)
+        values.update(value for report in opened.values for value in report)
+        values.update(opened.shares.flatten().tolist())
+        return opened
+
+    async def deriving(self: Introductions, study: Any) -> bytes:
+        made = await key(self, study)
+        secrets.extend([made, self._secret.contribution(study.id)])
+        return made
+
+    async def fixing(self: Deliveries, study: Any, totals: Any) -> Any:
+        for _, total in await self._store.totals(study.id, [totals.batch_ids[:16]]):
+            values.update(total)
+        return await fix(self, study, totals)
+
+    monkeypatch.setattr(Rounds, "_read", reading)
+    monkeypatch.setattr(Introductions, "challenge_key", deriving)
+    monkeypatch.setattr(Deliveries, "_fix", fixing)
+    lab = make_lab(right)
+    signed = open_moments(lab, release_rows=10)
+    submit_all(signed, moments_people(12))
+    lab.close(signed.study)
+    needles = {text for value in values if value >= 1 << 40 for text in _spellings(value)}
+    needles |= {text for secret in secrets for text in _spelled(secret)}
+    assert len(needles) > 1000 * right
+    hay = {"heard": listening().encode()}
+    for name in lab.parties:
+        rows = lab.query(name, "SELECT kind, details FROM audit")
+        assert rows
+        hay[f"audit of {name}"] = repr(rows).encode()
+    for path in (lab.folder / "collector").rglob("*"):
+        if path.is_file():
+            hay[str(path)] = path.read_bytes()
+    (release,) = (json.loads(text) for place, text in hay.items() if place.endswith("moments.json"))
+    for delivery in release["deliveries"]:  # blinded: not even a provider's share of the totals is there
+        hay[f"delivery of {delivery['role']}"] = decode_bytes(delivery["values"])
+    for place, text in hay.items():
+        assert not _found(text, needles), place
+    # The control: the search finds what is there.
+    assert _found(b"before" + min(needles) + b"after", needles) == {min(needles)}
+
+
+def _found(text: bytes, needles: set[bytes]) -> set[bytes]:
+    by_length: dict[int, set[bytes]] = {}
+    for needle in needles:
+        by_length.setdefault(len(needle), set()).add(needle)
+    found = set()
+    for length, wanted in by_length.items():
+        for at in range(len(text) - length + 1):
+            if text[at : at + length] in wanted:
+                found.add(text[at : at + length])
+    return found

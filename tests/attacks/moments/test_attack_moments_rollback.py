@@ -1,0 +1,257 @@
+"""Fresh noise for what was delivered before: rollbacks, repeats, batches counted twice, questions nobody paid for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trimask_core.moments.secret import FILE_NAME
+from trimask_core.protection import Budget
+from trimask_core.randomness import SystemRandom
+from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
+from trimask_server.protocol.accounting import Price
+from trimask_server.suites.moments.kept_ledger import KeptLedger
+from trimask_server.suites.moments.question import Question
+
+Rogue = Callable[..., Any]
+SIGMA = 3.0
+
+
+def test_a_restored_provider_repeats_its_bytes_and_makes_no_second_release(
+    rogue: Rogue, tmp_path: Path
+) -> None:
+    """ "Noise once. Repeats send the same bytes. A node restored from a backup delivers nothing for a study it cannot
+    match to that counter; it is not the collector's word that decides." (note 6.4)
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    ids = collector.pending("R1")
+    first, second = collector.add("first", ids[:6]), collector.add("second", ids[6:])
+    back_up(collector.lab, "R2", tmp_path / "backup")
+    asked = collector.totals(1, [first])
+    delivered = collector.release(asked)
+    restore(collector.lab, "R2", tmp_path / "backup")
+    assert collector.release(asked) == delivered
+    # The repeat has shown the store which reports those were, so the other ones may be released...
+    other = collector.totals(2, [second])
+    answer = collector.release(other)
+    # ...once.
+    restore(collector.lab, "R2", tmp_path / "backup")
+    with refused_with("store_restored"):
+        collector.commit("R2", collector.totals(3, [second]))
+    assert collector.release(other) == answer
+
+
+def test_the_same_batch_is_not_released_over_other_reports_after_a_restore(
+    rogue: Rogue, tmp_path: Path
+) -> None:
+    """ "The noise is expanded from PRF(noise key, study, release, accepted-set hash) ... otherwise each rollback would buy
+    a release with fresh noise." (note 6.4) Under one batch id, the collector and R1 give R2, restored from before the
+    batch, other reports than before; the ledger outside the store knows that they are others.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    back_up(collector.lab, "R1", tmp_path / "R1.backup")  # R1 is with the collector: it goes back as well
+    back_up(collector.lab, "R2", tmp_path / "R2.backup")
+    ids = collector.pending("R1")
+    batch = collector.add("batch", ids)
+    asked = collector.totals(1, [batch])
+    delivered = collector.release(asked)
+    for name in ("R1", "R2"):
+        restore(collector.lab, name, tmp_path / f"{name}.backup")
+    shutil.rmtree(collector.lab.folder / "R1" / "moments")
+    collector.assign(batch, ids[1:])  # all but the one they are after
+    collector.check(batch)
+    collector.commit("R1", asked)
+    with refused_with("store_restored"):
+        collector.commit("R2", asked)
+    with refused_with("store_restored"):
+        collector.commit("R2", collector.totals(2, [batch]))
+    assert len(delivered) == 2
+
+
+def test_repeating_an_old_release_does_not_hide_a_rollback(rogue: Rogue, tmp_path: Path) -> None:
+    """ "A node restored from a backup delivers nothing for a study it cannot match to that counter." (note 6.4) R2's
+    store goes back to before release 2; the repeat of release 1 must not count as having caught up, or the reports of
+    release 2 could be planned anew and released with fresh noise.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    ids = collector.pending("R1")
+    first = collector.add("first", ids[:6])
+    one = collector.totals(1, [first])
+    delivered = collector.release(one)
+    for name in ("R1", "R2"):
+        back_up(collector.lab, name, tmp_path / f"{name}.backup")
+    two = collector.totals(2, [collector.add("second", ids[6:])])
+    collector.release(two)
+    for name in ("R1", "R2"):
+        restore(collector.lab, name, tmp_path / f"{name}.backup")
+    assert collector.release(one) == delivered
+    again = collector.add("anew", ids[7:])
+    with refused_with("store_restored"):
+        collector.commit("R2", collector.totals(2, [again]))
+    with refused_with("store_restored"):
+        collector.commit("R2", collector.totals(3, [again]))
+
+
+def test_an_old_copy_of_the_kept_ledger_is_refused(rogue: Rogue) -> None:
+    """ "Noise key and a counter of releases lie outside the store." (note 6.4) Neither an empty folder nor an old copy of
+    the ledger, nor one that was written anew, makes a provider deliver.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    ids = collector.pending("R1")
+    batches = [collector.add(str(i), ids[i : i + 4]) for i in (0, 4, 8)]
+    asked = [collector.totals(i + 1, [batch]) for i, batch in enumerate(batches)]
+    folder = collector.lab.folder / "R2" / "moments"
+    delivered = [collector.release(asked[0])]
+    shutil.copytree(folder, folder.with_name("old"))
+    delivered.append(collector.release(asked[1]))
+    shutil.move(folder, folder.with_name("kept"))
+    for copy in ("nothing", "old"):
+        if copy == "old":
+            shutil.rmtree(folder)
+            shutil.copytree(folder.with_name("old"), folder)
+        for totals in asked:
+            with refused_with("ledger_lost"):
+                collector.commit("R2", totals)
+    with KeptLedger(folder.parent, collector.study.id).locked() as ledger:
+        ledger.append(ledger.entries[0] | {"asked": "00" * 32, "release": 9, "batches": []})
+    with refused_with("ledger_lost"):
+        collector.commit("R2", asked[2])
+    shutil.rmtree(folder)
+    shutil.move(folder.with_name("kept"), folder)
+    assert [collector.release(totals) for totals in asked[:2]] == delivered
+    collector.release(asked[2])
+
+
+def test_reports_are_released_once_and_counted_once(rogue: Rogue) -> None:
+    """ "A batch is in one release at most, for ever", and the noise is made for a record that moves a sum by its own
+    product once (note 6.5): a batch named twice would be released with half the noise it needs.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    ids = collector.pending("R1")
+    first, second = collector.add("first", ids[:6]), collector.add("second", ids[6:])
+    for twice in ([first, first], [first, second, first]):
+        with refused_with("malformed"):
+            collector.commit("R2", collector.totals(1, twice))
+    collector.release(collector.totals(1, [first]))
+    for number, batches in ((1, [first, second]), (1, [second]), (2, [first]), (2, [second, first])):
+        with refused_with("batch_released"):
+            collector.commit("R2", collector.totals(number, batches))
+    with refused_with("batch_lost"):
+        collector.commit("R2", collector.totals(2, [batch_name("never")]))
+
+
+def test_another_secret_draws_no_second_noise(rogue: Rogue) -> None:
+    """ "Noise once: expanded from PRF(noise key, ...); the noise key lies outside the store." (note 6.4) A provider whose
+    moments.key is lost or replaced delivers nothing, neither again nor anew, until the file is back.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    ids = collector.pending("R1")
+    first, second = collector.add("first", ids[:6]), collector.add("second", ids[6:])
+    asked = collector.totals(1, [first])
+    delivered = collector.release(asked)
+    key = collector.lab.folder / "R2" / FILE_NAME
+    kept = key.read_text()
+    for replaced in (SystemRandom().seed().hex(), ""):
+        collector.lab.stop("R2")
+        key.write_text(replaced) if replaced else key.unlink()
+        collector.lab.start("R2")
+        for totals in (asked, collector.totals(2, [second])):
+            with refused_with("ledger_lost"):
+                collector.commit("R2", totals)
+    collector.lab.stop("R2")
+    key.write_text(kept)
+    collector.lab.start("R2")
+    assert collector.release(asked) == delivered
+
+
+# The last sender, with the collector
+
+
+def test_nobody_delivers_before_everybody_has_committed(rogue: Rogue) -> None:
+    """ "R_k signs a salted hash of it and shows the hash before any total is sent (else the last to send, with the
+    collector, chooses the result)." (note 6.4) A commitment left out, given twice, forged or swapped is refused.
+    """
+    collector, _ = rogue(right=3, sigma=SIGMA)
+    ids = collector.pending("R1")
+    first, second = collector.add("first", ids[:6]), collector.add("second", ids[6:])
+    asked, other = collector.totals(1, [first]), collector.totals(2, [second])
+    good = [collector.commit(role, asked) for role in collector.roles]
+    elsewhere = [collector.commit(role, other) for role in collector.roles]
+
+    def altered(item: Any, **changes: Any) -> Any:
+        made = type(item)()
+        made.CopyFrom(item)
+        for name, value in changes.items():
+            setattr(made, name, value)
+        return made
+
+    bad = {
+        "none": [],
+        "one left out": good[:2],
+        "one twice": [good[0], good[1], good[1]],
+        "of another release": [good[0], good[1], elsewhere[2]],
+        "forged": [good[0], good[1], altered(good[2], values_hash=bytes(32))],
+        "unsigned": [good[0], good[1], altered(good[2], signature=b"")],
+        "under another name": [good[0], good[1], altered(good[1], role="R3")],
+        "over other reports": [good[0], good[1], altered(good[2], accepted_hash=bytes(32))],
+    }
+    for what, commitments in bad.items():
+        for role in ("R1", "R2"):
+            with refused_with("malformed", "batch_disagreed", "bad_signature", "failed_verification"):
+                collector.deliver(role, asked, commitments)
+            assert not (collector.lab.folder / role / "moments").exists() or not _entries(collector, role), (
+                what
+            )
+    # R3 commits to something else in R1's name: R1 knows what it would deliver.
+    with refused_with("malformed", "batch_disagreed", "bad_signature", "failed_verification"):
+        collector.deliver("R1", asked, [altered(good[2], role="R1"), good[1], good[2]])
+    assert collector.deliver("R1", asked, good)
+
+
+def _entries(collector: RogueCollector, role: str) -> list[dict[str, Any]]:
+    with KeptLedger(collector.lab.folder / role, collector.study.id).locked() as ledger:
+        return ledger.entries
+
+
+# Questions
+
+
+def ask(kind: Any, columns: tuple[str, ...], mu: float) -> bytes:
+    """A question in its canonical form."""
+    return Question(kind, columns, Price(mu=mu)).canonical()
+
+
+def test_a_question_is_charged_once_and_nobody_overspends(rogue: Rogue, tmp_path: Path) -> None:
+    """ "Query id = hash(query, price, release): charged at each R_k before anything is sent, the same bytes on repeat; with
+    h = 1 the honest provider's own ledger bounds everything, whatever the collector tells the others. Ledger and counter
+    survive restores." (note 6.6) There is no collector's ledger in this test at all, and R1's is gone.
+    """
+    collector, _ = rogue(budget=Budget(mu=1.0))
+    batch = collector.add("batch", collector.pending("R1"))
+    for name in ("R1", "R2"):
+        back_up(collector.lab, name, tmp_path / f"{name}.backup")
+    with refused_with("no_budget"):
+        collector.commit("R2", collector.totals(1, [batch]))  # no release beside the answers
+    asked = collector.totals(1, [batch], ask("sums", ("age", "bmi"), 0.8))
+    answer = collector.release(asked)
+    assert collector.release(asked) == answer
+    assert [entry["price"]["mu"] for entry in _entries(collector, "R2")] == [0.8]
+    # 0.8^2 + 0.6^2 = 1; 0.8^2 + 0.61^2 is more.
+    dear = collector.totals(1, [batch], ask("moments", ("age",), 0.61))
+    restore(collector.lab, "R1", tmp_path / "R1.backup")
+    shutil.rmtree(collector.lab.folder / "R1" / "moments")
+    collector.commit("R1", dear)
+    for attempt in range(2):
+        with refused_with("budget_spent"):
+            collector.commit("R2", dear)
+        with refused_with("batch_released"):  # nor as the release of another number
+            collector.commit("R2", collector.totals(2, [batch], ask("sums", ("age",), 0.1)))
+        if not attempt:
+            restore(collector.lab, "R2", tmp_path / "R2.backup")
+    assert collector.release(asked) == answer
+    collector.release(collector.totals(1, [batch], ask("sums", ("age", "bmi"), 0.6)))
+    with refused_with("budget_spent"):
+        collector.commit("R2", collector.totals(1, [batch], ask("sums", ("age",), 1e-3)))
+    assert len(_entries(collector, "R2")) == 2
