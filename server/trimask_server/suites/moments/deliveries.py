@@ -190,7 +190,7 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
             old["release"] != number and set(old["batches"]) & set(batches)
         ):
             raise Refused("batch_released", "these reports were delivered before, in another release")
-        if old["price"] is None:
+        if old["release"] == number and old["price"] is None:
             raise Refused("batch_released", "this release was delivered before")
     budget = study.protection.budget
     if budget is not None:

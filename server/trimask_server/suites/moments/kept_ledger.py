@@ -8,6 +8,7 @@ for the study any more (notes 6.4 and 6.6).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -90,9 +91,15 @@ class LockedLedger:
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry; on disk when this returns."""
         line = json.dumps(entry | {"before": self._digest.hex()}, sort_keys=True).encode()
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-        os.write(self._descriptor, line + b"\n")
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        if (
+            os.write(self._descriptor, line + b"\n") != len(line) + 1
+        ):  # what a disk does on which there was some room
+            os.ftruncate(self._descriptor, end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path.name)
         os.fsync(self._descriptor)
+        if not end:
+            _sync_folder(self._path.parent)  # or the file itself could be gone after a power cut
         self.entries.append(entry)
         self._digest = hashlib.sha256(line).digest()
 
@@ -106,3 +113,11 @@ class LockedLedger:
                 "this node's ledger of deliveries is older than its store: its keys were restored from an old copy. "
                 "Nothing is delivered for this study until the file is back",
             )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
