@@ -42,12 +42,6 @@ EVERYWHERE: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
     ),
     "audit": ("the log is append-only, and has nothing of a person in it", _as_it_was),
 }  # fmt: skip
-AT_A_PROVIDER: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
-    "moments_heads": (
-        "how many deliveries were made of the study: a kept ledger that says fewer was rolled back",
-        _as_it_was,
-    ),
-}
 AT_THE_COLLECTOR: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
     "datasets": ("they are published; the manifest holds the signed study they verify against", _as_it_was),
     "tokens": (
@@ -93,7 +87,7 @@ async def _filled(make_store: Any, role: str, schema: str = "filled") -> Any:
 
 def _left(before: dict[str, list[Row]], role: str) -> dict[str, list[Row]]:
     """What may be left of what was there."""
-    allowed = EVERYWHERE | (AT_THE_COLLECTOR if role == "collector" else AT_A_PROVIDER)
+    allowed = EVERYWHERE | (AT_THE_COLLECTOR if role == "collector" else {})
 
     def kept(table: str, row: Row) -> Row | None:
         return row if not _names(row, OLD) else allowed[table][1](row) if table in allowed else None
