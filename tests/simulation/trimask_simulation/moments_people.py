@@ -6,22 +6,37 @@ first box is the reference and has no column: its people are what the others lea
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from unittest import mock
 
 from trimask_core.identity import SigningKey
+from trimask_core.moments import payloads
+from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import build_report
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.randomness import DeterministicRandom, RandomSource
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Protection, Study
-from trimask_simulation.people import DIGITS, GROUPS, Keys, answers_of, party_card
+from trimask_core.study import Party, Protection, Study
+from trimask_simulation.people import DIGITS, GROUPS, Keys, answers_of, party_card, person_of
 
-__all__ = ["MOMENTS_SCHEMA", "RELEASE_REPORTS", "exact_totals", "make_moments_study", "people_in"]
+__all__ = [
+    "MOMENTS_SCHEMA",
+    "RELEASE_REPORTS",
+    "exact_totals",
+    "false_devices",
+    "honest",
+    "make_moments_study",
+    "moments_study",
+    "people_in",
+]
 
 MOMENTS_SCHEMA = Schema(
     (
@@ -30,6 +45,17 @@ MOMENTS_SCHEMA = Schema(
     )
 )
 RELEASE_REPORTS = 12
+
+
+def moments_study(collector: Party, right: Sequence[Party], tls_roots: str, created_ms: int) -> Study:
+    """An exact study of these parties."""
+    layout = MomentsLayout.of(MOMENTS_SCHEMA)
+    norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
+    return Study(
+        title="Told apart", purpose="every report can be told", contact="nobody", created_ms=created_ms,
+        schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(),
+        release_rows=RELEASE_REPORTS, collector=collector, right=tuple(right), left=(), tls_roots=tls_roots,
+    )  # fmt: skip
 
 
 @functools.cache
@@ -41,16 +67,9 @@ def make_moments_study(right: int) -> tuple[SignedStudy, dict[str, Keys]]:
         role: Keys(SigningKey.generate(source), SealingKey.generate(source), MomentsSecret(source.seed()))
         for role in rights
     } | {"collector": Keys(SigningKey.generate(source), None)}
-    layout = MomentsLayout.of(MOMENTS_SCHEMA)
-    norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
-    study = Study(
-        title="Simulated", purpose="every report can be told", contact="nobody", created_ms=1,
-        schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(),
-        release_rows=RELEASE_REPORTS,
-        collector=party_card("collector", keys["collector"]),
-        right=tuple(party_card(role, keys[role]) for role in rights), left=(),
-        tls_roots="",
-    )  # fmt: skip
+    study = moments_study(
+        party_card("collector", keys["collector"]), [party_card(role, keys[role]) for role in rights], "", 1
+    )
     signed = SignedStudy(study)
     for role in study.parties:
         secret = keys[role].moments
@@ -97,3 +116,18 @@ def people_in(first: Sequence[int], products: Sequence[int]) -> list[int]:
 def honest(people: Mapping[bytes, int], ids: Iterable[bytes], false: Collection[int]) -> list[int]:
     """The people of these reports who did not send a false one."""
     return [people[submission_id] for submission_id in ids if people[submission_id] not in false]
+
+
+@contextlib.contextmanager
+def false_devices(false: Collection[int], chance: random.Random) -> Iterator[None]:
+    """Devices of these people send an honest report with one element altered."""
+
+    def report(layout: MomentsLayout, answers: Mapping[str, object], source: RandomSource) -> list[int]:
+        elements = build_report(layout, answers, source)
+        if person_of(answers) in false:
+            place = chance.randrange(len(elements))
+            elements[place] = (elements[place] + chance.randrange(1, P)) % P
+        return elements
+
+    with mock.patch.object(payloads, "build_report", report):
+        yield

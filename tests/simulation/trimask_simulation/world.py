@@ -22,10 +22,6 @@ from trimask_client import client as client_module
 from trimask_core import submission as submission_module
 from trimask_core.errors import Refused
 from trimask_core.hpke import hpke_seal
-from trimask_core.moments import payloads as moments_payloads
-from trimask_core.moments.field import P
-from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
 from trimask_core.randomness import DeterministicRandom, RandomSource
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
@@ -39,7 +35,7 @@ from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
 from trimask_simulation.moments_oracle import MomentsOracle
-from trimask_simulation.moments_people import make_moments_study
+from trimask_simulation.moments_people import false_devices, make_moments_study
 from trimask_simulation.network import Network, SimulatedPeers
 from trimask_simulation.oracle import Oracle, Violation
 from trimask_simulation.parties import Party
@@ -266,19 +262,10 @@ class _World:
 def _watched_sealing(world: _World) -> Iterator[None]:
     """Sealing draws its ephemeral keys from the seed too, and the oracle learns who sealed what."""
     ephemeral = DeterministicRandom(f"sealing {world.seed}")
-    altered = random.Random(f"altered {world.seed}")
 
     def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
         key = X25519PrivateKey.from_private_bytes(ephemeral.seed())
         return hpke_seal(public, plaintext, info, ephemeral=key)
-
-    def report(layout: MomentsLayout, answers: Mapping[str, object], source: RandomSource) -> list[int]:
-        """A false device's report is an honest one with an element altered."""
-        elements = build_report(layout, answers, source)
-        if isinstance(world.oracle, MomentsOracle) and person_of(answers) in world.oracle.false:
-            place = altered.randrange(len(elements))
-            elements[place] = (elements[place] + altered.randrange(1, P)) % P
-        return elements
 
     def build(
         study: Study, answers: Mapping[str, object], source: RandomSource, **more: Any
@@ -292,7 +279,8 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         for module in (submission_module, introductions, rounds):
             stack.enter_context(mock.patch.object(module, "seal", seal))
         stack.enter_context(mock.patch.object(client_module, "build_submission", build))
-        stack.enter_context(mock.patch.object(moments_payloads, "build_report", report))
+        if isinstance(world.oracle, MomentsOracle):
+            stack.enter_context(false_devices(world.oracle.false, random.Random(f"altered {world.seed}")))
         # Components are opened where they come in: there is no second process here.
         stack.enter_context(mock.patch.object(opener, "_ALONE", 1 << 30))
         yield
