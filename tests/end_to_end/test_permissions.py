@@ -18,6 +18,7 @@ from trimask_cli import invitations, proposing, tokens
 from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import ConfigError
 from trimask_lab import Lab
+from trimask_moments import open_moments
 from trimask_proto.v1 import governance_pb2
 from trimask_server.access import permissions
 from trimask_server.access.permissions import Role
@@ -35,7 +36,7 @@ SERVED = {
     ],
     "R1": [
         "SubmissionService", "RightBatchService", "RightMaskingService", "UnmaskingService", "NodeService",
-        "ProposalService", "OperatorService",
+        "ProposalService", "OperatorService", "MomentsService", "MomentsPeerService",
     ],
     "L1": ["LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"],
 }  # fmt: skip
@@ -82,6 +83,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     (stranger / "ca.pem").write_bytes((lab.owner / "ca.pem").read_bytes())
     with lab.in_thread(request):
         lab.signed = lab.open_study()
+        lab.moments = open_moments(lab)
         lab.invited = lab.open_study(admission="invited", access="token")
         proposing.propose(lab.signed, lab.owner)
         lab.token, _ = tokens.new(lab.invited.study, lab.owner, "Ada", ["datasets", "releases"], FAR, None)
@@ -111,7 +113,8 @@ def make_request(lab: Any, service: str, method: str, role: str, *, allowed: boo
     kind = descriptor_pool.Default().FindServiceByName(f"trimask_proto.v1.{service}").methods_by_name[method]
     request = message_factory.GetMessageClass(kind.input_type)()
     names = {field.name for field in kind.input_type.fields}
-    study_id = bytes(32) if allowed else lab.signed.study.id
+    real = lab.moments if service.startswith("Moments") else lab.signed
+    study_id = bytes(32) if allowed else real.study.id
     if method == "Submit":
         request.study_id, request.submission_id = lab.invited.study.id, bytes(16)
         request.invitation = lab.invitation.to_bytes() if role == "device" else b""
@@ -121,6 +124,8 @@ def make_request(lab: Any, service: str, method: str, role: str, *, allowed: boo
         request.attempt.study_id = study_id
         if "component" in names:
             request.component = 1
+    elif "totals" in names:
+        request.totals.study_id = study_id
     elif "signed_study" in names:
         request.signed_study = lab.signed.without_seed().to_json().encode()
     if method == "DrainNode":
@@ -167,7 +172,8 @@ def cells_of(node: str) -> Iterator[tuple[str, str, str, bool]]:
 
 # Refusals and the log of them; what a node writes of its own accord.
 MOVING = {
-    "refusals", "audit", "audit_head", "witnessed_heads", "jobs", "progress", "sqlite_sequence", "store_writers",
+    "refusals", "audit", "audit_head", "witnessed_heads", "jobs", "progress", "provider_generations", "sqlite_sequence",
+    "store_writers",
 }  # fmt: skip
 
 
@@ -273,3 +279,31 @@ def test_a_call_served_elsewhere_is_said_to_be(place: Any) -> None:
     with channel(place, "owner", "R1") as opened:
         request = make_request(place, "StudyService", "ListStudies", "owner", allowed=True)
         assert make_call(place, opened, "StudyService", "ListStudies", request) == "not_served"
+
+
+PEER_CALLS = ["Introduce", "GetForms", "GetVerdict"]
+
+
+@pytest.mark.parametrize("method", PEER_CALLS)
+def test_right_providers_talk_to_each_other_and_not_to_themselves(place: Any, method: str) -> None:
+    """The table admits every right provider; which of them may call is decided for the study in the request."""
+    request = make_request(place, "MomentsPeerService", method, "right", allowed=False)
+
+    def as_party(name: str) -> str:
+        with place.channel_as(name, to="R1") as opened:
+            return make_call(place, opened, "MomentsPeerService", method, request)
+
+    assert as_party("R1") == "not_your_role"
+    assert as_party("R2") not in DENIED  # refused for what it asks, which is empty
+
+
+@pytest.mark.parametrize("method", ["CheckBatch", "CommitTotals", "DeliverTotals", *PEER_CALLS])
+def test_calls_of_the_moments_suite_about_a_study_of_rows_are_refused(place: Any, method: str) -> None:
+    service = "MomentsPeerService" if method in PEER_CALLS else "MomentsService"
+    request = make_request(place, service, method, "collector", allowed=False)
+    inner = next(
+        (getattr(request, name) for name in ("attempt", "totals") if hasattr(request, name)), request
+    )
+    inner.study_id = place.signed.study.id
+    with place.channel_as("R2" if method in PEER_CALLS else "collector", to="R1") as opened:
+        assert make_call(place, opened, service, method, request) == "malformed"

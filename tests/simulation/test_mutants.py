@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import Refused
+from trimask_core.moments.field import P
 from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.suites.moments import batch_store, deliveries, rounds
+from trimask_server.suites.moments.checking import sum_accepted
 from trimask_server.suites.rows import driver, factor_ledger
 from trimask_simulation.world import run_seed
 
@@ -162,11 +165,64 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
 ALWAYS = ["fold twice", "erase first", "no scrub"]
 
 
-def _hunt(mutate: Mutate, seeds: range, folder: Path, patch: pytest.MonkeyPatch) -> str:
+def _add_twice(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is asked for again is added up again."""
+    patch.setattr(rounds, "sum_accepted", lambda *given: [2 * value % P for value in sum_accepted(*given)])
+
+
+def _accept_anything(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at the proofs."""
+    patch.setattr(rounds, "verdicts", lambda said: [None for _ in said[1]])
+
+
+def _agree_without_asking(patch: pytest.MonkeyPatch) -> None:
+    """A provider adds a batch up without hearing what the others decided."""
+
+    async def lenient(self: Any, study: Any, attempt: Any, stored: Any) -> None:
+        return
+
+    patch.setattr(rounds.Rounds, "_agree", lenient)
+
+
+def _keep_rows(patch: pytest.MonkeyPatch) -> None:
+    """Reports stay after they are in the total."""
+    patch.setattr(RowStore, "erase_block_in", lambda *_: 0)
+
+
+def _one_release(patch: pytest.MonkeyPatch) -> None:
+    """A provider that has delivered a release delivers no other (found by the simulation)."""
+    admit = deliveries._admit
+
+    def hasty(study: Any, ledger: Any, entry: Any, head: Any) -> bool:
+        fresh = admit(study, ledger, entry, head)
+        if fresh and ledger.entries:
+            raise Refused("batch_released", "this release was delivered before")
+        return fresh
+
+    patch.setattr(deliveries, "_admit", hasty)
+
+
+def _verdicts_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Refused reports are not counted with their batch (found by the simulation)."""
+    patch.setattr(batch_store, "add_counts", lambda *_: None)
+
+
+MOMENTS_MUTANTS: dict[str, tuple[Mutate, str]] = {
+    "add twice": (_add_twice, "not the sum of the reports|shares of batch"),
+    "accept anything": (_accept_anything, "a false report was accepted"),
+    "agree without asking": (_agree_without_asking, "before .* had decided"),
+    "keep rows": (_keep_rows, "still holds"),
+    "one release": (_one_release, "not over"),
+    "verdicts forgotten": (_verdicts_forgotten, "its batches have"),
+}
+MOMENTS_ALWAYS = ["accept anything", "agree without asking"]
+
+
+def _hunt(mutate: Mutate, seeds: range, folder: Path, patch: pytest.MonkeyPatch, suite: str = "rows") -> str:
     mutate(patch)
     for seed in seeds:
         (folder / str(seed)).mkdir()
-        result = run_seed(seed, folder / str(seed))
+        result = run_seed(seed, folder / str(seed), suite=suite)
         if result.error:
             return result.error
     return ""
@@ -183,3 +239,18 @@ def test_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_mutant_is_noticed_in_more_seeds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = MUTANTS[name]
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch))
+
+
+@pytest.mark.parametrize("name", MOMENTS_ALWAYS)
+def test_moments_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, words = MOMENTS_MUTANTS[name]
+    assert re.search(words, _hunt(mutate, range(6), tmp_path, monkeypatch, "moments"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MOMENTS_MUTANTS if name not in MOMENTS_ALWAYS])
+def test_moments_mutant_is_noticed_in_more_seeds(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate, words = MOMENTS_MUTANTS[name]
+    assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch, "moments"))

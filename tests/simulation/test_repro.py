@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import random
 import re
 import sqlite3
@@ -13,16 +14,22 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import ConfigError, StudyError, VerificationError
+from trimask_core.errors import ConfigError, Refused, StudyError, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import load_config
-from trimask_server.store.data_keys import destroy_keys
+from trimask_server.store.data_keys import Vault, destroy_keys
 from trimask_server.store.interface import Transaction
+from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.suites.moments.batch_store import BatchStore
+from trimask_server.suites.moments.deliveries import _admit
+from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
+from trimask_simulation.moments_people import make_moments_study
 from trimask_simulation.people import make_study
 
 
@@ -141,3 +148,54 @@ def test_repro_config_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "node.toml").write_bytes(b'name = "\xff"')
     with pytest.raises(ConfigError, match=r"node\.toml is not TOML"):
         load_config(tmp_path / "node.toml", "right")
+
+
+def _entry(number: int, *batches: bytes) -> dict[str, Any]:
+    asked = hashlib.sha256(bytes([number]) + b"".join(batches)).hexdigest()
+    return {"asked": asked, "release": number, "batches": [batch.hex() for batch in batches], "price": None}
+
+
+def test_repro_a_second_release_is_delivered(tmp_path: Path) -> None:
+    """A provider that had delivered one release refused every other one of the study, which never closed."""
+    study = make_moments_study(2)[0].study
+    first, second = _entry(1, b"a" * 16), _entry(2, b"b" * 16)
+    with KeptLedger(tmp_path, study.id).locked() as ledger:
+        ledger.append(first)
+        assert not _admit(study, ledger, first, ledger.head)
+        assert _admit(study, ledger, second, ledger.head)
+        for overlapping in (_entry(3, b"a" * 16), _entry(1, b"b" * 16)):
+            with pytest.raises(Refused, match="delivered before"):
+                _admit(study, ledger, overlapping, ledger.head)
+
+
+def test_repro_a_delivery_half_written_is_not_a_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that took half of an entry: it was sent all the same, and forgotten when the file was next read."""
+    kept = KeptLedger(tmp_path, b"s" * 32)
+    with kept.locked() as ledger:
+        ledger.append({"asked": "1"})
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[: len(data) // 2]))
+    with kept.locked() as ledger, pytest.raises(OSError, match="No space left"):
+        ledger.append({"asked": "2"})
+    monkeypatch.undo()
+    with kept.locked() as ledger:
+        ledger.append({"asked": "3"})
+    with kept.locked() as ledger:
+        assert [entry["asked"] for entry in ledger.entries] == ["1", "3"]
+
+
+def test_repro_a_repeat_does_not_take_the_ledgers_head_back(tmp_path: Path) -> None:
+    """A repeated delivery that ended after a later one: the store then looked restored, and no release was made."""
+
+    async def run() -> None:
+        database = SqliteStore(tmp_path / "right.sqlite3", PROVIDER)
+        vault = Vault(KeyRing.generate())
+        store = BatchStore(database, vault, RowStore(database, vault))
+        await store.release(b"s" * 32, 2, [], LedgerHead(2, b"two"))
+        await store.release(b"s" * 32, 1, [], LedgerHead(1, b"one"))
+        assert await store.head(b"s" * 32) == LedgerHead(2, b"two")
+        database.close()
+
+    asyncio.run(run())

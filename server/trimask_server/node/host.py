@@ -225,8 +225,8 @@ class Host:
             await context.clock.sleep(_SAVE_SECONDS)
             try:
                 await self.save_refusals()
-                if context.config.own_address:  # others of this node count, too
-                    await context.refusals.refresh(context.database)
+                # Other workers of this node count too, and so does what is counted in the store itself.
+                await context.refusals.refresh(context.database)
             except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
                 context.log.warning("cannot save refusal counts yet: %s", error)
 

@@ -14,7 +14,7 @@ import grpc
 from trimask_core.errors import Refused
 from trimask_core.study import Study
 
-__all__ = ["Context", "peer_names", "require_role"]
+__all__ = ["Context", "peer_names", "require_role", "require_suite"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -31,3 +31,12 @@ def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
     wanted = list(roles)
     if not any(study.party(role).tls_name in names for role in wanted):
         raise Refused("not_your_role", f"only {' or '.join(wanted)} may call this")
+
+
+def require_suite(study: Study, name: str) -> None:
+    """Refuse a call of one suite about a study of another."""
+    if study.suite.name != name:
+        raise Refused(
+            "malformed",
+            f"this call is for studies of the {name} suite, and this is one of {study.suite.name}",
+        )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from trimask_proto.v1 import common_pb2
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["Refusals"]
+__all__ = ["Refusals", "add_counts"]
 
 
 class Refusals:
@@ -57,12 +58,7 @@ class Refusals:
         self._saving += changed
 
         def write(tx: Transaction) -> dict[str, int]:
-            for reason, count in changed.items():
-                tx.run(
-                    "INSERT INTO refusals (reason, count) VALUES (?, ?)"
-                    " ON CONFLICT (reason) DO UPDATE SET count = refusals.count + excluded.count",
-                    (reason, count),
-                )
+            add_counts(tx, changed)
             if audit is not None:
                 audit.append(tx, "requests_refused", counts=dict(sorted(changed.items())))
             return _read(tx)
@@ -74,6 +70,16 @@ class Refusals:
             raise
         finally:
             self._saving -= changed
+
+
+def add_counts(tx: Transaction, counts: Mapping[str, int]) -> None:
+    """Count in the store itself, where a count belongs to what is written with it; `Refusals.refresh` reads it."""
+    for reason, count in counts.items():
+        tx.run(
+            "INSERT INTO refusals (reason, count) VALUES (?, ?)"
+            " ON CONFLICT (reason) DO UPDATE SET count = refusals.count + excluded.count",
+            (reason, count),
+        )
 
 
 def _read(tx: Transaction) -> dict[str, int]:

@@ -15,10 +15,11 @@ from trimask_cli import owner
 from trimask_client import SealedSubmission
 from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Study
 from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
@@ -65,6 +66,9 @@ def wait_until(ready: Callable[[], bool], what: str, seconds: float = 180.0) -> 
 class FaultLab:
     """Keys for nodes at given places, and studies on them."""
 
+    false: frozenset[int] = frozenset()  # the people whose devices send false reports
+    smallest_block = BLOCK_ROWS
+
     def __init__(self, folder: Path, places: list[NodePlace] | None = None) -> None:
         """Make keys for nodes at these places, or take those that are there."""
         self.folder = folder
@@ -77,8 +81,21 @@ class FaultLab:
 
     def open_study(self) -> SignedStudy:
         """A new study, approved by everybody and open."""
+        study = self.new_study()
+        signed = SignedStudy(study)
+        for name in self.parties:
+            key = SigningKey(read_secret(self.folder / name / "identity.key"))
+            commitment = b""
+            if needs_commitment(study, name):
+                commitment = MomentsSecret.load(self.folder / name).commitment(study.id)
+            signed = signed.with_approval(approve(study, key, 1, commitment))
+        owner.open_study(signed, self.owner)
+        return signed
+
+    def new_study(self) -> Study:
+        """A study of all these nodes."""
         roles = sorted(self.parties)
-        study = create_study(
+        return create_study(
             load_definition(_DEFINITION),
             self.parties["collector"],
             [self.parties[role] for role in roles if role.startswith("R")],
@@ -87,12 +104,6 @@ class FaultLab:
             int(time.time() * 1000),
             SystemRandom(),
         )
-        signed = SignedStudy(study)
-        for name in self.parties:
-            key = SigningKey(read_secret(self.folder / name / "identity.key"))
-            signed = signed.with_approval(approve(study, key, 1))
-        owner.open_study(signed, self.owner)
-        return signed
 
     def close(self, study: Study) -> None:
         """Close and wait until everything is published, through whatever is still happening."""
@@ -107,20 +118,28 @@ class FaultLab:
     def published(self, study: Study) -> list[int]:
         """How often each person is in what was published."""
         total = np.zeros((GROUPS + 2, GROUPS + 2))
+        for dataset in self.datasets(study):
+            total += dataset.gram(units="scaled").to_numpy()
+        return multiplicities(total)
+
+    def datasets(self, study: Study) -> list[trimask.Dataset]:
+        """What a researcher gets, verified."""
         with trimask.connect(
             study.collector.address, roots=self.owner / "ca.pem", tls_name=study.collector.tls_name,
             cache=self.folder / "cache",
         ) as connection:  # fmt: skip
-            for info in connection.datasets(study.id):
-                total += connection.dataset(info.id).gram(units="scaled").to_numpy()
-        return multiplicities(total)
+            return [connection.dataset(info.id) for info in connection.datasets(study.id)]
 
     def check(
         self, study: Study, sent: dict[int, SealedSubmission], receipts: dict[int, Receipt]
     ) -> dict[str, int]:
         """Every person once; the same blocks everywhere, none too small; nothing left."""
         found = self.published(study)
-        wrong = {person: count for person, count in enumerate(found) if count != (person in receipts)}
+        wrong = {
+            person: count
+            for person, count in enumerate(found)
+            if count != (person in receipts and person not in self.false)
+        }
         assert not wrong, f"published a wrong number of times: {wrong}"
         for receipt in receipts.values():
             receipt.verify(study)
@@ -129,7 +148,7 @@ class FaultLab:
             if not role.startswith("R"):
                 continue
             assert self._blocks(role, "right", study) == blocks, f"{role} has other blocks than the collector"
-            held, unbound = self._query(
+            held, unbound = self.query(
                 role, "right", study,
                 "SELECT count(payload), sum(block_id IS NULL) FROM submissions WHERE study_id = ?",
             )[0]  # fmt: skip
@@ -137,13 +156,17 @@ class FaultLab:
             assert not unbound, f"{role} has {unbound} rows in no block"
         rows = [row for joined in blocks.values() for row in _split(joined)]
         assert len(rows) == len(set(rows)) == len(receipts), "a row is in two blocks, or in none"
-        assert min(len(joined) // 16 for joined in blocks.values()) >= study.rows.block_rows, (
+        assert min(len(joined) // 16 for joined in blocks.values()) >= self.smallest_block, (
             "a block is too small"
         )
+        self.check_more(study)
         self._nothing_left(sent)
         return {"rows": len(rows), "blocks": len(blocks)}
 
-    def _query(self, role: str, kind: str, study: Study, sql: str) -> list[tuple[object, ...]]:
+    def check_more(self, study: Study) -> None:
+        """What its suite promises besides."""
+
+    def query(self, role: str, kind: str, study: Study, sql: str) -> list[tuple[object, ...]]:
         paths = list((self.folder / role).rglob(f"{kind}.sqlite3"))
         assert len(paths) == 1, f"{role} has {len(paths)} stores"
         connection = sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True)
@@ -153,9 +176,7 @@ class FaultLab:
             connection.close()
 
     def _blocks(self, role: str, kind: str, study: Study) -> dict[bytes, bytes]:
-        rows = self._query(
-            role, kind, study, "SELECT block_id, submission_ids FROM blocks WHERE study_id = ?"
-        )
+        rows = self.query(role, kind, study, "SELECT block_id, submission_ids FROM blocks WHERE study_id = ?")
         return {bytes(block): bytes(joined) for block, joined in rows}  # type: ignore[call-overload]
 
     def _nothing_left(self, sent: dict[int, SealedSubmission]) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from trimask_client import Client, SealedSubmission
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_faults.lab import FaultLab
-from trimask_server.local.cluster import ProcessCluster
+from trimask_faults.moments_lab import FALSE, MomentsFaultLab
+from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.keys import node_places
+from trimask_simulation.moments_people import false_devices
 from trimask_simulation.people import PEOPLE, answers_of
 
-__all__ = ["Outcome", "run_schedule"]
+__all__ = ["Outcome", "cluster_of", "run_schedule"]
 
 _DEVICES = 3
 _LOAD_SECONDS = 3.0  # over which people's submissions are spread, and within which kills begin
@@ -28,6 +34,19 @@ class Outcome:
     kills: tuple[tuple[float, str, float], ...]  # after so many seconds, whom, down for how long
     counts: dict[str, int]
     seconds: float
+
+
+@contextlib.contextmanager
+def cluster_of(suite: str, folder: Path) -> Iterator[tuple[FaultLab, ProcessCluster]]:
+    """Real processes for studies of a suite. In the moments suite some devices send false reports."""
+    with contextlib.ExitStack() as stack:
+        lab: FaultLab
+        if suite == "rows":
+            lab = FaultLab(folder, node_places(3, 2, "127.0.0.1", free_base_port(12)))
+        else:
+            lab = MomentsFaultLab(folder, node_places(3, 0, "127.0.0.1", free_base_port(8)))
+            stack.enter_context(false_devices(FALSE, random.Random(f"false reports in {suite}")))
+        yield lab, stack.enter_context(ProcessCluster(lab.folder))
 
 
 def _submit(
@@ -60,7 +79,7 @@ def _down(cluster: ProcessCluster, name: str, after: float, pause: float, begun:
 def run_schedule(lab: FaultLab, cluster: ProcessCluster, seed: int) -> Outcome:
     """Run a seed; `AssertionError` if a promise was broken."""
     chance = random.Random(f"schedule {seed}")
-    names = chance.sample(sorted(cluster.nodes), chance.randint(2, 4))
+    names = chance.sample(sorted(cluster.nodes), chance.randint(2, min(4, len(cluster.nodes))))
     kills = tuple(
         sorted(
             (chance.uniform(0.0, 2 * _LOAD_SECONDS), name, chance.choice((0.0, chance.uniform(0, 2))))

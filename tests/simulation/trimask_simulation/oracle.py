@@ -21,9 +21,10 @@ from trimask_server.store.sqlite import _SqliteTransaction
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
-__all__ = ["Oracle", "Violation"]
+__all__ = ["Oracle", "Violation", "require", "split"]
 
 _ID = 16
+_KEYS = "SELECT wrapped FROM data_keys WHERE scope <> ?"
 _STAGES = ("planned", "pooled", "erased")
 _SAMPLE = 24  # bytes of a ciphertext, enough to be nobody else's
 
@@ -32,18 +33,20 @@ class Violation(AssertionError):
     """Something that must never happen did."""
 
 
-def _ids(joined: bytes) -> list[bytes]:
+def split(joined: bytes) -> list[bytes]:
+    """The ids in a plan."""
     return [joined[i : i + _ID] for i in range(0, len(joined), _ID)]
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """`Violation` unless it is so."""
     if not condition:
         raise Violation(message)
 
 
 @dataclass
 class Oracle:
-    """Remembers what it has seen of every store; nothing may be unsaid."""
+    """Remembers what it has seen of every store; nothing may be unsaid. Of a study of the rows suite; others inherit."""
 
     study: Study
     # Submission id -> who answered; the sealed components, by id and provider. Filled when a device seals.
@@ -60,11 +63,12 @@ class Oracle:
 
     def __post_init__(self) -> None:
         self._factors = StoredFactors(Vault(storage_ring("collector")))
+        self.kept_scope = ""  # the data keys that outlive the study
 
     def after_commit(self, name: str, connection: sqlite3.Connection) -> None:
         """Look at a node's whole store."""
         self.checks += 1
-        keys = {row[0] for row in connection.execute("SELECT wrapped FROM data_keys")}
+        keys = {row[0] for row in connection.execute(_KEYS, (self.kept_scope,))}
         self._wrapped.setdefault(name, set()).update(keys)
         if name == "collector":
             self._collector(connection)
@@ -73,20 +77,24 @@ class Oracle:
 
     def _bind(self, who: str, submission_id: bytes, block_id: bytes) -> None:
         known = self._block_of.setdefault(submission_id, block_id)
-        _require(
+        require(
             known == block_id,
             f"{who}: row {submission_id.hex()[:8]} is in blocks {known.hex()[:8]} and {block_id.hex()[:8]}",
         )
 
     def _block(self, who: str, block_id: bytes, joined: bytes) -> None:
-        ids = _ids(joined)
-        _require(len(set(ids)) == len(ids), f"{who}: a row twice in block {block_id.hex()[:8]}")
-        _require(
-            self.study.rows.block_rows <= len(ids) <= self.study.rows.max_block_rows,
-            f"{who}: block {block_id.hex()[:8]} has {len(ids)} rows",
-        )
+        ids = split(joined)
+        require(len(set(ids)) == len(ids), f"{who}: a row twice in block {block_id.hex()[:8]}")
+        require(self._right_size(len(ids)), f"{who}: block {block_id.hex()[:8]} has {len(ids)} rows")
         for submission_id in ids:
             self._bind(who, submission_id, block_id)
+
+    def _right_size(self, rows: int) -> bool:
+        return self.study.rows.block_rows <= rows <= self.study.rows.max_block_rows
+
+    def _may_be_erased(self, name: str, block_id: bytes) -> bool:
+        """Whether a row of this block is needed no more."""
+        return self._stages.get(block_id, 0) >= 1
 
     def _right(self, name: str, connection: sqlite3.Connection) -> None:
         for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
@@ -96,13 +104,13 @@ class Oracle:
         )
         for submission_id, erased, digest, block_id in rows:
             key = (name, submission_id)
-            _require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
-            _require(bool(erased) or key not in self._erased, f"{name}: an erased row came back")
+            require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
+            require(bool(erased) or key not in self._erased, f"{name}: an erased row came back")
             if erased:
                 self._erased.add(key)
                 if block_id is not None:
-                    _require(
-                        self._stages.get(block_id, 0) >= 1, f"{name}: a row was erased before it was pooled"
+                    require(
+                        self._may_be_erased(name, block_id), f"{name}: a row was erased before it was pooled"
                     )
             if block_id is not None:
                 self._bind(name, submission_id, block_id)
@@ -111,18 +119,13 @@ class Oracle:
         pooled: dict[int, list[bytes]] = {}
         query = "SELECT block_id, submission_ids, row_count, state, release_number FROM blocks"
         for block_id, joined, row_count, state, release in connection.execute(query):
-            self._block("collector", block_id, joined)
-            _require(row_count * _ID == len(joined), "collector: a block's count is not that of its rows")
-            stage = _STAGES.index(state)
-            _require(stage >= self._stages.get(block_id, 0), "collector: a block went back a step")
-            self._stages[block_id] = stage
-            if stage:
-                pooled.setdefault(release, []).extend(_ids(joined))
+            if self._stage(block_id, joined, row_count, state):
+                pooled.setdefault(release, []).extend(split(joined))
         for number, row_count, factor, state in connection.execute(
             "SELECT release_number, row_count, factor, state FROM releases"
         ):
             rows = pooled.pop(number, [])
-            _require(
+            require(
                 row_count == len(rows), f"collector: release {number} counts {row_count} of {len(rows)} rows"
             )
             if factor is not None:
@@ -130,10 +133,22 @@ class Oracle:
                 assert matrix is not None
                 self._same(multiplicities(matrix.T @ matrix), rows, f"the factor of release {number}")
             if state in ("published", "discarded"):
-                _require(factor is None, f"collector: the factor of a {state} release is still there")
-        _require(not pooled, "collector: pooled blocks belong to a release that is not there")
+                require(factor is None, f"collector: the factor of a {state} release is still there")
+        require(not pooled, "collector: pooled blocks belong to a release that is not there")
+        self._published_once(connection)
+
+    def _stage(self, block_id: bytes, joined: bytes, row_count: int, state: str) -> int:
+        """How far a block of the collector's has come: 0 for planned."""
+        self._block("collector", block_id, joined)
+        require(row_count * _ID == len(joined), "collector: a block's count is not that of its rows")
+        stage = _STAGES.index(state)
+        require(stage >= self._stages.get(block_id, 0), "collector: a block went back a step")
+        self._stages[block_id] = stage
+        return stage
+
+    def _published_once(self, connection: sqlite3.Connection) -> None:
         for dataset_id, manifest in connection.execute("SELECT dataset_id, manifest FROM datasets"):
-            _require(
+            require(
                 self._published.setdefault(dataset_id, manifest) == manifest,
                 f"collector: {dataset_id} was published twice, differently",
             )
@@ -141,7 +156,7 @@ class Oracle:
     def _same(self, found: list[int], rows: Iterable[bytes], what: str) -> None:
         wanted = Counter(self.people[submission_id] for submission_id in rows)
         for person, count in enumerate(found):
-            _require(
+            require(
                 count == wanted[person],
                 f"{what} has person {person} {count} times, its blocks {wanted[person]} times",
             )
@@ -154,28 +169,38 @@ class Oracle:
         collector = sqlite3.connect(folders["collector"] / "collector.sqlite3")
         self.after_commit("collector", collector)
         total = self._datasets(collector, folders["collector"])
-        blocks = [_ids(row[0]) for row in collector.execute("SELECT submission_ids FROM blocks")]
+        blocks = [split(row[0]) for row in collector.execute("SELECT submission_ids FROM blocks")]
         in_blocks = {submission_id for block in blocks for submission_id in block}
         note = "".join(row[0] for row in collector.execute("SELECT note FROM notes"))
         (state,) = collector.execute("SELECT state FROM studies").fetchone()
-        _require(state == "closed", f"the study is {state}")
+        require(state == "closed", f"the study is {state}")
         collector.close()
         for receipt in receipts.values():
             receipt.verify(self.study)
         complete = self._complete(folders)
+        self._all_published(total, in_blocks, complete, receipts, note)
+        require(max(total) <= 1, "a person is published twice")
+        return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
+
+    def _all_published(
+        self,
+        total: list[int],
+        in_blocks: set[bytes],
+        complete: set[bytes],
+        receipts: Mapping[bytes, Receipt],
+        note: str,
+    ) -> None:
         if len(complete) >= self.study.release_rows:
-            _require(in_blocks == complete, "complete rows and rows in blocks differ")
+            require(in_blocks == complete, "complete rows and rows in blocks differ")
             self._same(total, complete, "what was published")
             lost = set(receipts) - complete
-            _require(not lost, f"{len(lost)} accepted rows are in no block")
+            require(not lost, f"{len(lost)} accepted rows are in no block")
         else:
-            _require(sum(total) == 0, "fewer rows than the guarantee needs were published")
-            _require(
+            require(sum(total) == 0, "fewer rows than the guarantee needs were published")
+            require(
                 not complete or "nothing was published" in note,
                 "the owner is not told that nothing was published",
             )
-        _require(max(total) <= 1, "a person is published twice")
-        return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
 
     def _complete(self, folders: Mapping[str, Path]) -> set[bytes]:
         """Submissions every right provider took in."""
@@ -188,9 +213,9 @@ class Oracle:
                 (left,) = connection.execute(
                     "SELECT count(*) FROM submissions WHERE payload IS NOT NULL"
                 ).fetchone()
-                _require(left == 0, f"{name} still holds {left} payloads")
+                require(left == 0, f"{name} still holds {left} payloads")
                 (state,) = connection.execute("SELECT state FROM studies").fetchone()
-                _require(state == "closed", f"{name} has the study {state}")
+                require(state == "closed", f"{name} has the study {state}")
                 connection.close()
         return set.intersection(*held)
 
@@ -213,6 +238,6 @@ class Oracle:
                 if path.is_file():
                     data = path.read_bytes()
                     for sample in samples:
-                        _require(sample not in data, f"{name}: {path.name} still holds a sealed component")
+                        require(sample not in data, f"{name}: {path.name} still holds a sealed component")
                     for wrapped in destroyed:
-                        _require(wrapped not in data, f"{name}: {path.name} still holds a destroyed data key")
+                        require(wrapped not in data, f"{name}: {path.name} still holds a destroyed data key")

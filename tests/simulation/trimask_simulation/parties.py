@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimask_core.identity import SigningKey
 from trimask_core.randomness import DeterministicRandom
-from trimask_core.sealing import SealingKey
+from trimask_server.collector.publication import place_file
 from trimask_server.local.cluster import role_of
 from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
@@ -26,17 +25,19 @@ from trimask_server.settings.config import NodeConfig
 from trimask_server.store.interface import StoreError
 from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR, PROVIDER
-from trimask_server.suites.rows.publisher import write_parquet
+from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
 from trimask_simulation.network import Endpoint, Network, SimulatedPeers
+from trimask_simulation.people import Keys
 from trimask_simulation.trace import Trace, TraceHandler
 
 __all__ = ["PEER_PORT", "PUBLIC_PORT", "Party", "SkewedClock", "storage_ring"]
 
 PUBLIC_PORT, PEER_PORT = 1, 2
 EPOCH_MS = 1_800_000_000_000
+_WRITING = (place_file, Deliveries._write_down)  # what writes files beside the store
 
 
 def storage_ring(name: str) -> KeyRing:
@@ -67,7 +68,7 @@ class _InlineWorkers(Workers):
 
     async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(self._delay.uniform(0.0, 0.2))
-        if self._state.full and function is write_parquet:
+        if self._state.full and getattr(function, "__func__", function) in _WRITING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         result = function(*args, **kwargs)
         await asyncio.sleep(self._delay.uniform(0.0, 0.2))
@@ -83,8 +84,7 @@ class Party:
 
     name: str
     tls_name: str
-    identity: SigningKey
-    sealing: SealingKey | None
+    keys: Keys
     folder: Path
     loop: VirtualLoop
     network: Network
@@ -139,7 +139,9 @@ class Party:
                 name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
                 attempt_timeout_seconds=30.0, owner_tls_name="owner",
             ),
-            keys=NodeKeys(self.identity, b"", b"", b"", storage=storage_ring(self.name)),
+            keys=NodeKeys(
+                self.keys.identity, b"", b"", b"", moments=self.keys.moments, storage=storage_ring(self.name)
+            ),
             clock=self.clock,
             source=DeterministicRandom(f"{self.name} {self.number} {self.seed}"),
             database=database,
@@ -149,7 +151,9 @@ class Party:
         context.log.handlers = [TraceHandler(self.trace, str(process))]
         host = Host(context)
         await host.load()
-        node = assemble(host, None if self.sealing is None else SealingRing([RingKey(self.sealing)]))
+        node = assemble(
+            host, None if self.keys.sealing is None else SealingRing([RingKey(self.keys.sealing)])
+        )
         services = node.services
         await host.record_start(services.key_names)
         self.network.up(

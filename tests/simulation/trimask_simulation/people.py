@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.identity import SigningKey
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
@@ -24,7 +25,7 @@ from trimask_core.sealing import SealingKey
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Party, Protection, Study
 
-__all__ = ["PEOPLE", "Keys", "answers_of", "make_study", "multiplicities", "person_of"]
+__all__ = ["PEOPLE", "Keys", "answers_of", "make_study", "multiplicities", "party_card", "person_of"]
 
 GROUPS, DIGITS = 6, 7
 PEOPLE = GROUPS * DIGITS
@@ -45,6 +46,13 @@ class Keys:
 
     identity: SigningKey
     sealing: SealingKey | None
+    moments: MomentsSecret | None = None
+
+
+def party_card(role: str, keys: Keys) -> Party:
+    """What everybody knows of a party."""
+    sealing = b"" if keys.sealing is None else keys.sealing.public
+    return Party(role, role, f"{role}:1", f"{role}:2", role.lower(), keys.identity.public, sealing)
 
 
 def answers_of(person: int) -> dict[str, object]:
@@ -86,13 +94,6 @@ def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
         for role in roles
     }
 
-    def party(role: str) -> Party:
-        sealing = keys[role].sealing
-        return Party(
-            role, role, f"{role}:1", f"{role}:2", role.lower(), keys[role].identity.public,
-            b"" if sealing is None else sealing.public,
-        )  # fmt: skip
-
     norm, leakage = _SCHEMA.row_norm, 2.0**-20
     noise_columns = default_noise_columns(BLOCK_ROWS, _FAILURE)
     study = Study(
@@ -106,8 +107,9 @@ def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
             unmasking=collusion.default_unmasking(RIGHT, LEFT), mask_seed=source.seed(),
         ),
         release_rows=2 * BLOCK_ROWS,
-        collector=party("collector"),
-        right=tuple(party(role) for role in rights), left=tuple(party(role) for role in lefts),
+        collector=party_card("collector", keys["collector"]),
+        right=tuple(party_card(role, keys[role]) for role in rights),
+        left=tuple(party_card(role, keys[role]) for role in lefts),
         tls_roots="",
     )  # fmt: skip
     approvals = tuple(approve(study, keys[role].identity, 2) for role in study.parties)

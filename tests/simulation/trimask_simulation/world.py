@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -23,21 +24,25 @@ from trimask_core.errors import Refused
 from trimask_core.hpke import hpke_seal
 from trimask_core.randomness import DeterministicRandom, RandomSource
 from trimask_core.receipt import Receipt
+from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
+from trimask_server.suites.moments import introductions, rounds
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
+from trimask_simulation.moments_oracle import MomentsOracle
+from trimask_simulation.moments_people import false_devices, make_moments_study
 from trimask_simulation.network import Network, SimulatedPeers
 from trimask_simulation.oracle import Oracle, Violation
 from trimask_simulation.parties import Party
-from trimask_simulation.people import PEOPLE, answers_of, make_study, person_of
+from trimask_simulation.people import PEOPLE, Keys, answers_of, make_study, person_of
 from trimask_simulation.trace import Trace
 
-__all__ = ["Result", "run_seed"]
+__all__ = ["Result", "run_seed", "suite_of"]
 
 _DEVICES = 6
 _FAULTY_SECONDS = 120.0
@@ -57,15 +62,30 @@ class Result:
     lines: list[str] = field(repr=False)
 
 
+def suite_of(seed: int) -> str:
+    """Every second seed is of the moments suite."""
+    return ("rows", "moments")[seed % 2]
+
+
+def _scene(seed: int, suite: str) -> tuple[SignedStudy, dict[str, Keys], Oracle]:
+    """The study of a seed, everybody's keys, and who watches."""
+    if suite == "rows":
+        signed, keys = make_study()
+        return signed, keys, Oracle(signed.study)
+    chance = random.Random(f"moments {seed}")
+    signed, keys = make_moments_study(chance.choice((2, 3)))
+    false = frozenset(chance.sample(range(PEOPLE), chance.choice((0, 5, 15))))
+    return signed, keys, MomentsOracle(signed.study, false=false)
+
+
 class _World:
-    def __init__(self, seed: int, folder: Path, *, keep: bool) -> None:
+    def __init__(self, seed: int, folder: Path, *, suite: str, keep: bool) -> None:
         self.seed = seed
         self.loop = VirtualLoop(random.Random(f"order {seed}"))
         self.trace = Trace(self.loop, keep=keep)
         self.faults = Faults.draw(seed)
         self.network = Network(self.loop, self.trace, self.faults, seed)
-        self.signed, keys = make_study()
-        self.oracle = Oracle(self.signed.study)
+        self.signed, keys, self.oracle = _scene(seed, suite)
         self.failure: BaseException | None = None
         self._ended = self.loop.create_future()
         self._chance = random.Random(f"world {seed}")
@@ -73,8 +93,8 @@ class _World:
         for name, card in self.signed.study.parties.items():
             (folder / name).mkdir()
             self.parties[name] = Party(
-                name, card.tls_name, keys[name].identity, keys[name].sealing, folder / name,
-                self.loop, self.network, self.trace, self.faults, seed, self._after_commit,
+                name, card.tls_name, keys[name], folder / name, self.loop,
+                self.network, self.trace, self.faults, seed, self._after_commit,
             )  # fmt: skip
         order = list(range(PEOPLE))
         self._chance.shuffle(order)
@@ -255,18 +275,20 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         world.oracle.sealed[made.submission_id] = made.sealed
         return made
 
-    before = submission_module.seal, client_module.build_submission, opener._ALONE
-    submission_module.seal, client_module.build_submission = seal, build
-    opener._ALONE = 1 << 30  # components are opened where they come in: there is no second process here
-    try:
+    with contextlib.ExitStack() as stack:
+        for module in (submission_module, introductions, rounds):
+            stack.enter_context(mock.patch.object(module, "seal", seal))
+        stack.enter_context(mock.patch.object(client_module, "build_submission", build))
+        if isinstance(world.oracle, MomentsOracle):
+            stack.enter_context(false_devices(world.oracle.false, random.Random(f"altered {world.seed}")))
+        # Components are opened where they come in: there is no second process here.
+        stack.enter_context(mock.patch.object(opener, "_ALONE", 1 << 30))
         yield
-    finally:
-        submission_module.seal, client_module.build_submission, opener._ALONE = before
 
 
-def run_seed(seed: int, folder: Path, *, keep: bool = False) -> Result:
-    """Simulate a seed in an empty folder; `keep` keeps the text of the trace."""
-    world = _World(seed, folder, keep=keep)
+def run_seed(seed: int, folder: Path, *, suite: str = "", keep: bool = False) -> Result:
+    """Simulate a seed in an empty folder, of its own suite or another; `keep` keeps the text of the trace."""
+    world = _World(seed, folder, suite=suite or suite_of(seed), keep=keep)
     counts: dict[str, int] = {}
     error = ""
     collecting = gc.isenabled()

@@ -15,6 +15,7 @@ from typing import Literal
 from trimask_core.errors import Refused
 from trimask_core.moments.field import pack, unpack
 from trimask_server.audit.log import AuditLog
+from trimask_server.operations.refusal_counts import add_counts
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault, destroy_keys
 from trimask_server.store.interface import Store, Transaction
@@ -90,7 +91,8 @@ class BatchStore:
         return await self.database.write(write)
 
     async def add(self, study_id: bytes, batch_id: bytes) -> bool:
-        """Every provider signed the same: the sum counts, and the rows go, in one transaction; False if it was done."""
+        """Every provider signed the same: the sum counts, the rows go and refused ones are counted, in one transaction;
+        False if it was done."""
 
         def write(tx: Transaction) -> bool:
             stored = _find(tx, study_id, batch_id)
@@ -103,6 +105,7 @@ class BatchStore:
                 (study_id, batch_id),
             )
             self.rows.erase_block_in(tx, study_id, batch_id)
+            add_counts(tx, stored.refused)
             self._record(
                 tx,
                 "batch_added",
@@ -180,7 +183,7 @@ class BatchStore:
             tx.run(
                 "INSERT INTO moments_heads (study_id, entries, digest) VALUES (?, ?, ?)"
                 " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest"
-                " WHERE excluded.entries > moments_heads.entries",
+                " WHERE excluded.entries > moments_heads.entries",  # a repeat may come here after a later delivery
                 (study_id, head.entries, head.digest),
             )
             self._record(tx, "totals_delivered", study=study_id.hex(), release=number, entries=head.entries)

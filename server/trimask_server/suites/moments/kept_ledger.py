@@ -8,6 +8,7 @@ for the study any more (notes 6.4 and 6.6).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -97,8 +98,11 @@ class LockedLedger:
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry; on disk when this returns."""
         line = json.dumps(entry | {"before": self._digests[-1].hex()}, sort_keys=True).encode()
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-        os.write(self._descriptor, line + b"\n")
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        # A disk on which there was some room takes a part.
+        if os.write(self._descriptor, line + b"\n") != len(line) + 1:
+            os.ftruncate(self._descriptor, end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path.name)
         os.fsync(self._descriptor)
         self.entries.append(entry)
         self._digests.append(hashlib.sha256(line).digest())

@@ -9,7 +9,7 @@ from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, peer_names, require_role
+from trimask_server.operations.callers import Context, peer_names, require_role, require_suite
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.introductions import Introductions, right_roles
 from trimask_server.suites.moments.rounds import Rounds
@@ -32,6 +32,7 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
 
     def _caller(self, study: Study, context: Context) -> str:
         """Which of the other right providers calls."""
+        require_suite(study, "moments")
         own, names = self._node.role_in(study), peer_names(context)
         for role in right_roles(study):
             if role != own and study.party(role).tls_name in names:
@@ -77,6 +78,7 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
     def _study(self, study_id: bytes, context: Context) -> Study:
         study = self._node.studies.get(study_id)
         require_role(context, study, ["collector"])
+        require_suite(study, "moments")
         return study
 
     async def CheckBatch(

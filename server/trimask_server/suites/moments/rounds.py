@@ -112,7 +112,8 @@ class Rounds:
             if stored.state == "decided":
                 await self._agree(study, attempt, stored)
                 await self._store.add(study.id, attempt.block_id)
-                self._count(study, attempt, stored)
+                await self._node.refusals.refresh(self._node.database)
+                self._count(attempt, stored)
             elif stored.state == "disagreed":
                 raise Refused(
                     "batch_disagreed", "this provider has erased that batch: the signatures differed"
@@ -122,10 +123,7 @@ class Rounds:
             self.running -= 1
             self.forget(study.id, attempt.block_id)
 
-    def _count(self, study: Study, attempt: Attempt, stored: StoredBatch) -> None:
-        for reason, count in stored.refused.items():
-            for _ in range(count):
-                self._node.refusals.count(reason)
+    def _count(self, attempt: Attempt, stored: StoredBatch) -> None:
         self._node.metrics.erased_rows.labels("pooled").inc(
             stored.accepted_count + sum(stored.refused.values())
         )

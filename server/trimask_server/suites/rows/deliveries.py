@@ -16,7 +16,7 @@ from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.matrices import Assembler
 
@@ -96,6 +96,7 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         self, request: collection_pb2.PushDeliveryRequest, context: Context
     ) -> collection_pb2.PushDeliveryResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         k = request.component
         if not 1 <= k <= len(study.right):
             raise Refused("malformed", f"component must be between 1 and {len(study.right)}")
@@ -113,6 +114,7 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         self, request: collection_pb2.ReportFailureRequest, context: Context
     ) -> collection_pb2.ReportFailureResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, study.parties)
         pending = self._find(request.attempt)
         if pending is not None:

@@ -16,7 +16,7 @@ from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.suites.rows.tries import Tries
@@ -58,6 +58,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     ) -> left_masking_pb2.PushComponentResponse:
         node = self._node
         study = node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         j = int(study.role_of(node.keys.identity.public)[1:])
         k, count = request.component, len(study.right)
         if not 1 <= k <= count:

@@ -19,7 +19,7 @@ from trimask_proto.v1 import (
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import slices
 from trimask_server.protocol.right_mask import RightMask, apply_right_mask
@@ -52,6 +52,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self, request: right_masking_pb2.StartMaskingRequest, context: Context
     ) -> right_masking_pb2.StartMaskingResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, ["collector"])
         rows = await self._rows.start(study.id, request.attempt.block_id)
         self._tries.begin(request.attempt, self._mask(study, request.attempt, rows), "right masking")

@@ -18,7 +18,7 @@ from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
@@ -77,6 +77,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     ) -> unmasking_pb2.PrepareAttemptResponse:
         node = self._node
         study = node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, ["collector"])
         state = self._tries.get(request.attempt)
         state.key = state.key or SealingKey.generate(node.source)
@@ -91,6 +92,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self, request: unmasking_pb2.ShareBlindingKeysRequest, context: Context
     ) -> unmasking_pb2.ShareBlindingKeysResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, ["collector"])
         state = self._prepared(request.attempt)
         publics: dict[str, bytes] = {}
@@ -112,6 +114,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self, request: unmasking_pb2.PushRightMaskRequest, context: Context
     ) -> unmasking_pb2.PushRightMaskResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, [f"R{request.component}"])
         self.take_right_mask(study, request)
         return unmasking_pb2.PushRightMaskResponse()
@@ -120,6 +123,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self, request: unmasking_pb2.PushMaskedRequest, context: Context
     ) -> unmasking_pb2.PushMaskedResponse:
         study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
         require_role(context, study, [f"L{len(study.left)}"])
         self.take_masked(study, request)
         return unmasking_pb2.PushMaskedResponse()
