@@ -9,9 +9,9 @@ study itself.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.form import Form
@@ -20,6 +20,14 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_theory import suite_settings
 from trimask_theory._strict_toml import Table, names_of, refuse_unknown
+from trimask_theory.definition import (
+    ClippingPlan,
+    CollectionPlan,
+    Method,
+    PrivacyTarget,
+    Protect,
+    StudyDefinition,
+)
 
 __all__ = [
     "ClippingPlan",
@@ -30,88 +38,6 @@ __all__ = [
     "StudyDefinition",
     "load_definition",
 ]
-
-Method = Literal["sharp", "theorem"]
-Protect = Literal["record", "unit"]
-
-
-@dataclass(frozen=True)
-class ClippingPlan:
-    """[privacy.clipping]: columns that are about normal, for sums by Algorithm 3; `centre` and `deviations` are public.
-
-    `probability` is the share of people whose values are moved, 1/release_rows when left out.
-    """
-
-    columns: tuple[str, ...]
-    centre: tuple[float, ...]
-    deviations: tuple[float, ...]
-    probability: float | None = None
-
-
-@dataclass(frozen=True)
-class PrivacyTarget:
-    """[privacy]: the guarantee towards whoever reads a release. `exact` publishes without noise, masked only.
-
-    A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias (in the moments
-    suite they also prove that they did). With a `budget` ([privacy.budget]) a study publishes nothing by itself and gives
-    private answers until it is spent; in the rows suite it is an exact one. `honest_providers` (h, of the moments suite, 1
-    when left out): any h right providers who add their noise give the guarantee.
-    """
-
-    epsilon: float | None = None
-    delta: float | None = None
-    protect: Protect = "record"
-    method: Method = "sharp"
-    exact: bool = False
-    row_norm: float | None = None
-    budget: Budget | None = None
-    clipping: ClippingPlan | None = None
-    honest_providers: int | None = None
-
-
-@dataclass(frozen=True)
-class CollectionPlan:
-    """[collection]: the suite, people published together (N), who submits and who reads.
-
-    In the rows suite also rows masked together (n, `block_rows`) and how they are hidden.
-    """
-
-    release_rows: int
-    suite: SuiteName = "rows"
-    block_rows: int | None = None
-    noise_columns: int | None = None
-    share_leakage: float = 2.0**-20
-    obfuscation_failure: float = 1e-9
-    unmasking: tuple[str, ...] | None = None
-    admission: str = "open"
-    access: str = "public"
-
-
-@dataclass(frozen=True)
-class StudyDefinition:
-    """A study before it has parties, noise and an id."""
-
-    title: str
-    purpose: str
-    contact: str
-    schema: Schema
-    privacy: PrivacyTarget
-    collection: CollectionPlan
-    form: Form | None = None
-    licence: str = ""
-
-    def changed(self, **changes: Any) -> StudyDefinition:
-        """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""
-        given = {name: value for name, value in changes.items() if value is not None}
-        privacy = {name: given.pop(name) for name in names_of(PrivacyTarget) if name in given}
-        collection = {name: given.pop(name) for name in names_of(CollectionPlan) if name in given}
-        refuse_unknown(given, [*names_of(PrivacyTarget), *names_of(CollectionPlan)], "the changes")
-        return replace(
-            self,
-            privacy=replace(self.privacy, **privacy),
-            collection=replace(self.collection, **collection),
-        )
-
 
 _TOP = (
     "title",

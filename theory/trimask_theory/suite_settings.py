@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trimask_core.errors import ParameterError, StudyError
 from trimask_core.study import SuiteName
-
-if TYPE_CHECKING:
-    from trimask_theory.study_definition import PrivacyTarget, StudyDefinition
+from trimask_theory.definition import PrivacyTarget, StudyDefinition
 
 __all__ = ["check_definition", "check_suite", "refuse_foreign_keys"]
 
