@@ -15,7 +15,7 @@ from trimask_fuzz.__main__ import NAMES
 from trimask_fuzz.mutations import mutated, mutated_json
 from trimask_fuzz.targets import TARGETS
 
-_JSON = [name for name in TARGETS if name in ("signed_study", "manifest", "receipt")]
+_JSON = ["signed_study", "manifest", "receipt", "moments_study", "moments_question", "moments_totals"]
 _QUIET = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,13 +16,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
+from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_faults.lab import FaultLab
+from trimask_faults.moments_lab import MomentsFaultLab
 from trimask_fuzz.messages import broken, messages
 from trimask_proto.v1 import (
     collection_pb2,
     dataset_pb2,
     left_masking_pb2,
+    moments_pb2,
     node_pb2,
     release_pb2,
     right_batches_pb2,
@@ -48,10 +52,12 @@ DOORS: dict[str, tuple[str, str]] = {
     "DatasetService": ("collector", ""),
     "ReleaseService": ("collector", ""),
     "ReleaseOwnerService": ("collector", "owner"),
+    "MomentsService": ("R1", "collector"),
+    "MomentsPeerService": ("R1", "R2"),
 }
 MODULES = (
-    collection_pb2, dataset_pb2, left_masking_pb2, node_pb2, release_pb2, right_batches_pb2, right_masking_pb2, study_pb2,
-    submission_pb2, unmasking_pb2,
+    collection_pb2, dataset_pb2, left_masking_pb2, moments_pb2, node_pb2, release_pb2, right_batches_pb2,
+    right_masking_pb2, study_pb2, submission_pb2, unmasking_pb2,
 )  # fmt: skip
 SERVICES: dict[str, ServiceDescriptor] = {
     name: service for module in MODULES for name, service in module.DESCRIPTOR.services_by_name.items()
@@ -59,6 +65,7 @@ SERVICES: dict[str, ServiceDescriptor] = {
 METHODS = [f"{name}/{method.name}" for name, service in SERVICES.items() for method in service.methods]
 # Right masks come from R1; the collector may not push them.
 CALLERS = {"UnmaskingService/PushRightMask": "R1", "UnmaskingService/PushMasked": "L2"}
+_QUESTION = b'{"columns":["x"],"kind":"sums","price":{"delta":null,"epsilon":null,"mu":0.25}}'
 _BY_ITSELF = {"refusals", "audit", "audit_head", "jobs", "progress", "witnessed_heads"}
 _OUGHT_NOT = {
     grpc.StatusCode.INTERNAL,
@@ -74,8 +81,10 @@ class Lab:
     lab: FaultLab
     study: Study
     other: Study
+    moments: Study
     bytes_known: list[bytes]
     dataset_id: str
+    batch_ids: bytes
 
     def channel(self, to: str, caller: str) -> grpc.Channel:
         party = self.lab.parties[to]
@@ -118,7 +127,36 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             for person in range(2 * BLOCK_ROWS):
                 client.submit(answers_of(person))
         made.close(done.study)
-        yield Lab(nodes, made, study.study, other.study, known, f"{done.study.id.hex()[:12]}-1")
+        summed = _summed(made.folder)
+        batches = b"".join(_batches(made.folder, summed.study))
+        yield Lab(
+            nodes,
+            made,
+            study.study,
+            other.study,
+            summed.study,
+            known,
+            f"{done.study.id.hex()[:12]}-1",
+            batches,
+        )
+
+
+def _summed(folder: Path) -> SignedStudy:
+    """A study of the moments suite whose one batch is added up and released."""
+    made = MomentsFaultLab(folder)
+    signed = made.open_study()
+    with Client(signed) as client:
+        for person in range(5):
+            client.submit(answers_of(person))
+    made.close(signed.study)
+    return signed
+
+
+def _batches(folder: Path, study: Study) -> list[bytes]:
+    rows = MomentsFaultLab(folder).query(
+        "R1", "right", study, "SELECT batch_id FROM moments_batches WHERE study_id = ?"
+    )
+    return [bytes(row[0]) for row in rows]  # type: ignore[call-overload]
 
 
 def test_every_service_has_its_door() -> None:
@@ -142,6 +180,14 @@ def test_anything_is_refused_or_answered(lab: Lab, method: str) -> None:
         "file_name": "dataset.parquet",
     }
     known = lab.bytes_known
+    if service.startswith("Moments"):
+        known = [*known, lab.batch_ids, _QUESTION]
+        ids = {
+            "study_id": lab.moments.id,
+            "block_id": lab.batch_ids[:16],
+            "batch_ids": lab.batch_ids,
+            "release_number": 1,
+        }
     if (
         name == "CloseStudy"
     ):  # goes on after its answer, so that states could not be compared: no real study at all

@@ -17,6 +17,7 @@ import pytest
 from trimask_core.errors import ConfigError, Refused, StudyError, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
+from trimask_core.text_form import canonical_json
 from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import load_config
@@ -29,8 +30,10 @@ from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.deliveries import _admit
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
+from trimask_server.suites.moments.question import Question, noise_scale
 from trimask_simulation.moments_people import make_moments_study
 from trimask_simulation.people import make_study
+from trimask_theory import local_noise
 
 
 def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
@@ -199,3 +202,33 @@ def test_repro_a_repeat_does_not_take_the_ledgers_head_back(tmp_path: Path) -> N
         database.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("before", [7, None, [], "xyz"])
+def test_repro_a_ledger_with_odd_links_is_refused(tmp_path: Path, before: Any) -> None:
+    """A link that is no text came out as a TypeError: an internal error with a traceback."""
+    path = tmp_path / "moments" / f"{bytes(32).hex()}.ledger"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"before": before}) + "\n")
+    with pytest.raises(VerificationError, match="cannot be read"), KeptLedger(tmp_path, bytes(32)).locked():
+        pass
+
+
+def _question(**price: float | None) -> bytes:
+    whole = {"epsilon": None, "delta": None, "mu": None} | price
+    return canonical_json({"kind": "sums", "columns": ["x"], "price": whole})
+
+
+def test_repro_a_question_paid_in_epsilon_has_its_noise() -> None:
+    """log delta was asked for and delta given: every such question ended in a math domain error."""
+    study = make_moments_study(2)[0].study
+    scale = noise_scale(Question.read(_question(epsilon=0.5, delta=1e-7), study).price)
+    assert local_noise.delta(0.5, scale) <= 1e-7 < local_noise.delta(0.5, 0.999 * scale)
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1e-15, 1e15, 1e300])
+def test_repro_a_question_whose_noise_does_not_fit_is_refused(mu: float) -> None:
+    """Noise (or a grid) beyond the field's size would have been answered with a sum that is none."""
+    with pytest.raises(Refused, match=r"do not fit|no noise"):
+        Question.read(_question(mu=mu), make_moments_study(2)[0].study)
+    assert Question.read(_question(mu=0.1), make_moments_study(2)[0].study).price.mu == 0.1

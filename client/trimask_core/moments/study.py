@@ -13,11 +13,12 @@ from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import entry_noise
 from trimask_core.schema import Schema
 
-__all__ = ["LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
+__all__ = ["DEVIATIONS", "LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
 
 # Totals are read as signed numbers below P/2 = 2^60; the bit in between is for noise beyond the 12 deviations.
 LARGEST_TOTAL = 1 << 59
-_DEVIATIONS = 12
+DEVIATIONS = 12
+"""Of every provider's noise; beyond them a sum might be read with the wrong sign."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ class MomentsStudy(MomentsSettings):
                 noise = entry_noise(
                     self.sigma, column.width, layout.columns[l].width, self.honest_providers, j == l
                 )
-                if (most * largest << noise.shift) + _DEVIATIONS * self.right * noise.sigma >= LARGEST_TOTAL:
+                if (most * largest << noise.shift) + DEVIATIONS * self.right * noise.sigma >= LARGEST_TOTAL:
                     raise ImpossibleStudy(
                         "moments_overflow",
                         f"{column.name} x {layout.columns[l].name}: sums of products up to {largest:.3g} over {most} "

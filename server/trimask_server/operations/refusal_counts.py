@@ -27,8 +27,8 @@ class Refusals:
         return cls(await database.read(_read))
 
     async def refresh(self, database: Store) -> None:
-        """Read again what all workers of the node have saved."""
-        self._stored = Counter(await database.read(_read))
+        """Read again what all workers of the node have saved. Counts only grow: a save may overtake the read."""
+        self._stored |= Counter(await database.read(_read))
 
     def count(self, reason: str) -> None:
         """One more refusal, or one more of what is counted beside them (`trimask_core.refusals`)."""

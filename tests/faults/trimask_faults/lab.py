@@ -83,7 +83,7 @@ class FaultLab:
         """A new study, approved by everybody and open."""
         study = self.new_study()
         signed = SignedStudy(study)
-        for name in self.parties:
+        for name in study.parties:
             key = SigningKey(read_secret(self.folder / name / "identity.key"))
             commitment = b""
             if needs_commitment(study, name):

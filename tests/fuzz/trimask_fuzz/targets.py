@@ -5,11 +5,8 @@ Seeds are valid documents, made here and not kept as files. Dictionary words are
 
 from __future__ import annotations
 
-import functools
 import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,56 +27,21 @@ from trimask_core.rows.payloads import read_component
 from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import build_submission
+from trimask_fuzz.moments_targets import MOMENTS_TARGETS
+from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_proto.v1 import common_pb2
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.settings.config import load_config
 from trimask_simulation.people import answers_of, make_study
 from trimask_theory.study_definition import load_definition
 
-__all__ = ["TARGETS", "Target"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """`run` raises only what is wrong with the parser; `seeds` are inputs it takes."""
-
-    run: Callable[[bytes], None]
-    seeds: Callable[[], list[bytes]]
-    words: tuple[bytes, ...] = ()
+__all__ = ["TARGETS"]
 
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _promised(*kinds: type[Exception]) -> Callable[[Callable[[bytes], object]], Callable[[bytes], None]]:
-    def wrap(function: Callable[[bytes], object]) -> Callable[[bytes], None]:
-        @functools.wraps(function)
-        def run(data: bytes) -> None:
-            try:
-                function(data)
-            except kinds:
-                return
-
-        return run
-
-    return wrap
-
-
-_JSON_WORDS = (
-    b"null",
-    b"-1",
-    b"1e999",
-    b"NaN",
-    b"[]",
-    b"{}",
-    b'""',
-    b"[" * 2000,
-    b"9" * 5000,
-    b"\\ud800",
-    b"true",
-    b"0.5",
-)
 _TOML_WORDS = (
     b"= -1\n",
     b"= 1e400\n",
@@ -93,22 +55,22 @@ _TOML_WORDS = (
 )
 
 
-@_promised(StudyError)
+@promised(StudyError)
 def _signed_study(data: bytes) -> None:
     SignedStudy.from_json(data).verify()
 
 
-@_promised(StudyError)
+@promised(StudyError)
 def _study_text(data: bytes) -> None:
     SignedStudy.from_json(_text(data)).verify()
 
 
-@_promised(StudyError, TrimaskError)
+@promised(StudyError, TrimaskError)
 def _definition(data: bytes) -> None:
     load_definition(_text(data))
 
 
-@_promised(ConfigError)
+@promised(ConfigError)
 def _node_toml(data: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="trimask-fuzz-") as folder:
         path = Path(folder) / "node.toml"
@@ -116,22 +78,22 @@ def _node_toml(data: bytes) -> None:
         load_config(path, "right")
 
 
-@_promised(VerificationError, StudyError)
+@promised(VerificationError, StudyError)
 def _manifest(data: bytes) -> None:
     Manifest.read(data, bytes(64))
 
 
-@_promised(VerificationError)
+@promised(VerificationError)
 def _receipt(data: bytes) -> None:
     Receipt.from_json(_text(data)).verify(make_study()[0].study)
 
 
-@_promised(InvitationError)
+@promised(InvitationError)
 def _link(data: bytes) -> None:
     Link.parse(_text(data))
 
 
-@_promised(VerificationError)
+@promised(VerificationError)
 def _sealed(data: bytes) -> None:
     """What a device sends, and, as if it had opened, what is inside."""
     signed, keys = make_study()
@@ -140,12 +102,12 @@ def _sealed(data: bytes) -> None:
     key.open(data, component_info(signed.study.id, 1, bytes(16)))
 
 
-@_promised(VerificationError)
+@promised(VerificationError)
 def _component(data: bytes) -> None:
     read_component(make_study()[0].study, 1 + data[0] % 3 if data else 1, data[1:])
 
 
-@_promised(Refused)
+@promised(Refused)
 def _slices(data: bytes) -> None:
     """A stream of slices, each with a length before it, into one matrix."""
     assembler = Assembler()
@@ -228,14 +190,14 @@ def _slice_seeds() -> list[bytes]:
 
 
 TARGETS: dict[str, Target] = {
-    "signed_study": Target(_signed_study, _study_seeds, _JSON_WORDS),
-    "study_text": Target(_study_text, _study_seeds, _JSON_WORDS),
+    "signed_study": Target(_signed_study, _study_seeds, JSON_WORDS),
+    "study_text": Target(_study_text, _study_seeds, JSON_WORDS),
     "definition": Target(_definition, _definition_seeds, _TOML_WORDS),
     "node_toml": Target(_node_toml, _node_seeds, _TOML_WORDS),
-    "manifest": Target(_manifest, _manifest_seeds, _JSON_WORDS),
-    "receipt": Target(_receipt, _receipt_seeds, _JSON_WORDS),
+    "manifest": Target(_manifest, _manifest_seeds, JSON_WORDS),
+    "receipt": Target(_receipt, _receipt_seeds, JSON_WORDS),
     "link": Target(_link, _link_seeds, (b"trimask://", b"/join/", b":65536", b":-1", b"=", "٣".encode())),
     "sealed": Target(_sealed, _sealed_seeds),
     "component": Target(_component, _component_seeds),
     "slices": Target(_slices, _slice_seeds, (b"\xff" * 8, b"\x00" * 8)),
-}
+} | MOMENTS_TARGETS

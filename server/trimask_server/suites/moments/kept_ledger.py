@@ -75,7 +75,7 @@ class LockedLedger:
         try:
             entry = json.loads(line)
             before = bytes.fromhex(entry.pop("before"))
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise VerificationError(
                 f"{self._path.name}: entry {len(self.entries) + 1} cannot be read"
             ) from None

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from trimask_core.errors import Refused, TrimaskError
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import EntryNoise, entry_noise, release_noise
+from trimask_core.moments.study import DEVIATIONS, LARGEST_TOTAL
 from trimask_core.strict_json import read_json
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
@@ -32,7 +33,7 @@ def noise_scale(price: Price) -> float:
         return math.nextafter(1 / price.mu, math.inf)
     if price.epsilon is None or not price.delta:
         raise Refused("malformed", "Gaussian noise is paid for with a delta above 0, or with mu")
-    return local_noise.analytic_scale(price.epsilon, price.delta)
+    return local_noise.calibrate(price.epsilon, price.delta).sigma
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,26 @@ class Question:
             raise Refused("malformed", "the question is not in its canonical form")
         if not question.columns or list(question.columns) != [n for n in known if n in question.columns]:
             raise Refused("malformed", f"columns must be some of {', '.join(known)}, in this order")
-        noise_scale(question.price)
+        question._require_room(study)
         return question
+
+    def _require_room(self, study: Study) -> None:
+        """Refuse a price whose noise, or whose grid, leaves the sums no room in the field."""
+        layout, chosen = study.moments.layout, self._chosen(study.moments.layout)
+        largest = [layout.columns[j].largest for j in chosen]
+        if self.kind == "moments":
+            largest += [layout.largest(j, k) for at, j in enumerate(chosen) for k in chosen[at:]]
+        try:
+            noises = self.noises(layout, study.moments.honest_providers)
+        except (ArithmeticError, ValueError, TrimaskError):
+            raise Refused("malformed", "there is no noise for this price") from None
+        for bound, noise in zip(largest, noises, strict=True):
+            most = study.moments.max_release_rows * bound << noise.shift
+            if most + DEVIATIONS * len(study.right) * noise.sigma >= LARGEST_TOTAL:
+                raise Refused(
+                    "malformed",
+                    "sums with the noise of this price do not fit; pay more, or less where it is very much",
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
