@@ -91,6 +91,18 @@ class ReleaseLedger:
             ]
         )
 
+    async def answered_from(self, study_id: bytes) -> tuple[int, list[bytes]]:
+        """The number and the batches of the release that a study with a budget answers from."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT release_number FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
+                (study_id,),
+            )
+        )
+        if row is None:
+            raise Refused("not_answerable", "this study has no totals to answer from")
+        return int(row[0]), await self.batches(study_id, int(row[0]))
+
     async def drop(self, study_id: bytes, batch_id: bytes) -> None:
         """Take a batch that a provider has lost out of its release, for ever."""
 
