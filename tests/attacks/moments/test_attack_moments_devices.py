@@ -16,6 +16,7 @@ from trimask_core.moments.field import P
 from trimask_core.moments.field import signed as signed_value
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import release_noise
+from trimask_core.moments.release import asked_hash
 from trimask_core.moments.report import build_report
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.sharing import payloads, split
@@ -25,7 +26,7 @@ from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_payloads, seal_under
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
-from trimask_server.suites.moments.totals import add_noise, asked_hash
+from trimask_server.suites.moments.totals import add_noise
 
 MakeLab = Callable[[int], Lab]
 BALL = 2.2
