@@ -184,6 +184,8 @@ class Reason(StrEnum):
     TOO_FEW_ROWS = "too_few_rows", _NOT_NOW, _NEVER, "Too few rows came; they are erased."
     UNKNOWN_COLUMN = "unknown_column", _INVALID, _NEVER, "The study has no such column."
     COLLINEAR_COLUMNS = "collinear_columns", _INVALID, _NEVER, "The columns named depend on each other."
+    NEEDS_FACTOR = "needs_factor", _INVALID, _NEVER, "The mechanism needs the pooled factor, which this suite has nowhere."
+    NO_ROOM = "no_room", _INVALID, _NEVER, "The noise at this price does not fit the numbers that providers add up."
     NOT_DECLARED = "not_declared", _INVALID, _NEVER, "The study does not declare what the question needs."
     NO_SUCH_PURSE = "no_such_purse", _INVALID, _NEVER, "The study's budget is not kept in this currency."
     PAY_WITH_EPSILON = "pay_with_epsilon", _INVALID, _NEVER, "The mechanism is paid with epsilon, not with mu."

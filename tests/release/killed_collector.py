@@ -29,6 +29,8 @@ from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.suites.rows import answers
+from trimask_server.suites.rows.answers import RowsAnswers
 
 OWNER: Any = SimpleNamespace(auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]})
 
@@ -52,7 +54,7 @@ def kill_at(step: str) -> None:
     points: dict[str, tuple[Any, str, Any]] = {
         "before it is reserved": (BudgetLedger, "reserve", die),
         "reserved": (BudgetLedger, "reserve", after_reserve),
-        "factor read": (service, "SecureNormals", die),
+        "factor read": (answers, "SecureNormals", die),
         "drawn": (service, "_answer_body", die),
         "before it is kept": (BudgetLedger, "answer", die),
         "kept, before the reply": (BudgetLedger, "answer", after_answer),
@@ -80,7 +82,7 @@ async def ask(
             log=logging.getLogger("killed"),
             config=SimpleNamespace(owner_tls_name="owner.trimask.local"),
         )
-        reply = await service.ReleaseServicer(node).AskRelease(request, OWNER)
+        reply = await service.ReleaseServicer(node, lambda _: RowsAnswers(node)).AskRelease(request, OWNER)
         entries = await BudgetLedger(database).entries(request.study_id)
         return reply, [entry.state for entry in entries]
     finally:

@@ -391,8 +391,8 @@ def test_row_norms_of_selections(study: Study) -> None:
     for names, square in ((["age"], 1), (REGIONS, 1), (["one", "age", *REGIONS[:2]], 3)):
         found = select(study, names)
         assert math.sqrt(square) < found.row_norm < math.sqrt(square) + 1e-5
-    refuse_collinear(study, select(study, ["one", *REGIONS[:2]]))
-    refuse_collinear(study, select(study, REGIONS))
+    refuse_collinear(study, ["one", *REGIONS[:2]])
+    refuse_collinear(study, REGIONS)
 
 
 def test_prices_on_the_wire() -> None:

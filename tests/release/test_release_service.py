@@ -32,6 +32,7 @@ from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
+from trimask_server.suites.rows.answers import RowsAnswers
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
 
@@ -62,7 +63,7 @@ class Bench:
             log=logging.getLogger("bench"),
             config=SimpleNamespace(owner_tls_name="owner.trimask.local"),
         )
-        return ReleaseServicer(node)  # type: ignore[arg-type]
+        return ReleaseServicer(node, lambda _: RowsAnswers(node))  # type: ignore[arg-type]
 
     async def open(self, state: str = "closed", factor_state: str = "full") -> None:
         self.registry = StudyRegistry(self.database)
@@ -154,7 +155,7 @@ def test_killed_between_reservation_and_answer(
             if step == "load":
                 patch.setattr(Factors, "load", kill)
             elif step == "draw":
-                patch.setattr("trimask_server.collector.releases.service.SecureNormals", kill)
+                patch.setattr("trimask_server.suites.rows.answers.SecureNormals", kill)
             else:
                 patch.setattr(BudgetLedger, "answer", kill)
             with pytest.raises(Killed):

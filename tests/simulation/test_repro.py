@@ -30,10 +30,10 @@ from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.deliveries import _admit
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
-from trimask_server.suites.moments.question import Question, noise_scale
 from trimask_simulation.moments_people import make_moments_study
 from trimask_simulation.people import make_study
 from trimask_theory import local_noise
+from trimask_theory.moments_question import MomentsQuestion
 
 
 def test_repro_closed_study_stays_closed(tmp_path: Path) -> None:
@@ -222,13 +222,16 @@ def _question(**price: float | None) -> bytes:
 def test_repro_a_question_paid_in_epsilon_has_its_noise() -> None:
     """log delta was asked for and delta given: every such question ended in a math domain error."""
     study = make_moments_study(2)[0].study
-    scale = noise_scale(Question.read(_question(epsilon=0.5, delta=1e-7), study).price)
+    scale = MomentsQuestion.read(_question(epsilon=0.5, delta=1e-7), study).scale(1)
     assert local_noise.delta(0.5, scale) <= 1e-7 < local_noise.delta(0.5, 0.999 * scale)
 
 
 @pytest.mark.parametrize("mu", [1e-300, 1e-15, 1e15, 1e300])
 def test_repro_a_question_whose_noise_does_not_fit_is_refused(mu: float) -> None:
     """Noise (or a grid) beyond the field's size would have been answered with a sum that is none."""
-    with pytest.raises(Refused, match=r"do not fit|no noise"):
-        Question.read(_question(mu=mu), make_moments_study(2)[0].study)
-    assert Question.read(_question(mu=0.1), make_moments_study(2)[0].study).price.mu == 0.1
+    study = make_moments_study(2)[0].study
+    with pytest.raises(Refused, match=r"does not fit|cannot be read"):
+        MomentsQuestion.read(_question(mu=mu), study).require_room(study, 10)
+    good = MomentsQuestion.read(_question(mu=0.1), study)
+    good.require_room(study, 10)
+    assert good.mu == 0.1

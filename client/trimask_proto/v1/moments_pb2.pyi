@@ -414,3 +414,42 @@ class DeliverTotalsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeliverTotalsResponse: _TypeAlias = DeliverTotalsResponse  # noqa: Y015
+
+@_typing.final
+class EraseTotalsRequest(_message.Message):
+    """Ends answers at a right provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """The study."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseTotalsRequest: _TypeAlias = EraseTotalsRequest  # noqa: Y015
+
+@_typing.final
+class EraseTotalsResponse(_message.Message):
+    """Ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseTotalsResponse: _TypeAlias = EraseTotalsResponse  # noqa: Y015

@@ -214,6 +214,11 @@ class MomentsServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsResponse.FromString,
                 _registered_method=True)
+        self.EraseTotals = channel.unary_unary(
+                '/trimask_proto.v1.MomentsService/EraseTotals',
+                request_serializer=trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsResponse.FromString,
+                _registered_method=True)
 
 
 class MomentsServiceServicer:
@@ -241,6 +246,13 @@ class MomentsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseTotals(self, request, context):
+        """Answers about a study with a budget have ended: erase this provider's share of the totals. There is no way back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MomentsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -258,6 +270,11 @@ def add_MomentsServiceServicer_to_server(servicer, server):
                     servicer.DeliverTotals,
                     request_deserializer=trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsResponse.SerializeToString,
+            ),
+            'EraseTotals': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseTotals,
+                    request_deserializer=trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -342,6 +359,33 @@ class MomentsService:
             '/trimask_proto.v1.MomentsService/DeliverTotals',
             trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsRequest.SerializeToString,
             trimask__proto_dot_v1_dot_moments__pb2.DeliverTotalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseTotals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.MomentsService/EraseTotals',
+            trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_moments__pb2.EraseTotalsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -94,6 +94,8 @@ class MomentsServiceStub:
     """Fix what will be delivered: the batches, the noise, and a hash of the result, signed."""
     DeliverTotals: _grpc.UnaryUnaryMultiCallable[_moments_pb2.DeliverTotalsRequest, _moments_pb2.DeliverTotalsResponse]
     """Deliver what was fixed, once every right provider has."""
+    EraseTotals: _grpc.UnaryUnaryMultiCallable[_moments_pb2.EraseTotalsRequest, _moments_pb2.EraseTotalsResponse]
+    """Answers about a study with a budget have ended: erase this provider's share of the totals. There is no way back."""
 
 @_typing.type_check_only
 class MomentsServiceAsyncStub(MomentsServiceStub):
@@ -106,6 +108,8 @@ class MomentsServiceAsyncStub(MomentsServiceStub):
     """Fix what will be delivered: the batches, the noise, and a hash of the result, signed."""
     DeliverTotals: _aio.UnaryUnaryMultiCallable[_moments_pb2.DeliverTotalsRequest, _moments_pb2.DeliverTotalsResponse]  # type: ignore[assignment]
     """Deliver what was fixed, once every right provider has."""
+    EraseTotals: _aio.UnaryUnaryMultiCallable[_moments_pb2.EraseTotalsRequest, _moments_pb2.EraseTotalsResponse]  # type: ignore[assignment]
+    """Answers about a study with a budget have ended: erase this provider's share of the totals. There is no way back."""
 
 class MomentsServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the collector asks of a right provider of a study of the moments suite."""
@@ -133,5 +137,13 @@ class MomentsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_moments_pb2.DeliverTotalsResponse, _abc.Awaitable[_moments_pb2.DeliverTotalsResponse]]:
         """Deliver what was fixed, once every right provider has."""
+
+    @_abc_1.abstractmethod
+    def EraseTotals(
+        self,
+        request: _moments_pb2.EraseTotalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_moments_pb2.EraseTotalsResponse, _abc.Awaitable[_moments_pb2.EraseTotalsResponse]]:
+        """Answers about a study with a budget have ended: erase this provider's share of the totals. There is no way back."""
 
 def add_MomentsServiceServicer_to_server(servicer: MomentsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

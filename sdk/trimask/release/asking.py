@@ -9,14 +9,20 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from trimask.catalogue import study_key
 from trimask.errors import ConnectionFailed, ParameterError
 from trimask.release.answer import Answer
-from trimask.release.results import PrivateComponents, PrivateFit, PrivateProjection, PrivateSum
+from trimask.release.results import (
+    PrivateComponents,
+    PrivateFit,
+    PrivateGram,
+    PrivateProjection,
+    PrivateSum,
+)
 from trimask.release.solving import original_units, solve_gram
 from trimask.release.stub import release_stub
 from trimask_client.grpc_status import plain_errors
@@ -25,9 +31,12 @@ from trimask_proto.v1 import release_pb2
 
 if TYPE_CHECKING:
     from trimask.connection import Connection
+    from trimask.release.gathered import Gathered
+    from trimask_theory.moments_question import QuestionKind
 
-__all__ = ["ols", "pca", "projection", "sum"]
+__all__ = ["gram", "ols", "pca", "projection", "sum"]
 
+_Price: TypeAlias = tuple[float | None, float | None, float | None]
 _TRIES = 3
 _SUMS = {
     "gaussian": release_pb2.SUM_METHOD_GAUSSIAN,
@@ -60,7 +69,9 @@ def sum(  # noqa: A001 - release.sum
     import pandas as pd
 
     asked = release_pb2.SumMechanism(columns=columns, method=_word("method", method, _SUMS))  # type: ignore[arg-type]
-    _, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, sum=asked)
+    study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, sum=asked)
+    if study.suite.name == "moments":
+        return _gathered(study, answer, "sums", columns, (epsilon, delta, mu)).sums()
     names = answer.parameters["columns"]
     return PrivateSum(
         pd.Series(answer.values["sum"], index=names, dtype=float),
@@ -105,18 +116,21 @@ def ols(
     epsilon: float | None = None,
     delta: float | None = None,
     mu: float | None = None,
-    method: str = "LS",
+    method: str | None = None,
     reduced_dim: int | None = None,
     floor_share: float = 0.0,
     request_id: bytes | str | None = None,
 ) -> PrivateFit:
     """Least squares: "LS" (M_LS), "ALS" (M_ALS) or "noisy_gram"; name `one` among the features for an intercept.
 
+    The default is "LS", and "noisy_gram" for the moments suite, which has nothing else and gives standard errors with it.
     `reduced_dim` is the r of the paper, ten times the number of columns by default. Coefficients are in original
-    units when there is an intercept to hold the centres, in scaled units otherwise.
+    units for the moments suite and where there is an intercept to hold the centres, in scaled units otherwise.
     """
     import pandas as pd
 
+    if method is None:
+        method = "noisy_gram" if connection.study(study_id).suite.name == "moments" else "LS"
     if reduced_dim is None:
         reduced_dim = 0 if method == "noisy_gram" else 10 * (len(features) + 1)
     asked = release_pb2.LeastSquaresMechanism(
@@ -128,6 +142,8 @@ def ols(
     )
     study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=asked)
     names = [*features, response]
+    if study.suite.name == "moments":
+        return _gathered(study, answer, "moments", names, (epsilon, delta, mu)).fit()
     gram = None
     if method == "noisy_gram":
         noisy = np.array(answer.values["gram"])
@@ -141,6 +157,47 @@ def ols(
         values, units = original_units(scaled, [columns[name] for name in features], columns[response])
         params = pd.Series(values, index=list(features), dtype=float)
     return PrivateFit(response, params, units, sigma, answer.guarantee, gram, answer)
+
+
+def gram(
+    connection: Connection,
+    study_id: str | bytes,
+    columns: Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    request_id: bytes | str | None = None,
+) -> PrivateGram:
+    """X^T X of two columns or more with Gaussian noise: in original units for the moments suite, scaled for rows.
+
+    It is what `ols` with "noisy_gram" asks for. For the moments suite the same columns at the same price are the same
+    question, with one answer, paid for once.
+    """
+    import pandas as pd
+
+    if len(columns) < 2:
+        raise ParameterError("columns", "two or more; name `one` for sums beside squares", list(columns))
+    asked = release_pb2.LeastSquaresMechanism(
+        features=columns[:-1],
+        response=columns[-1],
+        method=release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM,
+    )
+    study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=asked)
+    if study.suite.name == "moments":
+        return _gathered(study, answer, "moments", columns, (epsilon, delta, mu)).moments()
+    names = list(columns)
+    sigma = answer.parameters["sigma"]
+    off = np.full((len(columns),) * 2, sigma / np.sqrt(2))
+    np.fill_diagonal(off, sigma)
+    return PrivateGram(
+        pd.DataFrame(answer.values["gram"], names, names),
+        pd.DataFrame(off, names, names),
+        "scaled",
+        answer.rows,
+        answer.guarantee,
+        answer,
+    )
 
 
 def pca(
@@ -178,6 +235,16 @@ def pca(
     return PrivateComponents(frame, answer.values["beta"], answer.guarantee, answer)
 
 
+def _gathered(
+    study: Study, answer: Answer, kind: QuestionKind, names: Sequence[str], price: _Price
+) -> Gathered:
+    # Here and not above: it is for one suite alone, and the rest of this module does without it.
+    from trimask.release.gathered import read_gathered
+
+    paid = dict(zip(("epsilon", "delta", "mu"), price, strict=True))
+    return read_gathered(study, answer, kind, names, paid)
+
+
 def _word(name: str, value: str, known: Mapping[str, int]) -> int:
     if value not in known:
         raise ParameterError(name, "one of " + ", ".join(known), value)
@@ -199,7 +266,7 @@ def _request_id(given: bytes | str | None) -> bytes:
 def _ask(
     connection: Connection,
     study_id: str | bytes,
-    price: tuple[float | None, float | None, float | None],
+    price: _Price,
     request_id: bytes | str | None,
     **mechanism: Any,
 ) -> tuple[Study, Answer]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trimask.release.answer import Answer
 
-__all__ = ["PrivateComponents", "PrivateFit", "PrivateProjection", "PrivateSum"]
+__all__ = ["PrivateComponents", "PrivateFit", "PrivateGram", "PrivateProjection", "PrivateSum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,34 @@ class PrivateProjection:
 
 
 @dataclass(frozen=True, eq=False)
+class PrivateGram:
+    """X^T X by column with noise of standard deviation `noise` in each entry; `units` are those of the columns.
+
+    The noise may leave it without being positive definite. Whatever is computed from it costs nothing more.
+    """
+
+    values: pd.DataFrame
+    noise: pd.DataFrame
+    units: str
+    rows: int
+    guarantee: Guarantee
+    answer: Answer | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return (
+            f"Private Gram matrix over {self.rows} rows, {self.units} units\n{self.values}\n"
+            f"noise sd\n{self.noise}\n{self.guarantee}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class PrivateFit:
     """Coefficients by feature; `one` is the intercept.
 
     `params` is None when the noise is larger than what the columns carry (`gram` is then not positive definite): no
     number would mean anything. `sigma` is the regularisation of M_LS and M_ALS, or the noise on `gram`. `units` are
-    those of `params`.
+    those of `params`. `bse` are standard errors, of noise and sampling together, where the law of the noise is known: for
+    the noisy Gram matrix of the moments suite.
     """
 
     response: str
@@ -68,10 +90,16 @@ class PrivateFit:
     guarantee: Guarantee
     gram: pd.DataFrame | None = field(default=None, repr=False)
     answer: Answer | None = field(default=None, repr=False)
+    bse: pd.Series[float] | None = None
 
     def __str__(self) -> str:
         if self.params is None:
             lines = ["the noise is larger than what these columns carry: no coefficients"]
+        elif self.bse is not None:
+            lines = [
+                f"{name:<24} {value: .6g}  (standard error {error:.3g})"
+                for name, value, error in zip(self.params.index, self.params, self.bse, strict=True)
+            ]
         else:
             lines = [
                 f"{name:<24} {value: .6g}" for name, value in zip(self.params.index, self.params, strict=True)

@@ -23,7 +23,8 @@ def register_in(commands: Subparsers) -> None:
     end = commands.add_parser(
         "end-releases",
         help="end private answers before the budget is spent, and erase what they come from",
-        description="The collector erases the pooled factor for good. Answers already given can still be had again.",
+        description="What answers come from is erased for good: the pooled factor at the collector, or every right "
+        "provider's share of the totals. Answers already given can still be had again.",
     )
     end.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
     end.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
@@ -67,5 +68,6 @@ def run_end(args: argparse.Namespace) -> int:
         if input(question).strip().lower() not in ("y", "yes"):
             raise ConfigError("nothing was ended")
     owner.end_releases(study, args.owner)
-    print(f"Ended: the factor of study {study.id.hex()} is erased; answers already given can still be had.")
+    what = "the factor" if study.suite.name == "rows" else "every share of the totals"
+    print(f"Ended: {what} of study {study.id.hex()} is erased; answers already given can still be had.")
     return 0

@@ -40,8 +40,13 @@ def register(subparsers: Subparsers) -> None:
     ols = mechanisms.add_parser("ols", help="least squares (M_LS, M_ALS, noisy Gram matrix)")
     ols.add_argument("response", metavar="RESPONSE")
     ols.add_argument("features", nargs="+", metavar="FEATURE", help="name `one` for an intercept")
-    ols.add_argument("--method", choices=("LS", "ALS", "noisy_gram"), default="LS")
+    ols.add_argument(
+        "--method", choices=("LS", "ALS", "noisy_gram"), help="default: LS; noisy_gram for the moments suite"
+    )
     _sketch(ols, default=None)
+
+    gram = mechanisms.add_parser("gram", help="the Gram matrix of columns, with noise")
+    gram.add_argument("columns", nargs="+", metavar="COLUMN", help="two or more; name `one` for sums")
 
     pca = mechanisms.add_parser("pca", help="principal components")
     pca.add_argument("components", type=int, metavar="K")
@@ -51,7 +56,7 @@ def register(subparsers: Subparsers) -> None:
         "--test-share", type=float, default=0.2, metavar="S", help="of mu^2, for the private test"
     )
 
-    for each in (total, projection, ols, pca):
+    for each in (total, projection, ols, gram, pca):
         _price(each)
         each.set_defaults(run=run)
 
@@ -117,6 +122,8 @@ def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
             connection, study_id, args.response, args.features, mu=args.mu, method=args.method,
             reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid,
         )  # fmt: skip
+    if args.question == "gram":
+        return release.gram(connection, study_id, args.columns, mu=args.mu, **paid)
     if args.question == "pca":
         return release.pca(
             connection, study_id, args.components, args.columns, mu=args.mu, method=args.method,

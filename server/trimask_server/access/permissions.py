@@ -155,6 +155,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "CheckBatch": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
         "CommitTotals": _COLLECTOR,
         "DeliverTotals": _COLLECTOR,
+        "EraseTotals": _COLLECTOR,
     },
     "trimask_proto.v1.MomentsPeerService": {
         "Introduce": _RIGHT_PEER,

@@ -132,12 +132,12 @@ def _collector(host: Host) -> Node:
     public: list[AddServices] = [
         studies.add_to,
         DatasetServicer(context, catalogue).add_to,
-        ReleaseServicer(context).add_to,
+        ReleaseServicer(context, lambda study: suites.of(study).answers).add_to,
     ]
     # The owner, known by certificate, finds everything on one connection.
     owner: list[AddServices] = [
         StudyOwnerServicer(context, proposals, drivers).add_to,
-        ReleaseOwnerServicer(context).add_to,
+        ReleaseOwnerServicer(context, lambda study: suites.of(study).answers).add_to,
         AdmissionOwnerServicer(context, tokens).add_to,
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trimask_core.study import Study
 from trimask_server.collector.driver import Driver
@@ -21,6 +21,9 @@ from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store
+
+if TYPE_CHECKING:
+    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["ByStudy", "CollectorPart", "LeftPart", "RightPart", "Suite", "suite_of"]
 
@@ -50,6 +53,11 @@ class CollectorPart(Protocol):
     @property
     def services(self) -> Sequence[AddServices]:
         """What it adds to the peer port."""
+        ...
+
+    @property
+    def answers(self) -> Answers:
+        """Private answers about its studies."""
         ...
 
     def driver(self, study: Study, database: Store) -> Driver:

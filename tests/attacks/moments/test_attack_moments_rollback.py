@@ -11,9 +11,8 @@ from trimask_core.moments.secret import FILE_NAME
 from trimask_core.protection import Budget
 from trimask_core.randomness import SystemRandom
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
-from trimask_server.protocol.accounting import Price
 from trimask_server.suites.moments.kept_ledger import KeptLedger
-from trimask_server.suites.moments.question import Question
+from trimask_theory.moments_question import MomentsQuestion
 
 Rogue = Callable[..., Any]
 SIGMA = 3.0
@@ -220,7 +219,7 @@ def _entries(collector: RogueCollector, role: str) -> list[dict[str, Any]]:
 
 def ask(kind: Any, columns: tuple[str, ...], mu: float) -> bytes:
     """A question in its canonical form."""
-    return Question(kind, columns, Price(mu=mu)).canonical()
+    return MomentsQuestion(kind, columns, mu=mu).canonical()
 
 
 def test_a_question_is_charged_once_and_nobody_overspends(rogue: Rogue, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from trimask_core.text_form import canonical_json, encode_bytes
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_server.suites.moments.checking import read_shares
 from trimask_server.suites.moments.kept_ledger import KeptLedger
-from trimask_server.suites.moments.question import Question
 from trimask_simulation.moments_people import exact_totals, make_moments_study
 from trimask_simulation.people import answers_of
+from trimask_theory.moments_question import MomentsQuestion
 
 __all__ = ["MOMENTS_TARGETS"]
 
@@ -54,7 +54,7 @@ def _share(data: bytes) -> None:
 def _question(data: bytes) -> None:
     """What a collector asks in a researcher's name, up to the noise it is answered with."""
     study = make_moments_study(_RIGHT)[0].study
-    question = Question.read(data, study)
+    question = MomentsQuestion.read(data, study)
     layout = study.moments.layout
     assert len(question.noises(layout, 1)) == len(question.places(layout))
 

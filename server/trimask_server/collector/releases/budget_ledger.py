@@ -6,6 +6,9 @@ given the very same bytes. A crash in between leaves the entry reserved: its cos
 resumes it with fresh noise, which is safe because nobody has seen what the first try drew. An entry whose computation
 failed after it had touched the data is kept, paid, as failed: its failing may tell about the data. Only an entry that
 failed before that is taken back.
+
+A suite whose questions have one answer each, whoever asks, names them: such a question has one entry, whatever request
+id it comes under.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from trimask_server.store.interface import Store, Transaction
 __all__ = ["BudgetLedger", "Entry", "EntryState"]
 
 EntryState = Literal["reserved", "answered", "failed"]
-_FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, answer, signature"
+_FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, answer, signature, question"
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,13 @@ class Entry:
     state: EntryState
     answer: bytes | None = None
     signature: bytes | None = None
+    question: bytes | None = None
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    request_id, fingerprint, mechanism, epsilon, delta, mu, time_ms, state, answer, signature = row
+    request_id, fingerprint, mechanism, epsilon, delta, mu, time_ms, state, answer, signature, question = row
     price = Price(epsilon, delta, mu)
-    return Entry(request_id, fingerprint, mechanism, price, time_ms, state, answer, signature)
+    return Entry(request_id, fingerprint, mechanism, price, time_ms, state, answer, signature, question)
 
 
 def _entries(tx: Transaction, study_id: bytes) -> list[Entry]:
@@ -69,6 +73,16 @@ def _find(tx: Transaction, study_id: bytes, request_id: bytes, fingerprint: byte
     return entry
 
 
+def _find_question(tx: Transaction, study_id: bytes, question: bytes | None) -> Entry | None:
+    if question is None:
+        return None
+    row = tx.row(
+        f"SELECT {_FIELDS} FROM release_answers WHERE study_id = ? AND question = ?",  # noqa: S608 - constant
+        (study_id, question),
+    )
+    return None if row is None else _entry(row)
+
+
 @dataclass(frozen=True)
 class BudgetLedger:
     """Every study's entries, in the collector's database."""
@@ -83,25 +97,25 @@ class BudgetLedger:
         """The entry of a request, or None; refused if the id was used for another question."""
         return await self.database.read(lambda tx: _find(tx, study_id, request_id, fingerprint))
 
-    async def require_affordable(self, study_id: bytes, budget: Budget, price: Price) -> None:
-        """Refuse early what could not be reserved; `reserve` checks again, in its transaction."""
-        entries = await self.entries(study_id)
-        require_affordable(budget, [entry.price for entry in entries], price)
+    async def find_question(self, study_id: bytes, question: bytes | None) -> Entry | None:
+        """The entry of a question that was asked before, under whatever request id."""
+        return await self.database.read(lambda tx: _find_question(tx, study_id, question))
 
     async def reserve(self, study_id: bytes, budget: Budget, wanted: Entry) -> Entry:
-        """Put the cost down, or find the entry that was: refused when the budget cannot pay."""
+        """Put the cost down and give `wanted` back, or the entry that was: refused when the budget cannot pay."""
 
         def write(tx: Transaction) -> Entry:
             found = _find(tx, study_id, wanted.request_id, wanted.fingerprint)
+            found = found or _find_question(tx, study_id, wanted.question)
             if found is not None:
                 return found
             require_affordable(budget, [entry.price for entry in _entries(tx, study_id)], wanted.price)
             price = wanted.price
             tx.run(
                 "INSERT INTO release_answers (study_id, request_id, fingerprint, mechanism, epsilon, delta, mu,"
-                " reserve_time_ms, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
+                " reserve_time_ms, state, question) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?)",
                 (study_id, wanted.request_id, wanted.fingerprint, wanted.mechanism, price.epsilon, price.delta,
-                 price.mu, wanted.reserve_time_ms),
+                 price.mu, wanted.reserve_time_ms, wanted.question),
             )  # fmt: skip
             return wanted
 

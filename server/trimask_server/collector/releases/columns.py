@@ -18,7 +18,7 @@ from trimask_core.rows.rotation import Matrix
 from trimask_core.schema import ONES, Column
 from trimask_core.study import Study
 
-__all__ = ["Selection", "refuse_collinear", "select"]
+__all__ = ["Selection", "refuse_collinear", "require_known", "select"]
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,7 @@ def select(study: Study, names: Sequence[str]) -> Selection:
     """The named columns; refused with what there is when a name is unknown or given twice."""
     columns = study.schema.columns
     places = {column.name: place for place, column in enumerate(columns)}
-    for name in names:
-        if name not in places:
-            near = difflib.get_close_matches(name, places, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(places)}"
-            raise Refused("unknown_column", f"this study has no column {name!r}; {hint}")
-    if len(set(names)) != len(names) or not names:
-        raise Refused("collinear_columns", "name at least one column, and each only once")
+    require_known(names, list(places))
     chosen = tuple(columns[places[name]] for name in names)
     # As in Schema.row_norm: a one-hot group has one 1 in it, every other column is at most 1.
     groups = {column.source for column in chosen if column.level is not None}
@@ -76,13 +70,24 @@ def select(study: Study, names: Sequence[str]) -> Selection:
     return Selection(chosen, tuple(places[name] for name in names), norm + rounding, rounding)
 
 
-def refuse_collinear(study: Study, selection: Selection) -> None:
+def require_known(names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names a study does not have, none at all, and one given twice."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise Refused("unknown_column", f"this study has no column {name!r}; {hint}")
+    if len(set(names)) != len(names) or not names:
+        raise Refused("collinear_columns", "name at least one column, and each only once")
+
+
+def refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
     """Refuse columns that are linear combinations of each other whatever is answered.
 
     The indicators of a categorical attribute add up to the ones column; so two whole groups, or one and the ones
     column, hold the same constant twice.
     """
-    names = set(selection.names)
+    names = set(chosen)
     whole_groups = [
         attribute.name
         for attribute in study.schema.attributes

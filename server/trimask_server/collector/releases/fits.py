@@ -78,7 +78,7 @@ def plan_least_squares(
     if not asked.features:
         raise ParameterError("features", "at least one column")
     selection = select(study, [*asked.features, asked.response])
-    refuse_collinear(study, selection)
+    refuse_collinear(study, selection.names)
     parameters: dict[str, Any] = {
         "response": asked.response,
         "features": list(asked.features),

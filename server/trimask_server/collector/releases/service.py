@@ -10,19 +10,21 @@ import asyncio
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
 
 from trimask_core.errors import Refused
-from trimask_core.rows.normal import SecureNormals
 from trimask_core.study import Budget, Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
 from trimask_server.access.gate import require_access, require_owner
+from trimask_server.collector.releases.answering import Answers, NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.collector.releases.mechanisms import plan_release, price_of
-from trimask_server.collector.releases.plan import Drawn, Plan
+from trimask_server.collector.releases.mechanisms import price_of
+from trimask_server.collector.releases.plan import Drawn
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
 from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
@@ -47,10 +49,11 @@ def _purses(amounts: Purses | Price | Budget) -> release_pb2.Purses:
 
 
 class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
-    """Private answers, and the budget they are paid from."""
+    """Private answers, and the budget they are paid from. `answers` gives a study's suite's."""
 
-    def __init__(self, node: NodeContext) -> None:
+    def __init__(self, node: NodeContext, answers: Callable[[Study], Answers]) -> None:
         self._node = node
+        self._answers = answers
         self._ledger = BudgetLedger(node.database)
         self._factors = Factors(node.database, node.vault)
         self._one_at_a_time: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -78,60 +81,101 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)
         entry = await self._ledger.find(study.id, request.request_id, fingerprint)
-        if entry is not None and entry.state != "reserved":
+        if entry is not None and entry.state != "reserved" and entry.question is None:
             return _reply(entry, replayed=True)
         price = price_of(request)
-        if entry is None:
-            await self._ledger.require_affordable(study.id, budget, price)
-        rows = await self._answerable_rows(study)
-        plan = await self._node.workers.run(plan_release, study, rows, request, price)
+        state, rows = await self._factors.state(study.id)
+        if state == "none":
+            raise await self._not_answerable(study)
+        asked = await self._answers(study).prepare(study, rows, request, price)
+        entry = entry or await self._ledger.find_question(study.id, asked.question)
+        if entry is not None and entry.state != "reserved":
+            return self._again(asked, request, fingerprint, entry)
+        if state == "spent":
+            raise Refused("budget_spent", _ENDED)
         wanted = Entry(
-            request.request_id, fingerprint, plan.mechanism, price, self._node.clock.now_ms(), "reserved"
-        )
+            request.request_id, fingerprint, asked.mechanism, price, self._node.clock.now_ms(), "reserved",
+            question=asked.question,
+        )  # fmt: skip
         async with self._one_at_a_time[study.id]:
             entry = await self._ledger.reserve(study.id, budget, wanted)
             if entry.state != "reserved":
-                return _reply(entry, replayed=True)
-            return await self._answer(study, budget, plan, entry, rows)
+                return self._again(asked, request, fingerprint, entry)
+            drawn = await self._draw(study, budget, asked, entry, fresh=entry is wanted)
+            # From here on the answer is this request's, whichever request reserved the entry.
+            entry = replace(entry, fingerprint=fingerprint)
+            return await self._keep(study, budget, asked, request, entry, drawn, rows)
 
-    async def _answerable_rows(self, study: Study) -> int:
-        state, rows = await self._factors.state(study.id)
-        if state == "answerable":
-            return rows
-        if state == "spent":
-            raise Refused("budget_spent", "this study's answers have ended and its factor is erased")
+    async def _not_answerable(self, study: Study) -> Refused:
         if await self._node.studies.state_now(study.id) == "closed":
-            raise Refused(
+            return Refused(
                 "too_few_rows",
                 f"fewer than {study.release_rows} rows came; they are erased, nothing is answered",
             )
-        raise Refused("not_answerable", "rows are still being collected; ask when the study is closed")
+        return Refused("not_answerable", "rows are still being collected; ask when the study is closed")
 
-    async def _answer(
-        self, study: Study, budget: Budget, plan: Plan, entry: Entry, rows: int
-    ) -> release_pb2.AskReleaseResponse:
+    async def _draw(
+        self, study: Study, budget: Budget, asked: Prepared, entry: Entry, *, fresh: bool
+    ) -> Drawn:
         node = self._node
         try:
-            factor = await self._factors.load(study.id)
-        except Exception:
-            await self._ledger.take_back(study.id, entry.request_id)
-            raise
-        try:
-            drawn = await node.workers.run(plan.draw, factor, SecureNormals(node.source))
+            return await asked.draw()
+        except NotBegun as error:
+            # What an earlier try may have had charged elsewhere stays charged here.
+            if fresh or asked.question is None:
+                await self._ledger.take_back(study.id, entry.request_id)
+            raise error.refusal from None
+        except Unfinished as error:
+            raise error.refusal from None
         except Exception as error:  # noqa: BLE001 - kept as a failed entry, whatever it was
             # What went wrong may depend on the data: the log says its kind, nobody is told more, and it stays paid.
             node.log.warning("release failed study=%s kind=%s", study.id.hex()[:12], type(error).__name__)
             await self._ledger.fail(study.id, budget, entry.request_id)
             raise Refused("release_failed", _FAILED) from None
-        body = _answer_body(study, plan, entry, drawn, rows, node.clock.now_ms())
+
+    async def _keep(
+        self,
+        study: Study,
+        budget: Budget,
+        asked: Prepared,
+        request: release_pb2.AskReleaseRequest,
+        entry: Entry,
+        drawn: Drawn,
+        rows: int,
+    ) -> release_pb2.AskReleaseResponse:
+        node = self._node
+        body = _answer_body(study, asked, request, entry, drawn, rows, node.clock.now_ms())
         signature = node.keys.identity.sign("release-answer", body)
-        spent = await self._ledger.answer(study.id, budget, entry.request_id, body, signature)
+        try:
+            spent = await self._ledger.answer(study.id, budget, entry.request_id, body, signature)
+        except Refused as error:
+            # Another worker may have completed the same question meanwhile, with the same values.
+            kept = await self._ledger.find_question(study.id, asked.question)
+            if error.reason != "not_reserved" or kept is None:
+                raise
+            return self._again(asked, request, entry.fingerprint, kept)
         node.log.info(
-            "answered study=%s mechanism=%s cost=%s", study.id.hex()[:12], plan.mechanism, entry.price
+            "answered study=%s mechanism=%s cost=%s", study.id.hex()[:12], asked.mechanism, entry.price
         )
         if spent:
-            node.log.info("budget spent, factor erased study=%s", study.id.hex()[:12])
+            node.log.info("budget spent study=%s", study.id.hex()[:12])
+            try:
+                await self._answers(study).erase(study)
+            except Refused as error:
+                # The answer is paid for and goes out; `EndReleases` finishes this.
+                node.log.warning("study=%s is spent: %s", study.id.hex()[:12], error)
         return release_pb2.AskReleaseResponse(answer=body, signature=signature)
+
+    def _again(
+        self, asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes, entry: Entry
+    ) -> release_pb2.AskReleaseResponse:
+        """What was answered, as an answer to this request: the very bytes, if it is the one they were made for."""
+        if entry.question is None or entry.answer is None:
+            return _reply(entry, replayed=True)
+        kept = json.loads(entry.answer)
+        body = _json(kept | _about(asked, request, fingerprint))
+        signature = self._node.keys.identity.sign("release-answer", body)
+        return release_pb2.AskReleaseResponse(answer=body, signature=signature, replayed=True)
 
     async def GetBudget(
         self, request: release_pb2.GetBudgetRequest, context: Context
@@ -163,8 +207,9 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
 class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
     """Ending answers early: the owner's certificate only."""
 
-    def __init__(self, node: NodeContext) -> None:
+    def __init__(self, node: NodeContext, answers: Callable[[Study], Answers]) -> None:
         self._node = node
+        self._answers = answers
         self._ledger = BudgetLedger(node.database)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -178,10 +223,14 @@ class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
         require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
         if await self._ledger.end(study.id):
-            self._node.log.info("answers ended, factor erased study=%s", study.id.hex()[:12])
+            self._node.log.info("answers ended study=%s", study.id.hex()[:12])
+        if study.protection.budget is not None:
+            # Also when they had ended before: somebody may not have been there to erase.
+            await self._answers(study).erase(study)
         return release_pb2.EndReleasesResponse()
 
 
+_ENDED = "this study's answers have ended, and what they came from is erased"
 _FAILED = (
     "this release failed after the data had been used; it stays paid for, because its failing may tell about the data. "
     "The owner's log says more"
@@ -194,18 +243,37 @@ def _reply(entry: Entry, *, replayed: bool) -> release_pb2.AskReleaseResponse:
     return release_pb2.AskReleaseResponse(answer=entry.answer, signature=entry.signature, replayed=replayed)
 
 
-def _answer_body(study: Study, plan: Plan, entry: Entry, drawn: Drawn, rows: int, now_ms: int) -> bytes:
+def _about(asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes) -> dict[str, Any]:
+    """The part of an answer that is about the request."""
+    return {
+        "request_id": request.request_id.hex(),
+        "request_sha256": fingerprint.hex(),
+        "mechanism": asked.mechanism,
+        "parameters": dict(asked.parameters),
+    }
+
+
+def _answer_body(
+    study: Study,
+    asked: Prepared,
+    request: release_pb2.AskReleaseRequest,
+    entry: Entry,
+    drawn: Drawn,
+    rows: int,
+    now_ms: int,
+) -> bytes:
     body: dict[str, Any] = {
         "format": "trimask-answer/1",
         "study_id": study.id.hex(),
-        "request_id": entry.request_id.hex(),
-        "request_sha256": entry.fingerprint.hex(),
-        "mechanism": plan.mechanism,
-        "parameters": dict(plan.parameters),
+        **_about(asked, request, entry.fingerprint),
         "rows": rows,
         "values": dict(drawn.values),
         "guarantee": drawn.guarantee.to_dict(),
         "cost": {"epsilon": entry.price.epsilon, "delta": entry.price.delta, "mu": entry.price.mu},
         "answered_ms": now_ms,
     }
+    return _json(body)
+
+
+def _json(body: dict[str, Any]) -> bytes:
     return json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()

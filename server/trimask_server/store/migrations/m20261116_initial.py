@@ -113,6 +113,7 @@ BEGIN SELECT RAISE(ABORT, 'an answer stays in the ledger'); END;
 CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
 WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
   OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
+  OR OLD.question IS NOT NEW.question
 BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
 """,
     """
@@ -124,7 +125,7 @@ BEGIN
   END IF;
   IF OLD.state <> 'reserved' OR OLD.epsilon IS DISTINCT FROM NEW.epsilon OR OLD.delta IS DISTINCT FROM NEW.delta
     OR OLD.mu IS DISTINCT FROM NEW.mu OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id
-    OR OLD.fingerprint <> NEW.fingerprint
+    OR OLD.fingerprint <> NEW.fingerprint OR OLD.question IS DISTINCT FROM NEW.question
   THEN RAISE EXCEPTION 'what was paid does not change'; END IF;
   RETURN NEW;
 END $$;
@@ -172,6 +173,7 @@ CREATE TABLE release_answers (
   study_id BLOB NOT NULL,
   request_id BLOB NOT NULL,
   fingerprint BLOB NOT NULL,
+  question BLOB,
   mechanism TEXT NOT NULL,
   epsilon REAL,
   delta REAL,
@@ -180,7 +182,8 @@ CREATE TABLE release_answers (
   state TEXT NOT NULL,
   answer BLOB,
   signature BLOB,
-  UNIQUE (study_id, request_id)
+  UNIQUE (study_id, request_id),
+  UNIQUE (study_id, question)
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
 CREATE TABLE progress (study_id BLOB PRIMARY KEY, pending_rows INTEGER NOT NULL);

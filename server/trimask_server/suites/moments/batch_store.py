@@ -180,15 +180,26 @@ class BatchStore:
                 stored = _find(tx, study_id, batch_id)
                 if stored is None or stored.release_number != number:
                     raise Refused("batch_released", f"batch {batch_id.hex()[:12]} is in another release")
-            tx.run(
-                "INSERT INTO moments_heads (study_id, entries, digest) VALUES (?, ?, ?)"
-                " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest"
-                " WHERE excluded.entries > moments_heads.entries",  # a repeat may come here after a later delivery
-                (study_id, head.entries, head.digest),
-            )
+            _write_head(tx, study_id, head)
             self._record(tx, "totals_delivered", study=study_id.hex(), release=number, entries=head.entries)
 
         await self.database.write(write)
+
+    async def erase_totals(self, study_id: bytes, head: LedgerHead) -> None:
+        """Erase every total of a study with its key; what was decided about each batch stays, and how far the ledger is."""
+
+        def write(tx: Transaction) -> None:
+            erased = tx.run(
+                "UPDATE moments_batches SET total = NULL WHERE study_id = ? AND total IS NOT NULL",
+                (study_id,),
+            )
+            destroy_keys(tx, study_id, [_SCOPE])
+            _write_head(tx, study_id, head)
+            if erased:
+                self._record(tx, "totals_erased", study=study_id.hex(), batches=erased)
+
+        await self.database.write(write)
+        await self.database.scrub()
 
     async def head(self, study_id: bytes) -> LedgerHead:
         """How far the kept ledger had come when this store last saw it."""
@@ -204,6 +215,15 @@ class BatchStore:
         tx.run("DELETE FROM moments_heads WHERE study_id = ?", (study_id,))
         tx.run("DELETE FROM moments_batches WHERE study_id = ?", (study_id,))
         return 0  # their reports were erased with their batches
+
+
+def _write_head(tx: Transaction, study_id: bytes, head: LedgerHead) -> None:
+    tx.run(
+        "INSERT INTO moments_heads (study_id, entries, digest) VALUES (?, ?, ?)"
+        " ON CONFLICT (study_id) DO UPDATE SET entries = excluded.entries, digest = excluded.digest"
+        " WHERE excluded.entries > moments_heads.entries",  # a repeat may come here after a later delivery
+        (study_id, head.entries, head.digest),
+    )
 
 
 def _find(tx: Transaction, study_id: bytes, batch_id: bytes) -> StoredBatch | None:

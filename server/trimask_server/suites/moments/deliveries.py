@@ -17,6 +17,7 @@ from trimask_core.identity import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.noise import release_noise
 from trimask_core.moments.release import (
+    TOTALS,
     AddedBatch,
     asked_hash,
     commitment_message,
@@ -31,8 +32,8 @@ from trimask_server.protocol.plans import split_ids
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.introductions import Introductions, right_roles
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
-from trimask_server.suites.moments.question import Question
 from trimask_server.suites.moments.totals import add_noise, add_up, blind
+from trimask_theory.moments_question import MomentsQuestion
 
 __all__ = ["Deliveries"]
 
@@ -88,7 +89,7 @@ class Deliveries:
             accepted_hash=fixed.accepted_hash,
             accepted_count=fixed.accepted_count,
             values_hash=fixed.values_hash,
-            signature=self._node.keys.identity.sign("totals", message),
+            signature=self._node.keys.identity.sign(TOTALS, message),
         )
 
     async def deliver(
@@ -112,6 +113,15 @@ class Deliveries:
         )  # fmt: skip
         return moments_pb2.DeliverTotalsResponse(values=pack(fixed.values), salt=fixed.salt)
 
+    async def end(self, study: Study) -> None:
+        """Answers have ended: nothing is delivered any more, whatever store is restored later, and the totals go."""
+        if study.protection.budget is None:
+            raise Refused("no_budget", "this study gives no answers that could end")
+        head = await self._store.head(study.id)
+        head = await self._node.workers.run(self._write_end, study, head)
+        await self._store.erase_totals(study.id, head)
+        self._node.log.info("answers ended, totals erased study=%s", study.id.hex()[:12])
+
     async def _fix(self, study: Study, totals: moments_pb2.AskedTotals) -> _Fixed:
         node, layout = self._node, study.moments.layout
         role, secret = node.role_in(study), self._introductions.secret(study)
@@ -123,13 +133,20 @@ class Deliveries:
         count = sum(batch.accepted_count for batch in added)
         if not count:
             raise Refused("nothing_to_release", "no report of these batches was accepted")
+        if not (totals.question or study.protection.sigma) and count < study.release_rows:
+            # Without noise the number of people is all that hides one of them.
+            raise Refused(
+                "too_few_rows",
+                f"a study without noise opens sums of {study.release_rows} people or more, not of {count}",
+            )
         asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
         accepted = release_hash(study.id, totals.release_number, added)
         what = hashlib.sha256(asked + accepted).digest()
         values = add_up(layout, [total for _, total in found], count, first=role == "R1")
         honest = study.moments.honest_providers
         if totals.question:
-            question = Question.read(totals.question, study)
+            question = MomentsQuestion.read(totals.question, study)
+            question.require_room(study, count)
             values = [values[place] for place in question.places(layout)]
             noises = question.noises(layout, honest)
         else:
@@ -159,7 +176,7 @@ class Deliveries:
                 "no_budget",
                 "a study with a budget gives answers and no release; one without gives a release and no answers",
             )
-        price = None if not totals.question else Question.read(totals.question, study).to_dict()["price"]
+        price = MomentsQuestion.read(totals.question, study).price if totals.question else None
         return {
             "asked": asked.hex(),
             "release": totals.release_number,
@@ -183,12 +200,28 @@ class Deliveries:
             # One release at a time: repeating an old one does not bring back which reports were in those after it.
             return ledger.head_at(place + 1) if place == head.entries else head
 
+    def _write_end(self, study: Study, head: LedgerHead) -> LedgerHead:
+        with KeptLedger(self._kept, study.id).locked() as ledger:
+            ledger.require(head)
+            if not _ended(ledger):
+                ledger.append(_END)
+            return ledger.head
+
+
+_END = {"ended": True}
+
+
+def _ended(ledger: LockedLedger) -> bool:
+    return _END in ledger.entries
+
 
 def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: LedgerHead) -> int:
     """The place of an entry in the ledger, its end if it is new.
 
     Refused if it overlaps with an earlier delivery, is not paid for, or would repeat one with other reports or bytes.
     """
+    if _ended(ledger):
+        raise Refused("budget_spent", "answers about this study have ended, and the totals are erased")
     for place, old in enumerate(ledger.entries):
         if old["asked"] == entry["asked"]:
             if any(entry.get(name, old[name]) != old[name] for name in ("accepted", "values")):
@@ -229,7 +262,7 @@ def _require_all(
         message = commitment_message(
             fixed.asked, role, item.accepted_hash, item.accepted_count, item.values_hash
         )
-        verify(study.party(role).identity, "totals", message, item.signature, f"the commitment of {role}")
+        verify(study.party(role).identity, TOTALS, message, item.signature, f"the commitment of {role}")
         if item.accepted_hash != fixed.accepted_hash:
             raise Refused("batch_disagreed", f"{role} has other reports in this release")
     if by_role[own].values_hash != fixed.values_hash:

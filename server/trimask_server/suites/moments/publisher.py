@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trimask_core.study import Study
-from trimask_core.text_form import encode_bytes
 from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.publication import Tally, place_file, remove_others, signed_manifest
 from trimask_server.node.context import NodeContext
@@ -58,15 +57,5 @@ def _content(study: Study, number: int, gathered: Gathered) -> dict[str, object]
         "columns": [column.name for column in study.moments.layout.columns],
         "first": gathered.totals[:q],
         "products": gathered.totals[q:],
-        "deliveries": [
-            {
-                "role": commitment.role,
-                "values": encode_bytes(delivery.values),
-                "salt": encode_bytes(delivery.salt),
-                "values_hash": commitment.values_hash.hex(),
-                "accepted_count": commitment.accepted_count,
-                "signature": encode_bytes(commitment.signature),
-            }
-            for commitment, delivery in zip(gathered.commitments, gathered.deliveries, strict=True)
-        ],
+        "deliveries": gathered.shown(),
     }

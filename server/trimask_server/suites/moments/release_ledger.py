@@ -91,6 +91,18 @@ class ReleaseLedger:
             ]
         )
 
+    async def answered_from(self, study_id: bytes) -> tuple[int, list[bytes]]:
+        """The number and the batches of the release that a study with a budget answers from."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT release_number FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
+                (study_id,),
+            )
+        )
+        if row is None:
+            raise Refused("not_answerable", "this study has no totals to answer from")
+        return int(row[0]), await self.batches(study_id, int(row[0]))
+
     async def drop(self, study_id: bytes, batch_id: bytes) -> None:
         """Take a batch that a provider has lost out of its release, for ever."""
 
@@ -117,8 +129,18 @@ class ReleaseLedger:
 
         await self.database.write(write)
 
-    async def close(self, study_id: bytes) -> None:
-        """At close a short release joins the last full one that is not published; alone, it is complete as it is."""
+    async def discard(self, study_id: bytes, number: int) -> None:
+        """Give a release up: it is never published."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
+                (study_id, number),
+            )
+        )
+
+    async def close(self, study_id: bytes, least: int) -> None:
+        """At close a short release joins the last full one that is not published; alone, it is complete as it is, if it
+        has at least so many reports."""
 
         def write(tx: Transaction) -> None:
             last = tx.rows(
@@ -130,7 +152,7 @@ class ReleaseLedger:
                 return
             short = last[0]
             if len(last) < 2:
-                state = "full" if short[1] else "discarded"
+                state = "full" if short[1] >= least else "discarded"
                 tx.run(
                     "UPDATE releases SET state = ? WHERE study_id = ? AND release_number = ?",
                     (state, study_id, short[0]),

@@ -105,3 +105,10 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
     ) -> moments_pb2.DeliverTotalsResponse:
         study = self._study(request.totals.study_id, context)
         return await self._deliveries.deliver(study, request.totals, request.commitments)
+
+    async def EraseTotals(
+        self, request: moments_pb2.EraseTotalsRequest, context: Context
+    ) -> moments_pb2.EraseTotalsResponse:
+        study = self._study(request.study_id, context)
+        await self._deliveries.end(study)
+        return moments_pb2.EraseTotalsResponse()

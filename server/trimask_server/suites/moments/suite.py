@@ -78,6 +78,9 @@ class _Collector:
     services: Sequence[AddServices] = ()
 
     def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+        from trimask_server.suites.moments.answers import MomentsAnswers
+
+        self.answers = MomentsAnswers(node)
         self._node = node
         self._sightings = sightings
 

@@ -147,6 +147,9 @@ class MomentsWork:
                     f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
                     "put back the store or the keys it had; no second release of the same reports is made",
                 )
+            if error.reason == "too_few_rows":  # batches of it were lost
+                await self._releases.discard(study.id, release.number)
+                return
             if error.reason != "batch_lost":
                 raise
             await self._drop_lost(batch_ids)
@@ -180,13 +183,24 @@ class MomentsWork:
         if study.protection.budget is not None:
             await self._releases.make_answerable(study.id)
         else:
-            await self._releases.close(study.id)
+            await self._releases.close(study.id, self._least)
         while await self._publish_full(keep_back=0):
             pass
         releases = await self._catalogue.releases(study.id)
         published = any(release.state in ("published", "answerable", "spent") for release in releases)
         if not published:
-            await self._ledger.note(
-                study.id, "nothing was published: no report was accepted before the study closed"
-            )
+            await self._ledger.note(study.id, self._too_few())
         return published
+
+    @property
+    def _least(self) -> int:
+        """How many people a last release must have: any number with noise; without, what the study says."""
+        return 1 if self._study.protection.sigma else self._study.release_rows
+
+    def _too_few(self) -> str:
+        if self._least == 1:
+            return "nothing was published: no report was accepted before the study closed"
+        return (
+            f"nothing was published: a study without noise opens sums of {self._least} people or more, and fewer reports "
+            "were accepted before it closed"
+        )

@@ -74,8 +74,10 @@ class _Collector:
     """Drivers that mask and pool, and the service nodes deliver to."""
 
     def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+        from trimask_server.suites.rows.answers import RowsAnswers
         from trimask_server.suites.rows.deliveries import CollectionServicer
 
+        self.answers = RowsAnswers(node)
         self._node = node
         self._sightings = sightings
         self._collection = CollectionServicer(node)

@@ -1,0 +1,179 @@
+"""An answer of the moments suite, checked and read: totals that right providers delivered, with the law of their noise.
+
+The collector has no part in what is read here. Every provider signed what was asked, at which price, of which reports, and
+the hash of what it delivered; the question is put together here from the request, so that a signature is for that one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimask.errors import VerificationError
+from trimask.release.answer import Answer
+from trimask.release.results import PrivateFit, PrivateGram, PrivateSum
+from trimask_core.errors import TrimaskError
+from trimask_core.identity import verify
+from trimask_core.moments.release import (
+    TOTALS,
+    asked_hash,
+    commitment_message,
+    decode,
+    read_values,
+    values_hash,
+)
+from trimask_core.study import Study
+from trimask_core.text_form import decode_bytes
+from trimask_theory import moments_regression
+from trimask_theory.moments_law import NoiseLaw
+from trimask_theory.moments_question import MomentsQuestion, QuestionKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Gathered", "read_gathered"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Moments of (1, x_1 .. x_k), x = z / w: the columns the noise was drawn in. `combine` has a column for each name."""
+
+    study: Study
+    answer: Answer
+    names: tuple[str, ...]
+    gram: NDArray[np.float64]
+    law: NoiseLaw
+    combine: NDArray[np.float64]
+    sigma: float
+
+    def sums(self) -> PrivateSum:
+        """Sums in original units."""
+        import pandas as pd
+
+        total = self.gram[0] @ self.combine
+        # First moments have independent noise; a product's sum takes that of its factors in.
+        noise = np.sqrt(self.law.variances[0] @ self.combine**2)
+        return PrivateSum(
+            pd.Series(total, index=list(self.names), dtype=float),
+            pd.Series(noise, index=list(self.names), dtype=float),
+            self.answer.rows,
+            self.answer.guarantee,
+            self.answer,
+        )
+
+    def moments(self) -> PrivateGram:
+        """The Gram matrix in original units."""
+        import pandas as pd
+
+        names = list(self.names)
+        values = self.combine.T @ self.gram @ self.combine
+        noise = np.empty_like(values)
+        for j, left in enumerate(self.combine.T):
+            gradients = [(np.outer(left, right) + np.outer(right, left)) / 2 for right in self.combine.T]
+            noise[j] = np.sqrt(np.diag(self.law.covariance(gradients)))
+        return PrivateGram(
+            pd.DataFrame(values, names, names),
+            pd.DataFrame(noise, names, names),
+            "original",
+            self.answer.rows,
+            self.answer.guarantee,
+            self.answer,
+        )
+
+    def fit(self) -> PrivateFit:
+        """Least squares of the last name on the others, in original units."""
+        import pandas as pd
+
+        *features, response = self.names
+        params = errors = None
+        try:
+            found = moments_regression.fit(
+                self.gram, self.law, self.answer.rows, self.combine[:, :-1], self.combine[:, -1]
+            )
+        except moments_regression.IndefiniteMoments:
+            pass  # what the noise leaves means nothing, and is said so by there being no numbers
+        else:
+            params = pd.Series(found.coefficients, index=features, dtype=float)
+            errors = pd.Series(found.standard_errors, index=features, dtype=float)
+        return PrivateFit(
+            response,
+            params,
+            "original",
+            self.sigma,
+            self.answer.guarantee,
+            self.moments().values,
+            self.answer,
+            errors,
+        )
+
+
+def read_gathered(
+    study: Study,
+    answer: Answer,
+    kind: QuestionKind,
+    names: Sequence[str],
+    price: Mapping[str, float | None],
+) -> Gathered:
+    """Check what the providers signed and delivered, and read it; `VerificationError` if anything does not agree."""
+    layout = study.moments.layout
+    asked = names or [column.name for column in layout.natural[1:]]
+    paid = {name: None if value is None else float(value) for name, value in price.items()}
+    question = MomentsQuestion.about(kind, asked, layout, paid)
+    try:
+        totals = _checked(study, answer, question)
+    except VerificationError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, TrimaskError) as error:
+        raise VerificationError(
+            f"the answer's deliveries cannot be read: {type(error).__name__} {error}"
+        ) from None
+    honest = study.moments.honest_providers
+    noises = question.noises(layout, honest)
+    places = [layout.columns.index(column) for column in layout.columns if column.name in question.columns]
+    widths = np.array([1.0, *(layout.columns[j].width for j in places)])
+    size = len(widths)
+    gram, variances = np.zeros((size, size)), np.zeros((size, size))
+    entries = [(0, k) for k in range(1, size)]
+    if kind == "moments":
+        entries += [(j, k) for j in range(1, size) for k in range(j, size)]
+    for (j, k), total, noise in zip(entries, totals, noises, strict=True):
+        gram[j, k] = gram[k, j] = math.ldexp(total, -noise.shift) / (widths[j] * widths[k])
+        variances[j, k] = variances[k, j] = noise.variance(len(study.right)) / (widths[j] * widths[k]) ** 2
+    gram[0, 0] = answer.rows
+    natural = {column.name: column for column in layout.natural}
+    combine = np.zeros((size, len(asked)))
+    for at, name in enumerate(asked):
+        combine[0, at] = natural[name].constant
+        for j, coefficient in natural[name].terms:
+            combine[1 + places.index(j), at] += coefficient * widths[1 + places.index(j)]
+    sigma = question.sigma(layout, honest)
+    return Gathered(study, answer, tuple(asked), gram, NoiseLaw(variances), combine, sigma)
+
+
+def _checked(study: Study, answer: Answer, question: MomentsQuestion) -> list[int]:
+    values = answer.values
+    batch_ids = bytes.fromhex("".join(values["batch_ids"]))
+    asked = asked_hash(study.id, values["release"], batch_ids, question.canonical())
+    accepted = bytes.fromhex(values["accepted_hash"])
+    found: Sequence[Mapping[str, Any]] = values["deliveries"]
+    roles = [f"R{k}" for k in range(1, len(study.right) + 1)]
+    if sorted(str(item["role"]) for item in found) != sorted(roles):
+        raise VerificationError(f"the answer must have one delivery of each of {', '.join(roles)}")
+    count, delivered = len(question.places(study.moments.layout)), []
+    for item in found:
+        role, part = str(item["role"]), read_values(decode_bytes(item["values"]), count)
+        committed = bytes.fromhex(item["values_hash"])
+        if values_hash(part, decode_bytes(item["salt"])) != committed:
+            raise VerificationError(f"the delivery of {role} is not what it committed to")
+        message = commitment_message(asked, role, accepted, answer.rows, committed)
+        signature = decode_bytes(item["signature"])
+        verify(study.party(role).identity, TOTALS, message, signature, f"the answer of {role}")
+        delivered.append(part)
+    totals = decode(delivered)
+    if totals != values["totals"]:
+        raise VerificationError("the answer is not the sum of what the providers delivered")
+    return totals

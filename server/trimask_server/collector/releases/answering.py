@@ -1,0 +1,70 @@
+"""How a suite answers private questions: what `service` asks of it between reserving a price and keeping an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_proto.v1 import release_pb2
+from trimask_server.collector.releases.plan import Drawn
+from trimask_server.protocol.accounting import Price
+
+__all__ = ["Answers", "NotBegun", "Prepared", "Unfinished"]
+
+
+class NotBegun(Exception):
+    """Nothing was drawn, sent or charged anywhere: the price is taken back, and `refusal` is the caller's."""
+
+    def __init__(self, refusal: Exception) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+class Unfinished(Exception):
+    """Some of those who draw may have: it stays paid for, and the same question completes it later."""
+
+    def __init__(self, refusal: Refused) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+class Prepared(Protocol):
+    """A question that can be answered: everything that could be refused without looking at the data has been."""
+
+    @property
+    def mechanism(self) -> str:
+        """In a word."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What was asked and calibrated, JSON-ready."""
+        ...
+
+    @property
+    def question(self) -> bytes | None:
+        """Names the question where it has one answer, whoever asks: then it is charged once, under any request id.
+
+        What `draw` gives must then be the same for all requests of the question.
+        """
+        ...
+
+    async def draw(self) -> Drawn:
+        """Make the answer. `NotBegun` and `Unfinished` say what became of its price; any other error keeps it as failed."""
+        ...
+
+
+class Answers(Protocol):
+    """A suite's answers."""
+
+    async def prepare(
+        self, study: Study, rows: int, request: release_pb2.AskReleaseRequest, price: Price
+    ) -> Prepared:
+        """Plan the question, or say why there is no answer to it."""
+        ...
+
+    async def erase(self, study: Study) -> None:
+        """Answers have ended: erase what they came from, beyond what is in the collector's own store. May be repeated."""
+        ...

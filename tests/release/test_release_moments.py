@@ -1,0 +1,375 @@
+"""Private answers of the moments suite over real gRPC: what is asked, charged at whom, answered with which noise."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import trimask
+from trimask import release
+from trimask.errors import ParameterError, VerificationError
+from trimask.release.gathered import read_gathered
+from trimask_cli import owner
+from trimask_cli.study_file import write_signed
+from trimask_core.errors import Refused
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Budget, Study
+from trimask_lab import Lab, sqlite_only
+from trimask_moments import exact_totals, moments_people, open_moments, submit_all
+from trimask_server.suites.moments.deliveries import Deliveries
+from trimask_server.suites.moments.gathering import Gathered, gather
+from trimask_server.suites.moments.kept_ledger import KeptLedger
+from trimask_server.suites.moments.release_ledger import ReleaseLedger
+from trimask_terminal.program import main
+from trimask_theory.moments_question import MomentsQuestion
+
+PEOPLE = moments_people(90)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    found = Lab(tmp_path_factory.mktemp("answers"), right=3, left=0)
+    with found.in_thread(request):
+        yield found
+
+
+def collect(lab: Lab, budget: Budget, **settings: Any) -> SignedStudy:
+    signed = open_moments(lab, budget=budget, release_rows=30, **settings)
+    submit_all(signed, PEOPLE)
+    status = lab.close(signed.study)
+    assert (status.published_rows, status.releases) == (0, 0)
+    return signed
+
+
+def connect(lab: Lab, study: Study) -> trimask.Connection:
+    return trimask.connect(
+        study.collector.peer_address,
+        roots=lab.owner / "ca.pem",
+        tls_name=study.collector.tls_name,
+        certificate=(lab.owner / "tls.pem", lab.owner / "tls.key"),
+        cache=lab.folder / "cache",
+    )
+
+
+def charged(lab: Lab, study: Study) -> list[list[dict[str, Any]]]:
+    """What each right provider has in the ledger beside its keys."""
+    found = []
+    for k in range(1, lab.right + 1):
+        with KeptLedger(lab.folder / f"R{k}", study.id).locked() as ledger:
+            found.append(list(ledger.entries))
+    return found
+
+
+def counts(lab: Lab, study: Study) -> list[int]:
+    return [len(entries) for entries in charged(lab, study)]
+
+
+def ask_providers(lab: Lab, study: Study, question: MomentsQuestion) -> Gathered:
+    """As a collector would that keeps no ledger of its own."""
+    node = lab.nodes("collector")[0].context
+    number, batches = lab.on_loop(ReleaseLedger(node.database).answered_from(study.id))
+    return lab.on_loop(gather(node, study, number, batches, question.canonical()))
+
+
+def natural_rows(study: Study) -> dict[str, np.ndarray]:
+    layout = study.moments.layout
+    z = [layout.encode(person).z for person in PEOPLE]
+    return {column.name: np.array([column.value(row) for row in z]) for column in layout.natural}
+
+
+def test_sums_moments_and_a_fit_are_what_was_answered_with_the_noise_that_is_stated(lab: Lab) -> None:
+    study = collect(lab, Budget(200.0, 1e-3, 500.0)).study
+    rows = natural_rows(study)
+    with connect(lab, study) as connection:
+        before = release.budget(connection, study.id)
+        assert (before.state, before.rows, before.entries) == ("answering", 90, ())
+        found = release.sum(connection, study.id, mu=50.0)
+        assert list(found.total.index) == [name for name in rows if name != "one"]
+        # 6 standard deviations a number, 22 numbers in this test: below 1e-7 in all.
+        for name, noise in found.noise.items():
+            assert 0 < abs(found.total[name] - rows[str(name)].sum()) <= 6 * noise
+        assert (found.guarantee.mu, found.guarantee.basis) == (pytest.approx(50.0), "proved")
+        assert "fewer than 1 of the 3 right providers" in found.guarantee.because
+        names = ["one", "age", "smoker", "region_north", "bmi"]
+        moments = release.gram(connection, study.id, names, epsilon=40.0, delta=1e-5)
+        exact = np.array([[rows[a] @ rows[b] for b in names] for a in names])
+        assert moments.units == "original"
+        assert (np.abs(moments.values.to_numpy() - exact) <= 6 * moments.noise.to_numpy() + 1e-6).all()
+        assert moments.values.loc["one", "one"] == 90
+        fit = release.ols(connection, study.id, "bmi", names[:-1], epsilon=40.0, delta=1e-5)
+        assert fit.answer is not None
+        # Products of the same columns at the same price are one question, whatever is made of them.
+        assert (fit.answer.replayed, fit.units) == (True, "original")
+        X = np.column_stack([rows[name] for name in names[:-1]])
+        truth = np.linalg.lstsq(X, rows["bmi"], rcond=None)[0]
+        assert fit.params is not None
+        assert fit.bse is not None
+        assert (np.abs(fit.params - truth) <= 6 * fit.bse).all()
+        assert "standard error" in str(fit)
+        after = release.budget(connection, study.id)
+        assert (after.spent.epsilon, after.spent.mu) == (40.0, 50.0)
+        assert [entry.mechanism for entry in after.entries] == ["sum", "least_squares_noisy_gram"]
+    assert counts(lab, study) == [2, 2, 2]
+    assert [entry["price"] for entry in charged(lab, study)[2]] == [
+        {"epsilon": None, "delta": None, "mu": 50.0},
+        {"epsilon": 40.0, "delta": 1e-5, "mu": None},
+    ]
+
+
+def test_a_question_is_charged_once_and_answered_with_the_same_bytes(lab: Lab) -> None:
+    study = collect(lab, Budget(1.0, 1e-6, 1.0)).study
+    with connect(lab, study) as connection:
+        first = release.sum(connection, study.id, ["age"], mu=0.8)
+        assert first.answer is not None
+        same = {"mu": 0.8, "request_id": first.answer.request_id}
+        again = release.sum(connection, study.id, ["age"], **same)  # type: ignore[arg-type]
+        assert again.answer is not None
+        assert (again.answer.raw, again.answer.replayed) == (first.answer.raw, True)
+        other = release.sum(connection, study.id, ["age"], mu=0.8)
+        assert other.answer is not None
+        assert (other.answer.values, other.answer.replayed) == (first.answer.values, True)
+        assert counts(lab, study) == [1, 1, 1]
+        with pytest.raises(Refused) as caught:  # a second question under a charged id
+            release.sum(connection, study.id, ["bmi"], **same)  # type: ignore[arg-type]
+        assert caught.value.reason == "request_conflict"
+        with pytest.raises(Refused, match=r"left: .* mu = 0\.6\.") as caught:
+            release.sum(connection, study.id, ["bmi"], mu=0.7)
+        assert caught.value.reason == "budget_spent"
+        assert counts(lab, study) == [1, 1, 1]
+        assert len(release.budget(connection, study.id).entries) == 1
+        # A collector that forgot, or does not care: every provider refuses by its own ledger, before anything is sent.
+        with pytest.raises(Refused, match="R1: the budget cannot pay") as caught:
+            ask_providers(lab, study, MomentsQuestion("sums", ("bmi",), mu=0.7))
+        assert caught.value.reason == "budget_spent"
+        assert counts(lab, study) == [1, 1, 1]
+        # Spent to the end: the shares of the totals go, what was answered stays.
+        release.sum(connection, study.id, ["bmi"], mu=0.6)
+        release.sum(connection, study.id, ["bmi"], epsilon=1.0, delta=1e-6)
+        assert release.budget(connection, study.id).state == "closed"
+        kept = release.sum(connection, study.id, ["age"], mu=0.8)
+        assert kept.total["age"] == first.total["age"]
+        with pytest.raises(Refused) as caught:
+            release.sum(connection, study.id, ["smoker"], mu=0.1)
+        assert caught.value.reason == "budget_spent"
+    for k in (1, 2, 3):
+        held = "SELECT count(*) FROM moments_batches WHERE study_id = ? AND total IS NOT NULL"
+        assert lab.query(f"R{k}", held, (study.id,)) == [(0,)]
+
+
+def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab) -> None:
+    study = collect(lab, Budget(1.0, 1e-6, 1.0)).study
+    price = {"epsilon": 0.1, "delta": 1e-8}
+    with connect(lab, study) as connection:
+        for ask, says in (
+            (lambda: release.projection(connection, study.id, **price), "release.gram"),
+            (lambda: release.pca(connection, study.id, 1, mu=0.1), "eigenvectors cost nothing more"),
+            (
+                lambda: release.ols(connection, study.id, "bmi", ["one"], method="LS", **price),
+                "method noisy_gram",
+            ),
+        ):
+            with pytest.raises(Refused, match=says) as caught:
+                ask()
+            assert caught.value.reason == "needs_factor"
+        for columns, method, reason in (
+            (["age"], "clipped", "not_declared"),
+            (["one"], "elliptical", "collinear_columns"),
+            (["agee"], "elliptical", "unknown_column"),
+        ):
+            with pytest.raises(Refused) as caught:
+                release.sum(connection, study.id, columns, method=method, mu=0.1)
+            assert caught.value.reason == reason
+        with pytest.raises(Refused, match="pay more, or ask for fewer") as caught:
+            release.gram(connection, study.id, ["age", "age2"], mu=1e-9)
+        assert caught.value.reason == "no_room"
+        with pytest.raises(Refused) as caught:
+            release.gram(connection, study.id, ["one", "region_north", "region_south", "region_west"], mu=0.1)
+        assert caught.value.reason == "collinear_columns"
+        with pytest.raises(ParameterError, match="two or more"):
+            release.gram(connection, study.id, ["age"], mu=0.1)
+        assert release.budget(connection, study.id).entries == ()
+    assert counts(lab, study) == [0, 0, 0]
+
+
+def test_a_provider_that_is_lost_on_the_way_is_charged_once_in_the_end(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = collect(lab, Budget(mu=1.0)).study
+    deliver = Deliveries.deliver
+
+    async def lost(self: Deliveries, asked: Study, *rest: Any) -> Any:
+        if self._node.role_in(asked) == "R2":
+            raise Refused("store_full", "no room at R2")
+        return await deliver(self, asked, *rest)
+
+    with connect(lab, study) as connection:
+        monkeypatch.setattr(Deliveries, "deliver", lost)
+        for _ in range(2):
+            with pytest.raises(Refused, match=r"R2: .*Ask the same again"):
+                release.sum(connection, study.id, ["age"], mu=0.6)
+            assert counts(lab, study) == [1, 0, 1]
+            (entry,) = release.budget(connection, study.id).entries
+            assert (entry.state, entry.cost.mu) == ("reserved", 0.6)
+        monkeypatch.undo()
+        lab.stop("R3")
+        with pytest.raises(Refused, match="R3"):  # lost before: what R1 has charged stays counted
+            release.sum(connection, study.id, ["age"], mu=0.6)
+        assert [entry.state for entry in release.budget(connection, study.id).entries] == ["reserved"]
+        with pytest.raises(Refused, match="R3"):  # another question: nothing is charged anywhere
+            release.sum(connection, study.id, ["bmi"], mu=0.5)
+        assert len(release.budget(connection, study.id).entries) == 1
+        assert counts(lab, study) == [1, 0, 1]
+        lab.start("R3")
+        release.sum(connection, study.id, ["age"], mu=0.6)
+        release.sum(connection, study.id, ["bmi"], mu=0.5)
+        assert [entry.state for entry in release.budget(connection, study.id).entries] == ["answered"] * 2
+    assert counts(lab, study) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("honest", [1, 2])
+def test_the_noise_of_answers_has_the_law_that_is_stated(lab: Lab, honest: int) -> None:
+    """Questions at 40 prices each, so 40 draws: sums of squares of standardised noise are chi squared.
+
+    Both tails at 1e-7 and four of them: the test fails by chance with probability below 1e-6.
+    """
+    study = collect(lab, Budget(mu=1e4), honest=honest).study
+    layout, draws = study.moments.layout, 40
+    first, products = exact_totals(study, PEOPLE)
+    names = ("age", "smoker", "region_south")
+    for kind in ("sums", "moments"):
+        standardised = []
+        for i in range(draws):
+            question = MomentsQuestion(kind, names, mu=1.0 + i / 1000)  # type: ignore[arg-type]
+            found = ask_providers(lab, study, question).totals
+            for place, total, noise in zip(
+                question.places(layout), found, question.noises(layout, honest), strict=True
+            ):
+                error = math.ldexp(total, -noise.shift) - [*first, *products][place]
+                standardised.append(error / math.sqrt(noise.variance(3)))
+        low, high = chi2.ppf([1e-7, 1 - 1e-7], len(standardised))
+        assert low < float(np.sum(np.square(standardised))) < high
+    # Three providers' noise is what was asked of h of them, times 3/h.
+    question = MomentsQuestion("sums", ("age",), mu=1.0)
+    (noise,) = question.noises(layout, honest)
+    spread = math.sqrt(noise.variance(3)) / layout.columns[0].width
+    assert spread == pytest.approx(2 * math.sqrt(3 / honest), rel=0.01)
+
+
+@sqlite_only
+def test_the_collector_never_holds_an_exact_moment(lab: Lab) -> None:
+    study = collect(lab, Budget(mu=10.0)).study
+    with connect(lab, study) as connection:
+        release.gram(connection, study.id, ["one", "age", "bmi"], mu=5.0)
+        release.sum(connection, study.id, mu=5.0)
+    first, products = exact_totals(study, PEOPLE)
+    # Large ones: the noise of those asked for is then above 10,000 steps, and is zero with probability below 1e-4.
+    exact = {total for total in (*first, *products) if abs(total) > 1_000_000}
+    assert len(exact) == 4
+    files = [path.read_bytes() for path in (lab.folder / "collector").rglob("*") if path.is_file()]
+    assert any(b"trimask-answer/1" in content for content in files)
+    for content in files:
+        assert exact.isdisjoint(map(int, re.findall(rb"-?\d+", content)))
+        for order in ("little", "big"):
+            assert not [t for t in exact if t.to_bytes(8, order, signed=True) in content]  # type: ignore[arg-type]
+    held = "SELECT count(*) FROM releases WHERE study_id = ? AND factor IS NOT NULL"
+    assert lab.query("collector", held, (study.id,)) == [(0,)]
+
+
+def test_an_answer_that_providers_did_not_sign_is_not_read(lab: Lab) -> None:
+    study = collect(lab, Budget(mu=10.0)).study
+    with connect(lab, study) as connection:
+        answer = release.sum(connection, study.id, ["age"], mu=1.0).answer
+    assert answer is not None
+    price = {"epsilon": None, "delta": None, "mu": 1.0}
+    read_gathered(study, answer, "sums", ["age"], price)
+
+    def changed(**values: Any) -> Any:
+        kept = {name: getattr(answer, name) for name in answer.__slots__}
+        return type(answer)(**kept | {"values": {**answer.values, **values}})
+
+    moved = [total + 1 for total in answer.values["totals"]]
+    deliveries = [dict(item) for item in answer.values["deliveries"]]
+    for forged in (
+        changed(totals=moved),
+        changed(deliveries=deliveries[:2]),
+        changed(deliveries=[*deliveries[:2], deliveries[1] | {"role": "R3"}]),
+        changed(batch_ids=[]),
+    ):
+        with pytest.raises(VerificationError):
+            read_gathered(study, forged, "sums", ["age"], price)
+    with pytest.raises(VerificationError):  # asked and signed at another price
+        read_gathered(study, answer, "sums", ["age"], price | {"mu": 2.0})
+
+
+def test_a_budget_is_spent_seen_and_ended_from_a_shell(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = collect(lab, Budget(mu=10.0))
+    file, keys = tmp_path / "study.json", ("--owner", str(lab.owner))
+    write_signed(file, signed.without_seed(), replace=False)
+
+    def trimask_(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert main(arguments) == status
+        shown = capsys.readouterr()
+        return shown.err if status else shown.out
+
+    ask = ("release", "ask", str(file))
+    assert "age" in trimask_(*ask, "sum", "age", "--mu", "3", *keys)
+    assert "noise sd" in trimask_(*ask, "gram", "one", "age", "smoker", "--mu", "4", *keys)
+    assert "no further cost" in trimask_(*ask, "ols", "smoker", "one", "age", "--mu", "4", *keys)
+    assert "release.gram" in trimask_(*ask, "pca", "1", "--mu", "1", *keys, status=2)
+    found = json.loads(trimask_("study", "budget", str(file), "--json"))
+    assert (found["state"], found["rows"], found["spent"]["mu"]) == ("answering", 90, 5.0)
+    assert "share of the totals" in trimask_("study", "end-releases", str(file), *keys, "--yes")
+    assert "ended" in trimask_(*ask, "sum", "bmi", "--mu", "1", *keys, status=2)
+    assert "asked before" in trimask_(*ask, "sum", "age", "--mu", "3", *keys)
+
+
+def _backup(lab: Lab, name: str, file: Path) -> None:
+    config = str(lab.folder / name / "node.toml")
+    assert main(["node", "backup", "--config", config, "--out", str(file)]) == 0
+
+
+def _restore(lab: Lab, name: str, file: Path) -> None:
+    config = str(lab.folder / name / "node.toml")
+    lab.stop(name)
+    assert main(["node", "restore", "--config", config, "--from", str(file), "--force"]) == 0
+    lab.start(name)
+
+
+@sqlite_only
+def test_a_provider_restored_from_a_backup_does_not_forget_what_was_spent(lab: Lab, tmp_path: Path) -> None:
+    study = collect(lab, Budget(mu=1.0)).study
+    for k in (1, 2, 3):
+        _backup(lab, f"R{k}", tmp_path / f"R{k}")
+    spent = MomentsQuestion("sums", ("age",), mu=0.8)
+    with connect(lab, study) as connection:
+        release.sum(connection, study.id, ["age"], mu=0.8)
+        before = ask_providers(lab, study, spent)
+        for k in (1, 2, 3):
+            _restore(lab, f"R{k}", tmp_path / f"R{k}")
+        # The same again, with the same noise; and no more than the budget, though the stores know of nothing.
+        assert ask_providers(lab, study, spent).shown() == before.shown()
+        assert counts(lab, study) == [1, 1, 1]
+        with pytest.raises(Refused) as caught:
+            ask_providers(lab, study, MomentsQuestion("sums", ("bmi",), mu=0.7))
+        assert caught.value.reason == "budget_spent"
+        release.sum(connection, study.id, ["bmi"], mu=0.5)
+        assert counts(lab, study) == [2, 2, 2]
+    owner.end_releases(study, lab.owner)
+    _restore(lab, "R1", tmp_path / "R1")
+    assert counts(lab, study) == [3, 3, 3]
+    with pytest.raises(Refused, match="answers about this study have ended"):
+        ask_providers(lab, study, spent)
+    owner.end_releases(study, lab.owner)  # tells everybody again
+    held = "SELECT count(*) FROM moments_batches WHERE study_id = ? AND total IS NOT NULL"
+    assert lab.query("R1", held, (study.id,)) == [(0,)]
