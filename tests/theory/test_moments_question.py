@@ -122,7 +122,8 @@ def test_noise_that_does_not_fit_is_refused() -> None:
     question = MomentsQuestion("moments", ("age2",), mu=1.0)
     question.require_room(study, 1000)
     cheap = MomentsQuestion("moments", ("age2",), mu=1e-12)
-    for asked, reports in ((question, 1 << 40), (cheap, 1000)):
+    nothing = MomentsQuestion("moments", ("age2",), mu=1e-320)
+    for asked, reports in ((question, 1 << 40), (cheap, 1000), (nothing, 1000)):
         with pytest.raises(Refused) as caught:
             asked.require_room(study, reports)
         assert caught.value.reason == "no_room"

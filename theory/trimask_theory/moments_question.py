@@ -157,16 +157,17 @@ class MomentsQuestion:
         most = [layout.bound(j) for j in chosen]
         if self.kind == "moments":
             most += [layout.largest(j, k) for j, k in _pairs(chosen)]
-        noises = self.noises(layout, study.moments.honest_providers)
-        for largest, noise in zip(most, noises, strict=True):
-            if (reports * largest << noise.shift) + DEVIATIONS * len(
-                study.right
-            ) * noise.sigma >= LARGEST_TOTAL:
-                raise Refused(
-                    "no_room",
-                    "the noise at this price does not fit the numbers that providers add up: pay more, or ask for fewer "
-                    "columns",
-                )
+        honest, providers = study.moments.honest_providers, len(study.right)
+        fits = math.isfinite(self.sigma(layout, honest)) and all(
+            (reports * largest << noise.shift) + DEVIATIONS * providers * noise.sigma < LARGEST_TOTAL
+            for largest, noise in zip(most, self.noises(layout, honest), strict=True)
+        )
+        if not fits:
+            raise Refused(
+                "no_room",
+                "the noise at this price does not fit the numbers that providers add up: pay more, or ask for fewer "
+                "columns",
+            )
 
     def _chosen(self, layout: MomentsLayout) -> list[int]:
         names = [column.name for column in layout.columns]
