@@ -5,7 +5,6 @@ Both suites, with categories and derived columns. Draws are of the moments' nois
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,8 +20,8 @@ from trimask.identities import layout_identities, schema_identities
 from trimask.moments import Matrix, Moments, pool
 from trimask.noise_law import EntriesLaw, MappedLaw, RowsLaw, positive_part
 from trimask.observed import ObservedMoments, ObservedRows, entry_variances
-from trimask_core.moments.noise import entry_noise
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.noise import entry_noise
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Study
 
