@@ -22,6 +22,7 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.publication import Tally
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
 from trimask_server.node.context import make_context
@@ -93,7 +94,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
             await ledger.plan(study.id, block_id, [])
             await factors.pool(study.id, block_id, block, rows)
         (release,) = await catalogue.releases(study.id)
-        dataset_id = await Publisher(context, factors).publish(signed, release, 0, {})
+        dataset_id = await Publisher(context, factors).publish(signed, release, Tally(0, {}))
         ((_, _, manifest, _),) = await catalogue.datasets(study.id)
     finally:
         await host.stop(0.0)
