@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
+from trimask_client.grpc_status import plain_errors
 from trimask_core.study import Study
 from trimask_lab import Lab, sqlite_only
 from trimask_moments import exact_totals, moments_people, open_moments, submit_all
+from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_rogue import back_up, restore
 
 
@@ -72,3 +75,22 @@ def test_a_study_whose_reports_are_all_lost_closes_and_says_so(
         status = lab.close(signed.study)
         assert published(lab, signed.study) == []
         assert "nothing was published" in status.note
+
+
+def test_without_noise_fewer_people_than_the_study_says_are_never_opened(moments_lab: Lab) -> None:
+    """ "Without noise the number of people is all that hides one of them": the collector finds none to publish, and a
+    changed one that asks for a batch of few is refused by every right provider."""
+    signed = open_moments(moments_lab, release_rows=30)
+    submit_all(signed, moments_people(12))
+    status = moments_lab.close(signed.study)
+    assert (status.published_rows, published(moments_lab, signed.study)) == (0, [])
+    assert "30 people or more" in status.note
+    (batch,) = moments_lab.query(
+        "collector", "SELECT block_id FROM blocks WHERE study_id = ?", (signed.study.id,)
+    )
+    asked = moments_pb2.AskedTotals(study_id=signed.study.id, release_number=1, batch_ids=bytes(batch[0]))
+    for k in range(1, moments_lab.right + 1):
+        with moments_lab.channel_as("collector", to=f"R{k}") as channel, plain_errors("a right provider"):
+            stub = moments_pb2_grpc.MomentsServiceStub(channel)
+            with pytest.raises(grpc.RpcError, match="30 people or more"):
+                stub.CommitTotals(moments_pb2.CommitTotalsRequest(totals=asked))

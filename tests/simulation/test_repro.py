@@ -155,7 +155,10 @@ def test_repro_config_that_is_not_text(tmp_path: Path) -> None:
 
 def _entry(number: int, *batches: bytes) -> dict[str, Any]:
     asked = hashlib.sha256(bytes([number]) + b"".join(batches)).hexdigest()
-    return {"asked": asked, "release": number, "batches": [batch.hex() for batch in batches], "price": None}
+    return {
+        "asked": asked, "release": number, "batches": [batch.hex() for batch in batches], "price": None,
+        "accepted": asked, "values": asked,
+    }  # fmt: skip
 
 
 def test_repro_a_second_release_is_delivered(tmp_path: Path) -> None:
@@ -164,8 +167,8 @@ def test_repro_a_second_release_is_delivered(tmp_path: Path) -> None:
     first, second = _entry(1, b"a" * 16), _entry(2, b"b" * 16)
     with KeptLedger(tmp_path, study.id).locked() as ledger:
         ledger.append(first)
-        assert not _admit(study, ledger, first, ledger.head)
-        assert _admit(study, ledger, second, ledger.head)
+        assert _admit(study, ledger, first, ledger.head) == 0
+        assert _admit(study, ledger, second, ledger.head) == 1
         for overlapping in (_entry(3, b"a" * 16), _entry(1, b"b" * 16)):
             with pytest.raises(Refused, match="delivered before"):
                 _admit(study, ledger, overlapping, ledger.head)
