@@ -62,8 +62,8 @@ bench: $(STAMP)  ## speed, as ratios to a limit measured in the same run; writes
 bench-sustained: $(STAMP)  ## minutes of submissions at full speed beside a bare echo: MINUTES=10
 	$(BIN)/python -m bench.sustained --minutes $(or $(MINUTES),10) --plot out/sustained.png
 
-$(VENV)/.bench: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+$(VENV)/.bench: $(STAMP) requirements-bench.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-bench.txt
 	@touch $@
 
 bench-accuracy: $(VENV)/.bench  ## errors of every method on the same data; installs what it compares with; writes out/accuracy.json

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from trimask_client.transport import Endpoint, Transport
 from trimask_core.errors import Refused, VerificationError
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1.release_pb2 import GetBudgetRequest, GetBudgetResponse, Purses
 
@@ -51,7 +52,7 @@ def ask_budget(study: Study, transport: Transport, timeout_seconds: float = 15.0
     """Ask the study's collector; `Refused` for a study that has no budget."""
     if study.protection.budget is None:
         raise Refused(
-            "no_budget", "this study has no budget: it publishes a dataset and answers no questions"
+            Reason.NO_BUDGET, "this study has no budget: it publishes a dataset and answers no questions"
         )
     party = study.collector
     endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)

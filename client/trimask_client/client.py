@@ -20,6 +20,7 @@ from trimask_core.identity import verify
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
+from trimask_core.refusals import Reason
 from trimask_core.sealing import sealing_key_message
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -138,7 +139,7 @@ class Client:
     def send(self, submission: SealedSubmission) -> Receipt:
         """Upload a frozen submission to every right provider; safe to repeat after any failure."""
         if submission.study_id != self.study.id:
-            raise Refused("unknown_study", "this submission was sealed for another study")
+            raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
         receipts = tuple(
             self._upload(submission, k, self._call) for k in range(1, len(submission.sealed) + 1)
         )
@@ -170,7 +171,7 @@ class Client:
             answer = self._transport.call(endpoint, _WITHDRAW, request.SerializeToString(), self._timeout)
             response = WithdrawResponse.FromString(answer)
         except TrimaskError as error:
-            self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
+            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
             raise
         except DecodeError:
             raise VerificationError(f"{role} answered with something that is not a withdrawal") from None
@@ -186,7 +187,7 @@ class Client:
         `invitation`: the bytes kept with the submission, instead of this client's own.
         """
         if submission.study_id != self.study.id:
-            raise Refused("unknown_study", "this submission was sealed for another study")
+            raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
         receipt = self._upload(submission, provider, self._call_once, invitation)
         if not 0 <= receipt.receive_time_ms < 1 << 63:
             raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
@@ -221,7 +222,7 @@ class Client:
         try:
             response = SubmitResponse.FromString(call(endpoint, request))
         except TrimaskError as error:
-            self.refusals[error.reason if isinstance(error, Refused) else "unreachable"] += 1
+            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
             raise
         except DecodeError:
             raise VerificationError(f"{role} answered with something that is not a receipt") from None

@@ -33,6 +33,7 @@ from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, 
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SealedSubmission
 
@@ -165,14 +166,16 @@ class Queue:
         with self._disk.lock("records", wait=True):
             before = [entry for entry in self.entries() if entry.study_id == study_id]
             if not again and any(entry.state != "withdrawn" for entry in before):
-                raise Refused("already_answered", "this device has answered this study already")
+                raise Refused(Reason.ALREADY_ANSWERED, "this device has answered this study already")
             draft = self._vault.get(DRAFTS, study_id.hex())
             if answers is None:
                 if draft is None:
                     raise StudyError("there is no draft of this study; give answers")
                 answers = draft["answers"]
             if client.study.admission == "invited" and client.invitation is None:
-                raise Refused("no_invitation", "this study is for invited people; join with your invitation")
+                raise Refused(
+                    Reason.NO_INVITATION, "this study is for invited people; join with your invitation"
+                )
             sealed = client.prepare(answers)
             invited = b"" if client.invitation is None else client.invitation.to_bytes()
             self._vault.put(
@@ -227,7 +230,7 @@ class Queue:
                 return self._sent(record)
             payload = self._vault.get(PAYLOADS, name)
             if payload is None:
-                raise Refused("unknown_submission", "this device has no such submission")
+                raise Refused(Reason.UNKNOWN_SUBMISSION, "this device has no such submission")
             progress = self._progress(name)
             study = self.client(bytes.fromhex(payload["study_id"])).study
         except (VerificationError, StudyError) as error:
@@ -281,7 +284,7 @@ class Queue:
         else:
             entry, name = self.entry(submission), submission.hex()
             if entry.state == "damaged":
-                raise Refused("unknown_submission", f"it cannot be read ({entry.why}); discard it")
+                raise Refused(Reason.UNKNOWN_SUBMISSION, f"it cannot be read ({entry.why}); discard it")
             study, receipt = self.client(entry.study_id).study, entry.receipt
             payload = self._vault.get(PAYLOADS, name) or {}
             kept = self._vault.get(RECEIPTS, name) or payload
@@ -291,7 +294,7 @@ class Queue:
             draft_id, begun = kept.get("draft_id"), receipt is not None or name in self._vault.names(PROGRESS)
         if begun and not key:
             raise Refused(
-                "no_withdrawal_key", "this receipt is without its withdrawal key; give the one you kept"
+                Reason.NO_WITHDRAWAL_KEY, "this receipt is without its withdrawal key; give the one you kept"
             )
         record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id)
         return record if begun else record | {"state": "withdrawn"}

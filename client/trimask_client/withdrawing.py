@@ -14,6 +14,7 @@ from trimask_client.entry import PAUSES_MS, Entry, State
 from trimask_core.errors import Refused, TrimaskError
 from trimask_core.randomness import RandomSource
 from trimask_core.receipt import Receipt
+from trimask_core.refusals import Reason
 from trimask_core.withdrawal import ProviderWithdrawal
 
 __all__ = ["ask_providers", "new_withdrawal", "withdrawal_entry"]
@@ -52,7 +53,7 @@ def ask_providers(
         try:
             confirmed[role] = client.withdraw(bytes.fromhex(record["withdrawal_key"]), provider)
         except TrimaskError as error:
-            late += isinstance(error, Refused) and error.reason == "already_in_block"
+            late += isinstance(error, Refused) and error.reason is Reason.ALREADY_IN_BLOCK
             failures.append(str(error) if role in str(error) else f"{role}: {error}")
     state: State = "withdrawing"
     if len(confirmed) == providers:

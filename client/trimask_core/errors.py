@@ -18,7 +18,7 @@ A message says what is wrong and what to do; none carries a secret (mask, share,
 
 from __future__ import annotations
 
-from trimask_core.refusals import AnyReason, as_reason
+from trimask_core.refusals import AnyReason
 
 __all__ = [
     "AnswerError",
@@ -88,8 +88,8 @@ class Refused(TrimaskError):
     `.retry_after_ms` is how long to wait before asking again, where the party said so.
     """
 
-    def __init__(self, reason: AnyReason | str, message: str, *, retry_after_ms: int | None = None) -> None:
-        self.reason = as_reason(reason)
+    def __init__(self, reason: AnyReason, message: str, *, retry_after_ms: int | None = None) -> None:
+        self.reason = reason
         self.retry_after_ms = retry_after_ms
         super().__init__(message)
 

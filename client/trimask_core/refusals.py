@@ -19,7 +19,6 @@ __all__ = [
     "Retry",
     "Status",
     "Unlisted",
-    "as_reason",
     "attempt_counter",
     "read_reason",
     "render_page",
@@ -258,15 +257,6 @@ def read_reason(text: str | bytes | None, status: str) -> AnyReason:
     if not _WORD.fullmatch(word):
         word = code.name.lower()
     return _LISTED.get(word) or Unlisted(word, code)
-
-
-def as_reason(reason: AnyReason | str) -> AnyReason:
-    """The listed reason with this text; a ValueError if there is none."""
-    if isinstance(reason, (Reason, Unlisted)):
-        return reason
-    if reason not in _LISTED:
-        raise ValueError(f"{reason!r} is not in the catalogue of refusals")
-    return _LISTED[reason]
 
 
 def attempt_counter(reason: AnyReason) -> str:

@@ -13,6 +13,7 @@ from trimask.errors import Refused
 from trimask_cli import study_file
 from trimask_cli.owner import owner_channel
 from trimask_core.errors import StudyError
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import Approval, SignedStudy
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub
@@ -53,7 +54,10 @@ def gather_missing(path: Path, signed: SignedStudy, owner: Path) -> SignedStudy:
     try:
         signed, _ = gather(signed, owner)
     except Refused as error:
-        if error.reason in ("unknown_study", "unimplemented"):  # not proposed; a collector without proposals
+        if error.reason in (
+            Reason.UNKNOWN_STUDY,
+            "unimplemented",
+        ):  # not proposed; a collector without proposals
             return signed
         raise
     study_file.write_signed(path, signed, replace=True)

@@ -11,6 +11,7 @@ import pytest
 from trimask_core.errors import Refused
 from trimask_core.moments.field import P, pack
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.refusals import Reason
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.master_keys import KeyRing
@@ -113,7 +114,7 @@ def test_nothing_is_added_where_the_rows_cannot_be_erased(
         await opened.batches.decide(STUDY, BATCH, DECISION)
 
         def fail(*_: Any) -> int:
-            raise Refused("unknown_block", "no")
+            raise Refused(Reason.UNKNOWN_BLOCK, "no")
 
         monkeypatch.setattr(RowStore, "erase_block_in", fail)
         with refused("unknown_block"):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.schema import PROVIDER
 from trimask_server.store.studies import StudyRegistry
@@ -46,7 +47,7 @@ def test_refusals_add_up_and_are_not_lost_with_a_failed_write(make_store: Any, m
         with monkeypatch.context() as patched:
 
             async def fail(function: Any, **_: Any) -> None:
-                raise Refused("store_unavailable", "away")
+                raise Refused(Reason.STORE_UNAVAILABLE, "away")
 
             patched.setattr(stores[0], "write", fail)
             with pytest.raises(Refused):

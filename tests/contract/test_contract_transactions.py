@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trimask_core.errors import ConfigError, Refused
+from trimask_core.refusals import Reason
 from trimask_server.store.interface import StoreError, Transaction
 
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT, z BLOB, w REAL)"
@@ -67,7 +68,7 @@ def test_a_failure_in_a_group_undoes_only_itself(make_store: Any) -> None:
 
     def half(tx: Transaction) -> None:
         tx.run("INSERT INTO t (x, y) VALUES (7, 'half')")
-        raise Refused("malformed", "no")
+        raise Refused(Reason.MALFORMED, "no")
 
     async def course() -> None:
         results = await asyncio.gather(
@@ -106,7 +107,7 @@ def test_items_of_one_function_share_its_run(make_store: Any) -> None:
         sizes.append(len(items))
         counts = [tx.run("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", (x,)) for x in items]
         return [
-            x if count else Refused("row_already_used", "known")
+            x if count else Refused(Reason.ROW_ALREADY_USED, "known")
             for x, count in zip(items, counts, strict=True)
         ]
 

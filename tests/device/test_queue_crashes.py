@@ -17,6 +17,7 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import receipt_message
+from trimask_core.refusals import Reason
 from trimask_core.rows.payloads import read_component
 from trimask_core.sealing import component_info
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
@@ -150,7 +151,7 @@ class World:
             raise Unreachable("no network")
         if fate < self.trouble * 0.6:
             self.seen["refused for now"] += 1
-            raise Refused("internal_error", "a node being repaired")
+            raise Refused(Reason.INTERNAL_ERROR, "a node being repaired")
         role = endpoint.tls_name.split(".")[0].upper()
         answer = (
             self._withdraw(role, request) if method.endswith("/Withdraw") else self._submit(role, request)

@@ -12,6 +12,7 @@ from trimask_client import Endpoint, Queue, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.receipt import receipt_message
+from trimask_core.refusals import Reason
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
@@ -42,7 +43,7 @@ class Providers:
         if self.says.get(role) == "offline":
             raise Unreachable("no network")
         if self.says.get(role) == "in block":
-            raise Refused("already_in_block", "already being combined with others")
+            raise Refused(Reason.ALREADY_IN_BLOCK, "already being combined with others")
         withdraw = WithdrawRequest.FromString(request)
         submission_id = submission_id_of(withdraw.study_id, withdraw.withdrawal_key)
         message = withdrawal_message(

@@ -39,15 +39,13 @@ def sources() -> dict[str, ast.Module]:
 
 
 def text_of(node: ast.expr | None) -> str | None:
-    """The reason an expression names: `Reason.X` and `Alarm.X`, or its text."""
+    """The reason that `Reason.X` or `Alarm.X` names."""
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in ("Reason", "Alarm")
     ):
         return node.attr.lower()
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
     return None
 
 
@@ -81,7 +79,10 @@ def compared(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Compare) and named(node.left, (".reason",)):
             for right in node.comparators:
                 members = right.elts if isinstance(right, (ast.Tuple, ast.Set, ast.List)) else [right]
-                yield from (text for member in members if (text := text_of(member)) is not None)
+                for member in members:
+                    text = ast.literal_eval(member) if isinstance(member, ast.Constant) else text_of(member)
+                    if text is not None:
+                        yield text
 
 
 @cache
@@ -107,7 +108,7 @@ def test_every_reason_listed_is_given(member: Reason | Alarm) -> None:
 
 
 def test_every_reason_looked_for_is_listed() -> None:
-    """Or is a status's name, which stands for a reason where a node gave none."""
+    """Or is a status's name, which stands for a reason where a node gave none; that alone is written as text."""
     known = {*LISTED, *(status.name.lower() for status in Status)}
     found = {text for tree in sources().values() for text in compared(tree)}
     assert {"unknown_study", "lease_lost"} <= found <= known

@@ -21,6 +21,7 @@ from trimask_client.transport import read_retry
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.refusals import Reason
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.operations import limits
 from trimask_server.operations.limits import TokenBuckets, address_of, message_limit
@@ -139,7 +140,7 @@ def test_the_queue_never_comes_sooner_than_asked(tight_lab: Any, tmp_path: Any, 
 
     class Busy:
         def call(self, *_: Any) -> bytes:
-            raise Refused("overloaded", "full", retry_after_ms=3_600_000)
+            raise Refused(Reason.OVERLOADED, "full", retry_after_ms=3_600_000)
 
         def close(self) -> None:
             pass

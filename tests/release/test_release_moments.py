@@ -20,6 +20,7 @@ from trimask.release.gathered import read_gathered
 from trimask_cli import owner
 from trimask_cli.study_file import write_signed
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Budget, Study
 from trimask_lab import Lab, sqlite_only
@@ -207,7 +208,7 @@ def test_a_provider_that_is_lost_on_the_way_is_charged_once_in_the_end(
 
     async def lost(self: Deliveries, asked: Study, *rest: Any) -> Any:
         if self._node.role_in(asked) == "R2":
-            raise Refused("store_full", "no room at R2")
+            raise Refused(Reason.STORE_UNAVAILABLE, "no room at R2")
         return await deliver(self, asked, *rest)
 
     with connect(lab, study) as connection:

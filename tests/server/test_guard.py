@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.operations.guard import GuardedServer
 from trimask_server.operations.refusal_counts import Refusals
 
@@ -42,7 +43,7 @@ class _Context:
 def guarded(known: set[bytes], look_again: Any, refusals: Refusals) -> Any:
     async def handler(request: bytes, _: Any) -> str:
         if request not in known:
-            raise Refused("unknown_study", "this node does not know that study")
+            raise Refused(Reason.UNKNOWN_STUDY, "this node does not know that study")
         return "answered"
 
     server = _Server()

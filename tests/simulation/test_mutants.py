@@ -13,6 +13,7 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.moments.field import P
+from trimask_core.refusals import Reason
 from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
 from trimask_server.right.rows import RowStore
@@ -70,7 +71,7 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
                 )
             )
             batches._intake.count_anew()
-            raise Refused("unreachable", "forgotten")
+            raise Refused(Reason.UNREACHABLE, "forgotten")
         await pool(self, block, batches)
 
     patch.setattr(driver.RowsWork, "_pool", forgetful)
@@ -196,7 +197,7 @@ def _one_release(patch: pytest.MonkeyPatch) -> None:
     def hasty(study: Any, ledger: Any, entry: Any, head: Any) -> bool:
         fresh = admit(study, ledger, entry, head)
         if fresh and ledger.entries:
-            raise Refused("batch_released", "this release was delivered before")
+            raise Refused(Reason.BATCH_RELEASED, "this release was delivered before")
         return fresh
 
     patch.setattr(deliveries, "_admit", hasty)

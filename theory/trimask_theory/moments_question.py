@@ -24,6 +24,7 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import EntryNoise, entry_noise, release_noise
 from trimask_core.moments.study import DEVIATIONS, LARGEST_TOTAL
+from trimask_core.refusals import Reason
 from trimask_core.strict_json import read_json
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
@@ -74,13 +75,13 @@ class MomentsQuestion:
             ArithmeticError,
             TrimaskError,
         ):
-            raise Refused("malformed", "the question cannot be read") from None
+            raise Refused(Reason.MALFORMED, "the question cannot be read") from None
         known = [column.name for column in study.moments.layout.columns]
         whole = any(type(value) is not float for value in question.price.values() if value is not None)
         if question.kind not in ("moments", "sums") or whole or question.canonical() != data:
-            raise Refused("malformed", "the question is not in its canonical form")
+            raise Refused(Reason.MALFORMED, "the question is not in its canonical form")
         if not question.columns or list(question.columns) != [n for n in known if n in question.columns]:
-            raise Refused("malformed", f"columns must be some of {', '.join(known)}, in this order")
+            raise Refused(Reason.MALFORMED, f"columns must be some of {', '.join(known)}, in this order")
         return question
 
     @property
@@ -164,7 +165,7 @@ class MomentsQuestion:
         )
         if not fits:
             raise Refused(
-                "no_room",
+                Reason.NO_ROOM,
                 "the noise at this price does not fit the numbers that providers add up: pay more, or ask for fewer "
                 "columns",
             )

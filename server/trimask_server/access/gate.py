@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.access.permissions import TABLE, Role, Rule, require_complete
 from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.node.context import NodeContext
@@ -49,14 +50,14 @@ class Gate:
         """Refuse the call, or remember who makes it for the handler."""
         rule = TABLE.get(method)
         if rule is None:
-            raise Refused("not_your_role", "this call is in nobody's permissions")
+            raise Refused(Reason.NOT_YOUR_ROLE, "this call is in nobody's permissions")
         # Most calls are a device's to a right provider.
         stranger = not self._mutual and self._tokens is None
         caller = _STRANGER if stranger else await self._caller(context)
         _decide(rule, caller, mutual=self._mutual)
         if rule.new_work and self._node.drain.on:
             raise Refused(
-                "draining",
+                Reason.DRAINING,
                 "this node is about to stop and takes no new work; try again soon",
                 retry_after_ms=_DRAINING_MS,
             )
@@ -94,7 +95,7 @@ class Gate:
         if not sent:
             return None
         if len(sent) > 1 or not isinstance(sent[0], str):
-            raise Refused("bad_token", "send one token")
+            raise Refused(Reason.BAD_TOKEN, "send one token")
         return await self._tokens.check(sent[0], self._node.clock.now_ms())
 
     def _roles_by_name(self) -> dict[str, set[Role]]:
@@ -116,16 +117,16 @@ def _decide(rule: Rule, caller: Caller, *, mutual: bool) -> None:
     allowed = caller.roles & rule.roles
     if allowed == {Role.RESEARCHER} and (caller.token is None or rule.scope not in caller.token.scopes):
         raise Refused(
-            "wrong_scope", f"this token does not allow {rule.scope}; ask the owner for one that does"
+            Reason.WRONG_SCOPE, f"this token does not allow {rule.scope}; ask the owner for one that does"
         )
     if allowed or (mutual and rule.by_study and not caller.roles & {Role.OWNER, Role.OPERATOR}):
         return
     if Role.RESEARCHER in rule.roles and not mutual:
-        raise Refused("no_token", f"this needs a token of the study's owner with the scope {rule.scope}")
+        raise Refused(Reason.NO_TOKEN, f"this needs a token of the study's owner with the scope {rule.scope}")
     if rule.roles == {Role.OWNER}:
-        raise Refused("not_the_owner", _OWNER_ONLY)
+        raise Refused(Reason.NOT_THE_OWNER, _OWNER_ONLY)
     wanted = " or ".join(role for role in Role if role in rule.roles)
-    raise Refused("not_your_role", f"only {wanted} may call this")
+    raise Refused(Reason.NOT_YOUR_ROLE, f"only {wanted} may call this")
 
 
 _OWNER_ONLY = "only the study owner may call this, on the peer port with its certificate"
@@ -134,7 +135,7 @@ _OWNER_ONLY = "only the study owner may call this, on the peer port with its cer
 def require_owner(config: NodeConfig, context: Context) -> None:
     """Refuse everybody but the owner, known by certificate on the peer port."""
     if config.owner_tls_name not in peer_names(context):
-        raise Refused("not_the_owner", _OWNER_ONLY)
+        raise Refused(Reason.NOT_THE_OWNER, _OWNER_ONLY)
 
 
 def require_access(config: NodeConfig, context: Context, study_id: bytes, scope: str) -> None:
@@ -143,9 +144,9 @@ def require_access(config: NodeConfig, context: Context, study_id: bytes, scope:
         return
     token = current_caller().token
     if token is None:
-        raise Refused("no_token", f"this needs a token of the study's owner with the scope {scope}")
+        raise Refused(Reason.NO_TOKEN, f"this needs a token of the study's owner with the scope {scope}")
     if token.study_id != study_id or scope not in token.scopes:
-        raise Refused("wrong_scope", f"this token does not allow {scope} of this study")
+        raise Refused(Reason.WRONG_SCOPE, f"this token does not allow {scope} of this study")
 
 
 def _kind(role: str) -> Role:

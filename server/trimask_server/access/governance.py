@@ -8,6 +8,7 @@ from collections.abc import Callable
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
 from trimask_server.access.proposals import DecisionWord, Proposals, StoredProposal, refuse_collector
@@ -58,7 +59,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
     ) -> governance_pb2.GetDecisionResponse:
         found = await self._proposals.get(request.study_id)
         if found is None:
-            raise Refused("unknown_study", "this study was not proposed to this node")
+            raise Refused(Reason.UNKNOWN_STUDY, "this study was not proposed to this node")
         require_role(context, found.signed.study, ["collector"])
         return governance_pb2.GetDecisionResponse(
             decision=DECISIONS[found.decision], approval=found.approval.encode(), reason=found.reason
@@ -135,11 +136,13 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         node = self._node
         reason = " ".join(request.reason.split())
         if not reason or len(reason) > _REASON_CHARACTERS:
-            raise Refused("malformed", f"give a reason of at most {_REASON_CHARACTERS} characters")
+            raise Refused(Reason.MALFORMED, f"give a reason of at most {_REASON_CHARACTERS} characters")
         found = await self._find(request.study_id, whole=True)
         study = found.signed.study
         if node.role == "collector" and self._state(study.id):
-            raise Refused("study_registered", "a collector ends a study by closing it: `trimask study close`")
+            raise Refused(
+                Reason.STUDY_REGISTERED, "a collector ends a study by closing it: `trimask study close`"
+            )
         await self._proposals.refuse(found.signed, reason, node.clock.now_ms())
         await node.studies.refresh()
         node.log.warning("refused study=%s by its operator", study.id.hex()[:12])
@@ -185,11 +188,11 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
 
     async def _find(self, study_id: bytes, *, whole: bool = False) -> StoredProposal:
         if not study_id or (whole and len(study_id) != 32):
-            raise Refused("malformed", "name the study by its whole id" if whole else "name a study")
+            raise Refused(Reason.MALFORMED, "name the study by its whole id" if whole else "name a study")
         found = [item for item in await self._all() if item.signed.study.id.startswith(study_id)]
         if len(found) != 1:
             raise Refused(
-                "unknown_study",
+                Reason.UNKNOWN_STUDY,
                 "several studies begin so; give more of the id"
                 if found
                 else "this node was proposed no such study",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.access.governance import head_message
@@ -58,7 +59,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         refuse_collector(study, node.config.allow_collectors)
         decided = await self._proposals.get(study.id)
         if decided is not None and decided.decision == "refused":
-            raise Refused("study_refused", f"this node's operator refused the study: {decided.reason}")
+            raise Refused(Reason.STUDY_REFUSED, f"this node's operator refused the study: {decided.reason}")
         entry = node.audit.entry(
             "study_registered", study=study.id.hex(), role=role, collector=study.collector.tls_name
         )

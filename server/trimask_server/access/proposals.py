@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import Approval, SignedStudy
 from trimask_core.study import Study
 from trimask_server.audit.log import AuditLog
@@ -25,7 +26,7 @@ def refuse_collector(study: Study, allowed: tuple[str, ...]) -> None:
     collector = study.collector
     if allowed and collector.identity.hex() not in allowed and collector.tls_name not in allowed:
         raise Refused(
-            "collector_not_allowed",
+            Reason.COLLECTOR_NOT_ALLOWED,
             f"this node takes no studies of {collector.tls_name}; its operator lists collectors in allow_collectors",
         )
 
@@ -55,7 +56,9 @@ class Proposals:
         def write(tx: Transaction) -> None:
             waiting = tx.row("SELECT COUNT(*) FROM proposals WHERE decision = 'waiting'")
             if waiting is not None and waiting[0] >= _MOST_WAITING:
-                raise Refused("too_many_proposals", "too many studies wait for this node's operator already")
+                raise Refused(
+                    Reason.TOO_MANY_PROPOSALS, "too many studies wait for this node's operator already"
+                )
             if _insert(tx, signed, "waiting", "", "", now_ms):
                 self.audit.append(
                     tx, "study_proposed", study=study.id.hex(), collector=study.collector.tls_name

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
@@ -60,11 +61,11 @@ class TokenStore:
     ) -> tuple[str, Token]:
         """A new token: what to send, and what is kept of it."""
         if not scopes or not set(scopes) <= set(SCOPES) or len(set(scopes)) != len(scopes):
-            raise Refused("malformed", f"scopes must be among {', '.join(SCOPES)}, each once")
+            raise Refused(Reason.MALFORMED, f"scopes must be among {', '.join(SCOPES)}, each once")
         if not name.strip() or len(name) > 80 or not name.isprintable():
-            raise Refused("malformed", "name must say for whom the token is, in 80 characters at most")
+            raise Refused(Reason.MALFORMED, "name must say for whom the token is, in 80 characters at most")
         if not now_ms < expire_time_ms < 1 << 62:
-            raise Refused("malformed", "expire_time_ms must be in the future")
+            raise Refused(Reason.MALFORMED, "expire_time_ms must be in the future")
         secret = source.read(_BYTES)
         token = Token(
             hashlib.sha256(secret).digest(),
@@ -103,7 +104,7 @@ class TokenStore:
         """End a token. Ending it twice is ending it once."""
         found = [token for token in await self.list(study_id) if token.id == token_id]
         if not found:
-            raise Refused("unknown_token", f"this study has no token {token_id!r}; list them")
+            raise Refused(Reason.UNKNOWN_TOKEN, f"this study has no token {token_id!r}; list them")
 
         def write(tx: Transaction) -> None:
             ended = tx.run(
@@ -122,16 +123,22 @@ class TokenStore:
         try:
             secret = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
-            raise Refused("bad_token", f"send the token as `authorization: Bearer {PREFIX}...`") from None
+            raise Refused(
+                Reason.BAD_TOKEN, f"send the token as `authorization: Bearer {PREFIX}...`"
+            ) from None
         digest = hashlib.sha256(secret).digest()
         row = await self.database.read(
             lambda tx: tx.row(f"SELECT {_COLUMNS} FROM tokens WHERE token_hash = ?", (digest,))  # noqa: S608
         )
         if row is None or row[6]:
-            raise Refused("bad_token", "this token was not made here, or is revoked; ask the study's owner")
+            raise Refused(
+                Reason.BAD_TOKEN, "this token was not made here, or is revoked; ask the study's owner"
+            )
         token = _token(row)
         if token.expire_time_ms <= now_ms:
-            raise Refused("token_expired", "this token's time is over; ask the study's owner for another")
+            raise Refused(
+                Reason.TOKEN_EXPIRED, "this token's time is over; ask the study's owner for another"
+            )
         return token
 
 

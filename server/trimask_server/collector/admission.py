@@ -10,6 +10,7 @@ import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
+from trimask_core.refusals import Reason
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
 from trimask_server.access.gate import require_owner
 from trimask_server.access.tokens import Token, TokenStore
@@ -42,13 +43,15 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
         require_owner(node.config, context)
         study = node.studies.get(request.study_id)
         if study.admission != "invited":
-            raise Refused("study_open", "this study is open: anybody may submit, and one link is for all")
+            raise Refused(
+                Reason.STUDY_OPEN, "this study is open: anybody may submit, and one link is for all"
+            )
         if await node.studies.state_now(study.id) != "open":
-            raise Refused("study_closed", "this study takes no more submissions")
+            raise Refused(Reason.STUDY_CLOSED, "this study takes no more submissions")
         if not 1 <= request.count <= MOST_INVITATIONS:
-            raise Refused("malformed", f"count must be between 1 and {MOST_INVITATIONS}")
+            raise Refused(Reason.MALFORMED, f"count must be between 1 and {MOST_INVITATIONS}")
         if not node.clock.now_ms() < request.expire_time_ms < 1 << 62:
-            raise Refused("malformed", "expire_time_ms must be in the future")
+            raise Refused(Reason.MALFORMED, "expire_time_ms must be in the future")
 
         def sign() -> bytes:
             made = (

@@ -11,6 +11,7 @@ import contextlib
 from typing import Protocol
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.intake import Intake
@@ -88,7 +89,7 @@ class BatchDriver:
                 # While draining nothing is begun; the lease stays with this worker until it stops.
                 busy = not node.drain.on and await self._step()
             except Refused as error:
-                if error.reason == "lease_lost":
+                if error.reason is Reason.LEASE_LOST:
                     raise
                 node.log.warning("study=%s waits: reason=%s: %s", prefix, error.reason, error)
                 busy, self._suspicious = False, True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
@@ -94,7 +95,7 @@ class Ledger:
             tx.run("UPDATE blocks SET attempts = attempts + 1 WHERE block_id = ?", (block_id,))
             row = tx.row("SELECT attempts FROM blocks WHERE block_id = ?", (block_id,))
             if row is None:
-                raise Refused("unknown_block", "that block was never planned")
+                raise Refused(Reason.UNKNOWN_BLOCK, "that block was never planned")
             self._record(tx, "try_begun", block=block_id.hex(), number=int(row[0]))
             return int(row[0])
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import governance_pb2, study_pb2
@@ -43,7 +44,9 @@ async def gather_approvals(
     """What every operator decided about a study that was proposed."""
     found = await proposals.get(study_id)
     if found is None:
-        raise Refused("unknown_study", "that study was not proposed here; `trimask study propose` does it")
+        raise Refused(
+            Reason.UNKNOWN_STUDY, "that study was not proposed here; `trimask study propose` does it"
+        )
     study = found.signed.study
     return await _each(node, proposals, study, lambda stub: _ask(node, stub, study))
 

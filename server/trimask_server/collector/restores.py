@@ -10,6 +10,7 @@ it is erased everywhere and the owner is told.
 from __future__ import annotations
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import IN_A_BLOCK, Ledger
@@ -64,7 +65,7 @@ class Restores:
                 try:
                     await calls.assign(party, block)
                 except Refused as error:
-                    if error.reason != "unknown_row":
+                    if error.reason is not Reason.UNKNOWN_ROW:
                         raise
                     await self._batches.abandon(block)
             else:

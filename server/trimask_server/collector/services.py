@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
@@ -156,7 +157,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         study = signed.verify()
         node.require_collector_of(study)
         if signed.needs_seed and not signed.mask_seed:
-            raise Refused("malformed", "the study came without the seed of B_0; open it where it was made")
+            raise Refused(
+                Reason.MALFORMED, "the study came without the seed of B_0; open it where it was made"
+            )
         for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():
             if name == "collector":
@@ -239,7 +242,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
             if found == dataset_id:
                 self._require(study_id, json.loads(manifest), context)
                 return manifest, signature
-        raise Refused("unknown_dataset", f"there is no dataset {dataset_id!r} here")
+        raise Refused(Reason.UNKNOWN_DATASET, f"there is no dataset {dataset_id!r} here")
 
     async def GetManifest(
         self, request: dataset_pb2.GetManifestRequest, context: Context
@@ -255,11 +258,11 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         files = {item["name"]: item for item in json.loads(manifest)["files"]}
         if request.file_name not in files:
             raise Refused(
-                "unknown_dataset", f"dataset {request.dataset_id} has no file {request.file_name!r}"
+                Reason.UNKNOWN_DATASET, f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
         file = files[request.file_name]
         if request.offset > file["bytes"]:
-            raise Refused("malformed", f"offset must be at most {file['bytes']}, where the file ends")
+            raise Refused(Reason.MALFORMED, f"offset must be at most {file['bytes']}, where the file ends")
         folder = dataset_folder(Path(self._node.config.data), request.dataset_id, file["sha256"])
         path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)

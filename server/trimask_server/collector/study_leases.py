@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.driver import Driver
 from trimask_server.node.context import NodeContext
@@ -146,6 +147,6 @@ class Drivers:
             try:
                 job = await self._jobs.renew(job, node.clock.now_ms(), _LEASE_SECONDS)
             except (Refused, StoreError) as error:
-                if isinstance(error, Refused) and error.reason == "lease_lost":
+                if isinstance(error, Refused) and error.reason is Reason.LEASE_LOST:
                     raise
                 node.log.warning("the lease of study=%s could not be renewed: %s", job.key.hex()[:12], error)

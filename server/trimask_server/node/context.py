@@ -11,6 +11,7 @@ from opentelemetry.trace import Tracer
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import Refused, StudyError
 from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.audit.log import AuditLog
 from trimask_server.node.keys import NodeKeys, load_keys
@@ -62,13 +63,13 @@ class NodeContext:
         try:
             return study.role_of(self.keys.identity.public)
         except StudyError as error:
-            raise Refused("not_your_role", str(error)) from None
+            raise Refused(Reason.NOT_YOUR_ROLE, str(error)) from None
 
     def require_collector_of(self, study: Study) -> None:
         """Refuse a study that another node collects."""
         role = self.role_in(study)
         if role != "collector":
-            raise Refused("not_your_role", f"this node is {role} in the study, not its collector")
+            raise Refused(Reason.NOT_YOUR_ROLE, f"this node is {role} in the study, not its collector")
 
 
 def make_context(

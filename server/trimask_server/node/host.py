@@ -13,6 +13,7 @@ import grpc
 from aiohttp.web import RouteDef
 
 from trimask_core.errors import ConfigError, Refused
+from trimask_core.refusals import Alarm
 from trimask_server.node.context import NodeContext
 from trimask_server.node.ports import AddServices, Port
 from trimask_server.node.tasks import Tasks
@@ -204,7 +205,7 @@ class Host:
             fresh = context.certificates.reload(now)
         except ConfigError as error:
             context.metrics.reloads.labels("refused").inc()
-            context.refusals.count("bad_certificate_file")
+            context.refusals.count(Alarm.BAD_CERTIFICATE_FILE)
             context.log.error("kept the old certificate: %s", error)  # noqa: TRY400 - the sentence says all
             return False
         if fresh:

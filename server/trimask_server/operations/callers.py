@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 
 __all__ = ["Context", "peer_names", "require_role", "require_suite"]
@@ -30,13 +31,13 @@ def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
     names = peer_names(context)
     wanted = list(roles)
     if not any(study.party(role).tls_name in names for role in wanted):
-        raise Refused("not_your_role", f"only {' or '.join(wanted)} may call this")
+        raise Refused(Reason.NOT_YOUR_ROLE, f"only {' or '.join(wanted)} may call this")
 
 
 def require_suite(study: Study, name: str) -> None:
     """Refuse a call of one suite about a study of another."""
     if study.suite.name != name:
         raise Refused(
-            "malformed",
+            Reason.MALFORMED,
             f"this call is for studies of the {name} suite, and this is one of {study.suite.name}",
         )

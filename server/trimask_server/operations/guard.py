@@ -66,7 +66,7 @@ class _Rest(grpc.GenericRpcHandler):
 
 
 async def _not_served(_: Any, __: Any) -> None:
-    raise Refused("not_served", "this call is not served on this port of this node")
+    raise Refused(Reason.NOT_SERVED, "this call is not served on this port of this node")
 
 
 def _trailers(reason: AnyReason, error: TrimaskError) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from trimask_core.clock import Clock
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.operations.guard import MAX_MESSAGE_BYTES, rewrapped
 from trimask_server.settings.config import NodeConfig
 
@@ -128,7 +129,7 @@ class Limits:
             # Every submission under way waits for its write, so this bounds the store's queue too.
             if self._submissions >= self._most:
                 raise Refused(
-                    "overloaded",
+                    Reason.OVERLOADED,
                     "this node has as many submissions under way as it can hold; try again in a moment",
                     retry_after_ms=_OVERLOADED_MS,
                 )
@@ -144,7 +145,7 @@ class Limits:
         wait = self._buckets.take(address_of(context.peer()))
         if wait:
             raise Refused(
-                "rate_limited",
+                Reason.RATE_LIMITED,
                 "too many calls from this address; slow down",
                 retry_after_ms=wait,
             )
@@ -171,12 +172,13 @@ def _guarded(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any
         if len(data) > limit:
             return _Unparsed(
                 Refused(
-                    "oversized_message", f"this message may have {limit} bytes; a matrix: send it in slices"
+                    Reason.OVERSIZED_MESSAGE,
+                    f"this message may have {limit} bytes; a matrix: send it in slices",
                 )
             )
         try:
             return parse(data)
         except Exception:  # noqa: BLE001 - protobuf raises DecodeError and, rarely, others: the sender's doing
-            return _Unparsed(Refused("malformed", "the request is not the message this RPC takes"))
+            return _Unparsed(Refused(Reason.MALFORMED, "the request is not the message this RPC takes"))
 
     return guarded

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from trimask_core.errors import ParameterError, Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Budget
 
 __all__ = ["Price", "Purses", "left_after", "require_affordable", "spent_by"]
@@ -141,14 +142,14 @@ def require_affordable(budget: Budget, prices: Iterable[Price], price: Price) ->
     total_mu = _decimal(budget.mu)
     if price.mu is not None:
         if budget.mu is None:
-            raise Refused("no_such_purse", "this study's budget has no mu: pay with epsilon and delta")
+            raise Refused(Reason.NO_SUCH_PURSE, "this study's budget has no mu: pay with epsilon and delta")
         fits = square <= _EXACT.multiply(total_mu, total_mu)
     else:
         if budget.epsilon is None:
-            raise Refused("no_such_purse", "this study's budget has mu only: pay with mu")
+            raise Refused(Reason.NO_SUCH_PURSE, "this study's budget has mu only: pay with mu")
         fits = epsilon <= _decimal(budget.epsilon) and delta <= _decimal(budget.delta)
     if not fits:
         raise Refused(
-            "budget_spent",
+            Reason.BUDGET_SPENT,
             f"the budget cannot pay {price}; left: {left}. {left.fitting(price).capitalize()}; it is never refilled",
         )

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from trimask_core.clock import Clock
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_proto.v1 import common_pb2
 
 __all__ = ["AttemptTable", "attempt_bytes", "worker_of"]
@@ -41,7 +42,9 @@ class AttemptTable(Generic[T]):
         key = (attempt.study_id, attempt.block_id)
         number, _, state = self._entries.get(key, (0, 0, None))
         if attempt.number < number:
-            raise Refused("stale_attempt", f"try {attempt.number} of this block was replaced by try {number}")
+            raise Refused(
+                Reason.STALE_ATTEMPT, f"try {attempt.number} of this block was replaced by try {number}"
+            )
         if attempt.number > number or state is None:
             state = self._fresh()
             self._entries[key] = (attempt.number, now, state)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_proto.v1 import common_pb2
 
 __all__ = ["Assembler", "slices"]
@@ -47,23 +48,23 @@ class Assembler:
         count, rest = divmod(len(piece.values), width)
         if piece.rows not in rows_allowed or piece.columns != columns:
             raise Refused(
-                "wrong_shape",
+                Reason.WRONG_SHAPE,
                 f"a matrix of {rows_allowed.start} to {rows_allowed.stop - 1} rows and {columns} columns was expected, "
                 f"not {piece.rows} x {piece.columns}",
             )
         if rest or count == 0 or piece.first_row + count > piece.rows:
-            raise Refused("wrong_shape", "a slice must hold whole rows inside the matrix")
+            raise Refused(Reason.WRONG_SHAPE, "a slice must hold whole rows inside the matrix")
         if self._matrix is None:
             self.into(np.empty((piece.rows, columns), dtype=self._dtype))
         matrix = self._matrix
         assert matrix is not None  # noqa: S101 - for the type checker
         if matrix.shape[0] != piece.rows:
-            raise Refused("wrong_shape", "the number of rows changed between slices")
+            raise Refused(Reason.WRONG_SHAPE, "the number of rows changed between slices")
         values = np.frombuffer(piece.values, dtype=np.dtype(self._dtype).newbyteorder("<")).reshape(
             count, columns
         )
         if self._dtype is np.float64 and not bool(np.isfinite(values).all()):
-            raise Refused("not_finite", "a matrix may not contain NaN or infinity")
+            raise Refused(Reason.NOT_FINITE, "a matrix may not contain NaN or infinity")
         matrix[piece.first_row : piece.first_row + count] = values
         self._missing.difference_update(range(piece.first_row, piece.first_row + count))
 
@@ -76,5 +77,5 @@ class Assembler:
         """The matrix; it is forgotten here."""
         matrix, self._matrix = self._matrix, None
         if matrix is None or self._missing:
-            raise Refused("wrong_shape", "the matrix is not complete")
+            raise Refused(Reason.WRONG_SHAPE, "the matrix is not complete")
         return matrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 
 __all__ = ["plan_message", "split_ids"]
@@ -11,7 +12,7 @@ __all__ = ["plan_message", "split_ids"]
 def split_ids(joined: bytes) -> list[bytes]:
     """16-byte ids from their concatenation."""
     if len(joined) % SUBMISSION_ID_BYTES:
-        raise Refused("malformed", f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
+        raise Refused(Reason.MALFORMED, f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
     return [joined[i : i + SUBMISSION_ID_BYTES] for i in range(0, len(joined), SUBMISSION_ID_BYTES)]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource
+from trimask_core.refusals import Reason
 from trimask_core.rows.normal import NormalStream
 from trimask_core.rows.rotation import HaarFrame, Matrix
 
@@ -58,7 +59,7 @@ def check_gram(masked: Matrix, mask: RightMask) -> None:
     returned = _probe(mask.probe_seed, masked)
     if not np.abs(returned - mask.probe_gram).max() <= _TOLERANCE * np.trace(mask.probe_gram):
         raise Refused(
-            "gram_changed",
+            Reason.GRAM_CHANGED,
             "left masking changed the Gram matrix: rows were dropped, altered or mixed on the way",
         )
 
@@ -67,6 +68,6 @@ def remove_right_mask(masked: Matrix, mask: RightMask) -> Matrix:
     """A X^k from A X^k B_k, after checking it."""
     n, p = mask.basis.shape
     if masked.shape != (n, p):
-        raise Refused("wrong_shape", f"the masked block must be {n} x {p}")
+        raise Refused(Reason.WRONG_SHAPE, f"the masked block must be {n} x {p}")
     check_gram(masked, mask)
     return HaarFrame(mask.frame_seed, n, p).unapply(masked) @ mask.basis

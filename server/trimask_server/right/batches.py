@@ -12,6 +12,7 @@ import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
@@ -71,7 +72,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = self._study(request.study_id, context)
         token = request.page_token or "0"
         if not (token.isascii() and token.isdigit() and len(token) < 19):  # a row's sequence, 63 bits at most
-            raise Refused("malformed", "page_token must be one that this provider gave")
+            raise Refused(Reason.MALFORMED, "page_token must be one that this provider gave")
         limit = min(request.page_size or _PAGE, _PAGE)
         found = await self._rows.pending(study.id, int(token), limit)
         return right_batches_pb2.ListPendingResponse(
@@ -95,7 +96,9 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         ids = _planned_ids(study, request)
         self._rules_of(study).check_plan(study, len(ids))
         if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
-            raise Refused("malformed", "a plan has a 16-byte block id and sorted, distinct submission ids")
+            raise Refused(
+                Reason.MALFORMED, "a plan has a 16-byte block id and sorted, distinct submission ids"
+            )
         withdrawn = await self._rows.assign(study.id, request.block_id, ids)
         if withdrawn:
             self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
@@ -108,7 +111,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     ) -> right_batches_pb2.CancelBlockResponse:
         study = self._study(request.study_id, context)
         if len(request.block_id) != SUBMISSION_ID_BYTES:
-            raise Refused("malformed", "a block id has 16 bytes")
+            raise Refused(Reason.MALFORMED, "a block id has 16 bytes")
         verify(
             study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
             request.signature, "the cancellation",

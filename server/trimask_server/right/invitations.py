@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
+from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
 __all__ = ["bind", "erase_study"]
@@ -12,7 +13,7 @@ __all__ = ["bind", "erase_study"]
 def bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
     """Bind an invitation to a submission, unless its time is over or it has another one."""
     if invitation.expires_ms <= now_ms:
-        raise Refused("invitation_expired", "this invitation's time is over; ask for another")
+        raise Refused(Reason.INVITATION_EXPIRED, "this invitation's time is over; ask for another")
     key = (invitation.study_id, invitation.invitation_id)
     tx.run(
         "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
@@ -21,7 +22,7 @@ def bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: 
     )
     bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
     if bound is None or bytes(bound[0]) != submission_id:
-        raise Refused("invitation_used", "this invitation was used before, for another submission")
+        raise Refused(Reason.INVITATION_USED, "this invitation was used before, for another submission")
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimask_core.errors import ConfigError
+from trimask_core.refusals import Alarm
 from trimask_server.node.context import NodeContext
 from trimask_server.right.rows import oldest_row_ms
 from trimask_server.right.sealing_keys import SealingRing, forget_spent, load_ring, save_ring
@@ -35,7 +36,7 @@ class LiveRing:
                 raise ConfigError("sealing.keys lacks a key that was in use; restore it from your backup")  # noqa: TRY301
         except ConfigError as error:
             node.metrics.reloads.labels("refused").inc()
-            node.refusals.count("bad_key_file")
+            node.refusals.count(Alarm.BAD_KEY_FILE)
             node.log.error("kept the old sealing keys: %s", error)  # noqa: TRY400 - the sentence says all
             return False
         before = [(item.key.public, item.activate_ms, item.expire_ms) for item in held.keys]

@@ -9,6 +9,7 @@ from functools import cache
 
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
+from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
 from trimask_server.right.invitations import bind
@@ -119,18 +120,20 @@ class RowStore:
             )
             if block is not None:
                 if block[2]:
-                    raise Refused("block_cancelled", "this block was cancelled; plan another")
+                    raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
                 if block[:2] != (study_id, joined):
-                    raise Refused("row_already_used", "this block was planned before with other rows")
+                    raise Refused(Reason.ROW_ALREADY_USED, "this block was planned before with other rows")
                 return []
             rows = _rows(tx, study_id, ids)
             if len(rows) < len(ids):
-                raise Refused("unknown_row", "the plan names a submission this provider does not hold")
+                raise Refused(Reason.UNKNOWN_ROW, "the plan names a submission this provider does not hold")
             withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
             if withdrawn:
                 return withdrawn
             if any(bound is not None or payload is None for bound, payload in rows.values()):
-                raise Refused("row_already_used", "the plan names a row that is in another block, or erased")
+                raise Refused(
+                    Reason.ROW_ALREADY_USED, "the plan names a row that is in another block, or erased"
+                )
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
@@ -170,11 +173,11 @@ class RowStore:
                 )
                 return
             if block[0] != study_id:
-                raise Refused("unknown_block", "this provider was given no plan for that block")
+                raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
             if block[1]:
                 # X^k B_k of these rows may be out: in a second block they could be told apart by comparing the two.
                 raise Refused(
-                    "block_started", "this provider has begun to mask that block; it stays as it is"
+                    Reason.BLOCK_STARTED, "this provider has begun to mask that block; it stays as it is"
                 )
             self._move_back(tx, study_id, block_id)
             tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
@@ -205,11 +208,11 @@ class RowStore:
         def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
             block = tx.row("SELECT study_id, erased, cancelled FROM blocks WHERE block_id = ?", (block_id,))
             if block is None or block[0] != study_id:
-                raise Refused("unknown_block", "this provider was given no plan for that block")
+                raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
             if block[1]:
-                raise Refused("block_erased", "that block is pooled and erased")
+                raise Refused(Reason.BLOCK_ERASED, "that block is pooled and erased")
             if block[2]:
-                raise Refused("block_cancelled", "this block was cancelled; plan another")
+                raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
             tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
             key = self.vault.find(tx, study_id, block_scope(block_id))
             return [
@@ -242,7 +245,7 @@ class RowStore:
             _use_up(tx, study_id, block_id, ids)
             block = (study_id, b"".join(ids))
         if block is None or block[0] != study_id:
-            raise Refused("unknown_block", "this provider was given no plan for that block")
+            raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
         tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
         first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
         destroy_keys(tx, study_id, [block_scope(block_id)])
@@ -259,7 +262,7 @@ class RowStore:
             )
         )
         if row is None:
-            raise Refused("unknown_block", "this provider was given no plan for that block")
+            raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
         joined = bytes(row[0])
         return [joined[at : at + SUBMISSION_ID_BYTES] for at in range(0, len(joined), SUBMISSION_ID_BYTES)]
 
@@ -344,8 +347,8 @@ def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
     if known is not None:
         return known
     if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
-        return Refused("study_refused", "this provider's operator has withdrawn from the study")
-    return Refused("study_closed", "this study takes no more submissions")
+        return Refused(Reason.STUDY_REFUSED, "this provider's operator has withdrawn from the study")
+    return Refused(Reason.STUDY_CLOSED, "this study takes no more submissions")
 
 
 def _or_raise(answer: int | Exception) -> int:
@@ -362,9 +365,9 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
     if row is None:
         return None
     if row[2] is not None:
-        raise Refused("submission_withdrawn", "this submission was withdrawn and cannot come again")
+        raise Refused(Reason.SUBMISSION_WITHDRAWN, "this submission was withdrawn and cannot come again")
     if row[0] != digest:
-        raise Refused("conflicting_submission", "this submission id was used before with other bytes")
+        raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
     return int(row[1])
 
 
@@ -403,5 +406,5 @@ def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[byt
 
 def _plain(key: DataKey | None, name: bytes, payload: bytes) -> bytes:
     if key is None:
-        raise Refused("row_already_used", "the key of these rows is destroyed")
+        raise Refused(Reason.ROW_ALREADY_USED, "the key of these rows is destroyed")
     return key.decrypt(payload, name)

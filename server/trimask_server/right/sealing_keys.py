@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from trimask_core.errors import ConfigError, ParameterError, Refused, VerificationError
 from trimask_core.randomness import RandomSource
+from trimask_core.refusals import Reason
 from trimask_core.sealing import SealingKey, sealing_key_id
 from trimask_server.store.secret_file import destroy_secret, replace_secret
 
@@ -105,7 +106,7 @@ def expired_key(expire_ms: int | None = None) -> Refused:
     """What a device is told whose payload came too late for its key."""
     when = "" if expire_ms is None else f" on {datetime.fromtimestamp(expire_ms / 1000, UTC):%Y-%m-%d}"
     return Refused(
-        "expired_key",
+        Reason.EXPIRED_KEY,
         f"it is sealed to a key that this provider retired{when}; get the new key, and answer again if the study is open",
     )
 

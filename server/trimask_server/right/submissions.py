@@ -8,6 +8,7 @@ from trimask_core.errors import InvitationError, Refused, VerificationError
 from trimask_core.invitation import Invitation
 from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_digest_message, receipt_message
+from trimask_core.refusals import Reason
 from trimask_core.sealing import component_info, sealing_key_message
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
@@ -49,11 +50,11 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         node = self._node
         study = node.studies.get(request.study_id)
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
-            raise Refused("malformed", f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
+            raise Refused(Reason.MALFORMED, f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
         form = self._form(study)
         if len(sealed) > 8 * form.values + 1024:
-            raise Refused("oversized_message", "the sealed component is larger than this study's rows")
+            raise Refused(Reason.OVERSIZED_MESSAGE, "the sealed component is larger than this study's rows")
         invitation = _invitation(study, request.invitation)
         ring = self._live.ring
         now_ms = node.clock.now_ms()
@@ -67,7 +68,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             if isinstance(error, VerificationError):
                 info = component_info(study.binding, form.provider, request.submission_id)
                 if not ring.is_expired_for(sealed, info, now_ms):
-                    raise Refused("tampered_component", str(error)) from None
+                    raise Refused(Reason.TAMPERED_COMPONENT, str(error)) from None
                 error = expired_key()
             if received is None:
                 raise error from None
@@ -130,10 +131,12 @@ def _invitation(study: Study, data: bytes) -> Invitation | None:
     if study.admission != "invited":
         return None
     if not data:
-        raise Refused("no_invitation", "this study is for invited people; open the link of your invitation")
+        raise Refused(
+            Reason.NO_INVITATION, "this study is for invited people; open the link of your invitation"
+        )
     try:
         invitation = Invitation.from_bytes(study.id, data)
         invitation.verify(study.collector.identity)
     except (InvitationError, VerificationError):
-        raise Refused("bad_invitation", "this study's collector did not make this invitation") from None
+        raise Refused(Reason.BAD_INVITATION, "this study's collector did not make this invitation") from None
     return invitation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
@@ -39,7 +40,7 @@ class WithdrawalStore:
             )
             if row is None or row[0] is None:
                 raise Refused(
-                    "already_in_block",
+                    Reason.ALREADY_IN_BLOCK,
                     "this submission is already being combined with others: it can no longer be told apart from them, "
                     "so it cannot be found or removed",
                 )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.refusals import Reason
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Job", "Jobs", "add_job", "check_lease", "erase_study"]
@@ -53,7 +54,7 @@ def add_job(tx: Transaction, kind: str, key: bytes, now_ms: int) -> bool:
 def check_lease(tx: Transaction, job: Job) -> None:
     """Refuse the transaction of a worker that has lost its job; keep the job until the transaction ends."""
     if not _set(tx, job, "worker = worker"):
-        raise Refused("lease_lost", "another worker has this job now, or it is done")
+        raise Refused(Reason.LEASE_LOST, "another worker has this job now, or it is done")
 
 
 def _set(tx: Transaction, job: Job, assignment: str, *values: object) -> int:

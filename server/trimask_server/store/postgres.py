@@ -25,6 +25,7 @@ from psycopg.pq import TransactionStatus
 from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused
 from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.refusals import Reason
 from trimask_server.store import postgres_schema
 from trimask_server.store.group_writer import GroupWriter, RunAgain
 from trimask_server.store.interface import Each, StoreError, Transaction
@@ -189,7 +190,7 @@ class PostgresStore:
     def _refuse_while_down(self) -> None:
         # Devices are told to come again, rather than kept until their deadline.
         if self._session.seconds_down() > _PATIENCE_SECONDS:
-            raise Refused("store_unavailable", "this node's database is away; try again in a minute")
+            raise Refused(Reason.STORE_UNAVAILABLE, "this node's database is away; try again in a minute")
 
     @property
     def depth(self) -> int:
@@ -220,7 +221,7 @@ class PostgresStore:
             except (RunAgain, psycopg.OperationalError):
                 if time.monotonic() > deadline:
                     raise Refused(
-                        "store_unavailable", "this node's database is away; try again in a minute"
+                        Reason.STORE_UNAVAILABLE, "this node's database is away; try again in a minute"
                     ) from None
                 failures += 1
                 time.sleep(_PAUSES.pause(failures, self._source))

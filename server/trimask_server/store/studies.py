@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_server.store.erasure import Erasers
@@ -19,7 +20,7 @@ _STATES = ("open", "refused", "closing", "closed")
 def refuse_collected(tx: Transaction, study_id: bytes) -> None:
     """Refuse a study that was closed and erased here: nothing of it may be stored again."""
     if tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'collected'", (study_id,)) is not None:
-        raise Refused("study_closed", "this study was closed and erased here; it cannot begin again")
+        raise Refused(Reason.STUDY_CLOSED, "this study was closed and erased here; it cannot begin again")
 
 
 class StudyRegistry:
@@ -81,7 +82,7 @@ class StudyRegistry:
         try:
             return self._signed[study_id]
         except KeyError:
-            raise Refused("unknown_study", "this node does not know that study") from None
+            raise Refused(Reason.UNKNOWN_STUDY, "this node does not know that study") from None
 
     def get(self, study_id: bytes) -> Study:
         """A study."""

@@ -23,6 +23,7 @@ from trimask_core.errors import (
 from trimask_core.invitation import Invitation, Link
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.refusals import Reason
 from trimask_core.rows.payloads import read_component
 from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
@@ -116,7 +117,7 @@ def _slices(data: bytes) -> None:
         try:
             piece = common_pb2.MatrixSlice.FromString(data[:size])
         except Exception as error:  # noqa: BLE001 - protobuf's own, which the server refuses before this
-            raise Refused("malformed", type(error).__name__) from None
+            raise Refused(Reason.MALFORMED, type(error).__name__) from None
         assembler.add(piece, range(9, 18), 4)
         data = data[size:]
     if assembler.complete:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Budget
 from trimask_server.collector.releases.factors import erase_factor
 from trimask_server.protocol.accounting import Price, left_after, require_affordable
@@ -67,7 +68,7 @@ def _find(tx: Transaction, study_id: bytes, request_id: bytes, fingerprint: byte
     entry = _entry(row)
     if entry.fingerprint != fingerprint:
         raise Refused(
-            "request_conflict",
+            Reason.REQUEST_CONFLICT,
             "that request id was used for another question; a new question needs a new id, and costs again",
         )
     return entry
@@ -156,7 +157,7 @@ class BudgetLedger:
                 (state, answer, signature, study_id, request_id),
             )
             if changed != 1:
-                raise Refused("not_reserved", "an answer that was not reserved is not given")
+                raise Refused(Reason.NOT_RESERVED, "an answer that was not reserved is not given")
             entries = _entries(tx, study_id)
             # An interrupted entry is paid for and can still be resumed, so the factor waits for it.
             if any(entry.state == "reserved" for entry in entries):

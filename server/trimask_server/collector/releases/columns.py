@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.schema import ONES, Column
 from trimask_core.study import Study
@@ -76,9 +77,9 @@ def require_known(names: Sequence[str], known: Sequence[str]) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            raise Refused("unknown_column", f"this study has no column {name!r}; {hint}")
+            raise Refused(Reason.UNKNOWN_COLUMN, f"this study has no column {name!r}; {hint}")
     if len(set(names)) != len(names) or not names:
-        raise Refused("collinear_columns", "name at least one column, and each only once")
+        raise Refused(Reason.COLLINEAR_COLUMNS, "name at least one column, and each only once")
 
 
 def refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
@@ -96,6 +97,6 @@ def refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
     constants = ([ONES] if ONES in names else []) + whole_groups
     if len(constants) > 1:
         raise Refused(
-            "collinear_columns",
+            Reason.COLLINEAR_COLUMNS,
             f"{' and '.join(constants)} hold the same constant: leave one level of {constants[-1]} out",
         )

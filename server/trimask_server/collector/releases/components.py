@@ -13,6 +13,7 @@ import numpy as np
 
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
@@ -54,7 +55,9 @@ def _covariance(selection: Selection, factor: Matrix, rows: int) -> Matrix:
 
 def _plan_exponential(selection: Selection, rows: int, k: int, price: Price) -> Plan:
     if price.epsilon is None:
-        raise Refused("pay_with_epsilon", "the exponential mechanism is paid with epsilon, and delta = 0")
+        raise Refused(
+            Reason.PAY_WITH_EPSILON, "the exponential mechanism is paid with epsilon, and delta = 0"
+        )
     if price.delta:
         raise ParameterError("delta", "0: the exponential mechanism needs none", price.delta)
     p = len(selection.names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.protocol.pool import fold
@@ -54,7 +55,7 @@ class Factors:
             for part in parts:
                 found = stored.load(tx, study_id, part[0])
                 if found is None:
-                    raise Refused("not_answerable", "a part of this study's rows has lost its factor")
+                    raise Refused(Reason.NOT_ANSWERABLE, "a part of this study's rows has lost its factor")
                 factor = fold(factor, found)
             assert factor is not None  # noqa: S101 - for the type checker
             first = parts[0][0]
@@ -93,5 +94,5 @@ class Factors:
 
         factor = await self.database.read(read)
         if factor is None:
-            raise Refused("not_answerable", "this study has no factor to answer from any more")
+            raise Refused(Reason.NOT_ANSWERABLE, "this study has no factor to answer from any more")
         return factor

@@ -7,6 +7,7 @@ squares and components read it directly. All are stated for a replaced record: t
 from __future__ import annotations
 
 from trimask_core.errors import ParameterError, Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
 from trimask_server.collector.releases.components import plan_components
@@ -39,4 +40,6 @@ def plan_release(study: Study, rows: int, request: release_pb2.AskReleaseRequest
         return plan_least_squares(study, rows, request.least_squares, price)
     if which == "principal_components":
         return plan_components(study, rows, request.principal_components, price)
-    raise Refused("malformed", "name a mechanism: sum, projection, least_squares or principal_components")
+    raise Refused(
+        Reason.MALFORMED, "name a mechanism: sum, projection, least_squares or principal_components"
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.guarantee import Guarantee
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_server.collector.releases.columns import Selection
 from trimask_server.protocol.accounting import Price
@@ -48,14 +49,16 @@ class Plan:
 def as_lists(values: Matrix) -> Any:
     """Nested lists of floats, for JSON; refused if a number is not finite (it stays paid: it was drawn)."""
     if not np.isfinite(values).all():
-        raise Refused("not_finite", "the answer has a number that is not finite")
+        raise Refused(Reason.NOT_FINITE, "the answer has a number that is not finite")
     return values.tolist()
 
 
 def pair(price: Price, what: str) -> tuple[float, float]:
     """Epsilon and delta of a price, delta above 0; refused where the mechanism cannot be paid with mu."""
     if price.epsilon is None or price.delta is None:
-        raise Refused("pay_with_epsilon", f"{what} has no Gaussian guarantee: pay with epsilon and delta")
+        raise Refused(
+            Reason.PAY_WITH_EPSILON, f"{what} has no Gaussian guarantee: pay with epsilon and delta"
+        )
     if price.delta == 0:
         raise ParameterError("delta", "above 0 for this mechanism", price.delta)
     return price.epsilon, price.delta

@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Budget, Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
 from trimask_server.access.gate import require_access, require_owner
@@ -67,7 +68,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         study = self._node.studies.get(study_id)
         if study.protection.budget is None:
             raise Refused(
-                "no_budget", "this study publishes datasets; private answers are for studies with a budget"
+                Reason.NO_BUDGET,
+                "this study publishes datasets; private answers are for studies with a budget",
             )
         return study, study.protection.budget
 
@@ -78,7 +80,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         # A budget is never refilled, so only the owner and whom the owner gave a token spend it; everybody may see it.
         require_access(self._node.config, context, study.id, "releases")
         if len(request.request_id) != REQUEST_ID_BYTES:
-            raise Refused("malformed", f"request_id must be {REQUEST_ID_BYTES} random bytes")
+            raise Refused(Reason.MALFORMED, f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)
         entry = await self._ledger.find(study.id, request.request_id, fingerprint)
         if entry is not None and entry.state != "reserved" and entry.question is None:
@@ -92,7 +94,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         if entry is not None and entry.state != "reserved":
             return self._again(asked, request, fingerprint, entry)
         if state == "spent":
-            raise Refused("budget_spent", _ENDED)
+            raise Refused(Reason.BUDGET_SPENT, _ENDED)
         wanted = Entry(
             request.request_id, fingerprint, asked.mechanism, price, self._node.clock.now_ms(), "reserved",
             question=asked.question,
@@ -109,10 +111,10 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     async def _not_answerable(self, study: Study) -> Refused:
         if await self._node.studies.state_now(study.id) == "closed":
             return Refused(
-                "too_few_rows",
+                Reason.TOO_FEW_ROWS,
                 f"fewer than {study.release_rows} rows came; they are erased, nothing is answered",
             )
-        return Refused("not_answerable", "rows are still being collected; ask when the study is closed")
+        return Refused(Reason.NOT_ANSWERABLE, "rows are still being collected; ask when the study is closed")
 
     async def _draw(
         self, study: Study, budget: Budget, asked: Prepared, entry: Entry, *, fresh: bool
@@ -131,7 +133,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             # What went wrong may depend on the data: the log says its kind, nobody is told more, and it stays paid.
             node.log.warning("release failed study=%s kind=%s", study.id.hex()[:12], type(error).__name__)
             await self._ledger.fail(study.id, budget, entry.request_id)
-            raise Refused("release_failed", _FAILED) from None
+            raise Refused(Reason.RELEASE_FAILED, _FAILED) from None
 
     async def _keep(
         self,
@@ -151,7 +153,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         except Refused as error:
             # Another worker may have completed the same question meanwhile, with the same values.
             kept = await self._ledger.find_question(study.id, asked.question)
-            if error.reason != "not_reserved" or kept is None:
+            if error.reason is not Reason.NOT_RESERVED or kept is None:
                 raise
             return self._again(asked, request, entry.fingerprint, kept)
         node.log.info(
@@ -239,7 +241,7 @@ _FAILED = (
 
 def _reply(entry: Entry, *, replayed: bool) -> release_pb2.AskReleaseResponse:
     if entry.answer is None or entry.signature is None:
-        raise Refused("release_failed", _FAILED)
+        raise Refused(Reason.RELEASE_FAILED, _FAILED)
     return release_pb2.AskReleaseResponse(answer=entry.answer, signature=entry.signature, replayed=replayed)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ParameterError, Refused
 from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.schema import ONES
 from trimask_core.study import Study
@@ -46,11 +47,11 @@ def plan_sum(study: Study, rows: int, asked: release_pb2.SumMechanism, price: Pr
     if method is None:
         raise ParameterError("method", "gaussian, elliptical or clipped", asked.method)
     if not study.schema.ones:
-        raise Refused("not_declared", "sums need the ones column, which this study does not have")
+        raise Refused(Reason.NOT_DECLARED, "sums need the ones column, which this study does not have")
     names = list(asked.columns) or _all_columns(study, method)
     if ONES in names:
         raise Refused(
-            "collinear_columns", f"the sum of {ONES} is the number of rows, {rows}, which is public"
+            Reason.COLLINEAR_COLUMNS, f"the sum of {ONES} is the number of rows, {rows}, which is public"
         )
     selection, scale = select(study, names), gaussian_scale(price)
     reach = _clipped(study, selection) if method == "clipped" else _ranges(selection, method)
@@ -104,7 +105,7 @@ def _clipped(study: Study, selection: Selection) -> _Reach:
     clipping = study.clipping
     if clipping is None:
         raise Refused(
-            "not_declared",
+            Reason.NOT_DECLARED,
             "a clipped sum needs rows that devices scaled and clipped around a public centre; this study declares no such "
             "clipping. Ask for an elliptical sum",
         )
@@ -112,7 +113,7 @@ def _clipped(study: Study, selection: Selection) -> _Reach:
     for name in selection.names:
         if name not in scaling:
             raise Refused(
-                "not_declared",
+                Reason.NOT_DECLARED,
                 f"devices do not clip {name}: a clipped sum is of {', '.join(clipping.columns)}",
             )
     reach = _diameter(clipping, selection) / np.array([scaling[name] for name in selection.names])

@@ -14,6 +14,7 @@ from typing import Any
 
 from trimask_core.errors import ParameterError, Refused, TrimaskError
 from trimask_core.moments.release import asked_hash
+from trimask_core.refusals import Reason
 from trimask_core.schema import ONES
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2, release_pb2
@@ -62,7 +63,7 @@ class _Asked:
         except Refused as error:
             raise Unfinished(Refused(error.reason, f"{error}. {_AGAIN}")) from None
         except TrimaskError as error:
-            raise Unfinished(Refused("batch_disagreed", f"{error}. {_AGAIN}")) from None
+            raise Unfinished(Refused(Reason.BATCH_DISAGREED, f"{error}. {_AGAIN}")) from None
         values = {
             "release": self.number,
             "batch_ids": [batch_id.hex() for batch_id in self.batch_ids],
@@ -102,7 +103,9 @@ class MomentsAnswers:
         layout = study.moments.layout
         asked = MomentsQuestion.about(kind, names, layout, asdict(price))
         if len(asked.places(layout)) > MOST_VALUES:
-            raise Refused("malformed", f"an answer has at most {MOST_VALUES} numbers; ask for fewer columns")
+            raise Refused(
+                Reason.MALFORMED, f"an answer has at most {MOST_VALUES} numbers; ask for fewer columns"
+            )
         asked.require_room(study, rows)
         noises = asked.noises(layout, study.moments.honest_providers)
         about |= {
@@ -132,7 +135,7 @@ def _sum_columns(study: Study, rows: int, asked: release_pb2.SumMechanism) -> li
     known = [column.name for column in study.moments.layout.natural]
     if asked.method == release_pb2.SUM_METHOD_CLIPPED:
         raise Refused(
-            "not_declared",
+            Reason.NOT_DECLARED,
             "devices hold rows of this suite to a ball and prove it (row_norm); ask for an elliptical sum, whose noise "
             "is that of the ball",
         )
@@ -142,7 +145,7 @@ def _sum_columns(study: Study, rows: int, asked: release_pb2.SumMechanism) -> li
     require_known(names, known)
     if ONES in names:
         raise Refused(
-            "collinear_columns", f"the sum of {ONES} is the number of rows, {rows}, which is public"
+            Reason.COLLINEAR_COLUMNS, f"the sum of {ONES} is the number of rows, {rows}, which is public"
         )
     return names
 
@@ -166,19 +169,19 @@ def _fit_columns(study: Study, asked: release_pb2.LeastSquaresMechanism) -> list
 def _needs_factor(which: str | None) -> Refused:
     if which == "least_squares":
         return Refused(
-            "needs_factor",
+            Reason.NEEDS_FACTOR,
             f"M_LS and M_ALS draw from the pooled factor; {_NOWHERE}. Ask with method noisy_gram",
         )
     if which == "projection":
         return Refused(
-            "needs_factor",
+            Reason.NEEDS_FACTOR,
             f"a random projection draws from the pooled factor; {_NOWHERE}. Ask for the Gram matrix (release.gram) "
             "and project that",
         )
     if which == "principal_components":
         return Refused(
-            "needs_factor",
+            Reason.NEEDS_FACTOR,
             f"the exponential mechanism draws from the pooled factor; {_NOWHERE}. Ask for the Gram matrix "
             "(release.gram): its eigenvectors cost nothing more",
         )
-    return Refused("malformed", "name a mechanism: sum or least_squares")
+    return Refused(Reason.MALFORMED, "name a mechanism: sum or least_squares")

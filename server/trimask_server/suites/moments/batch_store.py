@@ -14,6 +14,7 @@ from typing import Literal
 
 from trimask_core.errors import Refused
 from trimask_core.moments.field import pack, unpack
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.operations.refusal_counts import add_counts
 from trimask_server.right.rows import RowStore
@@ -85,7 +86,9 @@ class BatchStore:
             )
             stored = _find(tx, study_id, batch_id)
             if stored is None or stored.accepted_hash != decision.accepted_hash:
-                raise Refused("batch_disagreed", "this provider decided otherwise about that batch before")
+                raise Refused(
+                    Reason.BATCH_DISAGREED, "this provider decided otherwise about that batch before"
+                )
             return stored
 
         return await self.database.write(write)
@@ -97,7 +100,7 @@ class BatchStore:
         def write(tx: Transaction) -> bool:
             stored = _find(tx, study_id, batch_id)
             if stored is None or stored.state == "disagreed":
-                raise Refused("batch_disagreed", "that batch cannot be added up here")
+                raise Refused(Reason.BATCH_DISAGREED, "that batch cannot be added up here")
             if stored.state == "added":
                 return False
             tx.run(
@@ -152,14 +155,16 @@ class BatchStore:
                 stored = _find(tx, study_id, batch_id)
                 if stored is None or stored.state != "added" or key is None:
                     raise Refused(
-                        "batch_lost", f"batch {batch_id.hex()[:12]} is not added up at this provider"
+                        Reason.BATCH_LOST, f"batch {batch_id.hex()[:12]} is not added up at this provider"
                     )
                 row = tx.row(
                     "SELECT total FROM moments_batches WHERE study_id = ? AND batch_id = ?",
                     (study_id, batch_id),
                 )
                 if row is None or row[0] is None:
-                    raise Refused("batch_lost", f"batch {batch_id.hex()[:12]} is erased at this provider")
+                    raise Refused(
+                        Reason.BATCH_LOST, f"batch {batch_id.hex()[:12]} is erased at this provider"
+                    )
                 found.append((stored, unpack(key.decrypt(row[0], batch_id))))
             return found
 
@@ -179,7 +184,7 @@ class BatchStore:
                 )
                 stored = _find(tx, study_id, batch_id)
                 if stored is None or stored.release_number != number:
-                    raise Refused("batch_released", f"batch {batch_id.hex()[:12]} is in another release")
+                    raise Refused(Reason.BATCH_RELEASED, f"batch {batch_id.hex()[:12]} is in another release")
             _write_head(tx, study_id, head)
             self._record(tx, "totals_delivered", study=study_id.hex(), release=number, entries=head.entries)
 

@@ -24,6 +24,7 @@ from trimask_core.moments.release import (
     release_hash,
     values_hash,
 )
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
@@ -116,7 +117,7 @@ class Deliveries:
     async def end(self, study: Study) -> None:
         """Answers have ended: nothing is delivered any more, whatever store is restored later, and the totals go."""
         if study.protection.budget is None:
-            raise Refused("no_budget", "this study gives no answers that could end")
+            raise Refused(Reason.NO_BUDGET, "this study gives no answers that could end")
         head = await self._store.head(study.id)
         head = await self._node.workers.run(self._write_end, study, head)
         await self._store.erase_totals(study.id, head)
@@ -128,15 +129,17 @@ class Deliveries:
         found = await self._store.totals(study.id, split_ids(totals.batch_ids))
         for batch, _ in found:
             if batch.release_number not in (None, totals.release_number):
-                raise Refused("batch_released", f"batch {batch.batch_id.hex()[:12]} is in another release")
+                raise Refused(
+                    Reason.BATCH_RELEASED, f"batch {batch.batch_id.hex()[:12]} is in another release"
+                )
         added = [AddedBatch(batch.batch_id, batch.accepted_hash, batch.accepted_count) for batch, _ in found]
         count = sum(batch.accepted_count for batch in added)
         if not count:
-            raise Refused("nothing_to_release", "no report of these batches was accepted")
+            raise Refused(Reason.NOTHING_TO_RELEASE, "no report of these batches was accepted")
         if not (totals.question or study.protection.sigma) and count < study.release_rows:
             # Without noise the number of people is all that hides one of them.
             raise Refused(
-                "too_few_rows",
+                Reason.TOO_FEW_ROWS,
                 f"a study without noise opens sums of {study.release_rows} people or more, not of {count}",
             )
         asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
@@ -170,10 +173,10 @@ class Deliveries:
         batches = split_ids(totals.batch_ids)
         if len(set(batches)) != len(batches):
             # Counted twice, a report would have twice the weight that the noise is made for.
-            raise Refused("malformed", "a release has each batch once")
+            raise Refused(Reason.MALFORMED, "a release has each batch once")
         if (study.protection.budget is not None) != bool(totals.question):
             raise Refused(
-                "no_budget",
+                Reason.NO_BUDGET,
                 "a study with a budget gives answers and no release; one without gives a release and no answers",
             )
         price = MomentsQuestion.read(totals.question, study).price if totals.question else None
@@ -221,12 +224,12 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
     Refused if it overlaps with an earlier delivery, is not paid for, or would repeat one with other reports or bytes.
     """
     if _ended(ledger):
-        raise Refused("budget_spent", "answers about this study have ended, and the totals are erased")
+        raise Refused(Reason.BUDGET_SPENT, "answers about this study have ended, and the totals are erased")
     for place, old in enumerate(ledger.entries):
         if old["asked"] == entry["asked"]:
             if any(entry.get(name, old[name]) != old[name] for name in ("accepted", "values")):
                 raise Refused(
-                    "store_restored",
+                    Reason.STORE_RESTORED,
                     "this node delivered something else when it was asked this before: its store was restored from a "
                     "backup, or a secret is another one. What it delivered then stays the only answer",
                 )
@@ -234,7 +237,7 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
     if entry["price"] is None and len(ledger.entries) > head.entries:
         # Which reports were in that release only the newer store knew: they must not be released a second time.
         raise Refused(
-            "store_restored",
+            Reason.STORE_RESTORED,
             "this node's store is older than a release it delivered: it was restored from a backup. It makes no "
             "further release of this study",
         )
@@ -243,7 +246,7 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
         if (old["release"] == number) != (old["batches"] == batches) or (
             old["release"] != number and set(old["batches"]) & set(batches)
         ):
-            raise Refused("batch_released", "these reports were delivered before, in another release")
+            raise Refused(Reason.BATCH_RELEASED, "these reports were delivered before, in another release")
     budget = study.protection.budget
     if budget is not None:
         paid = [Price(**old["price"]) for old in ledger.entries]
@@ -257,15 +260,15 @@ def _require_all(
     """Refuse to deliver unless every right provider has committed to its part of the same reports."""
     by_role = {commitment.role: commitment for commitment in commitments}
     if sorted(by_role) != sorted(right_roles(study)) or len(by_role) != len(commitments):
-        raise Refused("malformed", "give one commitment of each right provider")
+        raise Refused(Reason.MALFORMED, "give one commitment of each right provider")
     for role, item in by_role.items():
         message = commitment_message(
             fixed.asked, role, item.accepted_hash, item.accepted_count, item.values_hash
         )
         verify(study.party(role).identity, TOTALS, message, item.signature, f"the commitment of {role}")
         if item.accepted_hash != fixed.accepted_hash:
-            raise Refused("batch_disagreed", f"{role} has other reports in this release")
+            raise Refused(Reason.BATCH_DISAGREED, f"{role} has other reports in this release")
     if by_role[own].values_hash != fixed.values_hash:
         raise Refused(
-            "batch_disagreed", "the commitment named as this provider's is not what it would deliver"
+            Reason.BATCH_DISAGREED, "the commitment named as this provider's is not what it would deliver"
         )

@@ -17,6 +17,7 @@ from trimask_core.moments.release import (
     read_values,
     values_hash,
 )
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_core.text_form import encode_bytes
 from trimask_proto.v1 import moments_pb2
@@ -88,7 +89,7 @@ async def commit(
         message = commitment_message(asked, role, item.accepted_hash, item.accepted_count, item.values_hash)
         verify(study.party(role).identity, TOTALS, message, item.signature, f"the commitment of {role}")
     if len({(item.accepted_hash, item.accepted_count) for item in commitments}) != 1:
-        raise Refused("batch_disagreed", "the right providers have different reports in this release")
+        raise Refused(Reason.BATCH_DISAGREED, "the right providers have different reports in this release")
     return Committed(totals, commitments)
 
 
@@ -104,7 +105,9 @@ async def deliver(
     for item, delivery in zip(commitments, deliveries, strict=True):
         found = read_values(delivery.values, count)
         if values_hash(found, delivery.salt) != item.values_hash:
-            raise Refused("batch_disagreed", f"{item.role} delivered something other than it committed to")
+            raise Refused(
+                Reason.BATCH_DISAGREED, f"{item.role} delivered something other than it committed to"
+            )
         values.append(found)
     first = commitments[0]
     return Gathered(decode(values), first.accepted_hash, first.accepted_count, commitments, deliveries)

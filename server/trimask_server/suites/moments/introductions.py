@@ -12,6 +12,7 @@ from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import verify
 from trimask_core.moments.challenge import challenge_key, contribution_hash
 from trimask_core.moments.secret import MomentsSecret
+from trimask_core.refusals import Reason
 from trimask_core.sealing import SealingKey, seal
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
@@ -50,7 +51,7 @@ class Introductions:
         """This provider's secret, if it is the one it approved the study with: another would make a second challenge."""
         if self._secret.commitment(study.id) != study.commitments[int(self._node.role_in(study)[1:]) - 1]:
             raise Refused(
-                "ledger_lost",
+                Reason.LEDGER_LOST,
                 "this node's moments.key is not the one it approved the study with; put that file back",
             )
         return self._secret

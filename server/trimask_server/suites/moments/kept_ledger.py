@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trimask_core.errors import Refused, VerificationError
+from trimask_core.refusals import Reason
 
 __all__ = ["KeptLedger", "LedgerHead"]
 
@@ -111,7 +112,7 @@ class LockedLedger:
         """Refuse a file that is behind what the store has seen of it, or another one."""
         if seen.entries and (len(self.entries) < seen.entries or self.head_at(seen.entries) != seen):
             raise Refused(
-                "ledger_lost",
+                Reason.LEDGER_LOST,
                 "this node's ledger of deliveries is older than its store: its keys were restored from an old copy. "
                 "Nothing is delivered for this study until the file is back",
             )

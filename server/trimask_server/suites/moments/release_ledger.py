@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
@@ -38,7 +39,7 @@ class ReleaseLedger:
                 "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (batch_id, study_id)
             )
             if block is None:
-                raise Refused("unknown_block", "that batch was never planned")
+                raise Refused(Reason.UNKNOWN_BLOCK, "that batch was never planned")
             if block[0] != "planned":
                 return False
             last = tx.row(
@@ -100,7 +101,7 @@ class ReleaseLedger:
             )
         )
         if row is None:
-            raise Refused("not_answerable", "this study has no totals to answer from")
+            raise Refused(Reason.NOT_ANSWERABLE, "this study has no totals to answer from")
         return int(row[0]), await self.batches(study_id, int(row[0]))
 
     async def drop(self, study_id: bytes, batch_id: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
@@ -37,7 +38,7 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         for role in right_roles(study):
             if role != own and study.party(role).tls_name in names:
                 return role
-        raise Refused("not_your_role", "only another right provider of the study may call this")
+        raise Refused(Reason.NOT_YOUR_ROLE, "only another right provider of the study may call this")
 
     async def Introduce(
         self, request: moments_pb2.IntroduceRequest, context: Context

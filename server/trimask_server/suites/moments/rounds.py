@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import verify
 from trimask_core.moments.release import accepted_hash
+from trimask_core.refusals import Reason
 from trimask_core.sealing import component_info, seal
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
@@ -97,7 +98,9 @@ class Rounds:
             _require_same(opened.ids, ids)
             stored = await self._decide(study, attempt)
         if stored.state == "disagreed":
-            raise Refused("batch_disagreed", "this provider has erased that batch: the signatures differed")
+            raise Refused(
+                Reason.BATCH_DISAGREED, "this provider has erased that batch: the signatures differed"
+            )
         return stored
 
     # The whole round
@@ -116,7 +119,7 @@ class Rounds:
                 self._count(attempt, stored)
             elif stored.state == "disagreed":
                 raise Refused(
-                    "batch_disagreed", "this provider has erased that batch: the signatures differed"
+                    Reason.BATCH_DISAGREED, "this provider has erased that batch: the signatures differed"
                 )
             return stored
         finally:
@@ -205,7 +208,7 @@ class Rounds:
             if answer.accepted_hash != stored.accepted_hash:
                 await self._store.disagree(study.id, attempt.block_id, role)
                 raise Refused(
-                    "batch_disagreed",
+                    Reason.BATCH_DISAGREED,
                     f"{role} accepted other reports of batch {attempt.block_id.hex()[:12]}; it is erased here",
                 )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trimask_core.errors import Refused
 from trimask_core.moments.secret import MomentsSecret
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
@@ -55,7 +56,7 @@ class _Right:
     def check_plan(self, study: Study, rows: int) -> None:
         """Any number of reports is a batch, up to what fits in memory at once."""
         if not 1 <= rows <= _LARGEST_BATCH:
-            raise Refused("wrong_shape", f"batches have 1 to {_LARGEST_BATCH} reports, not {rows}")
+            raise Refused(Reason.WRONG_SHAPE, f"batches have 1 to {_LARGEST_BATCH} reports, not {rows}")
 
     def forget_block(self, study_id: bytes, block_id: bytes) -> None:
         """Forget shares of an erased batch."""

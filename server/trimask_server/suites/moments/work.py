@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
@@ -66,7 +67,7 @@ class MomentsWork:
                 return
             accepted, refused = await self._check(block)
         except Refused as error:
-            if error.reason == "batch_disagreed":
+            if error.reason is Reason.BATCH_DISAGREED:
                 await batches.abandon(block, _DISAGREED)
                 return
             if error.reason in _LOST:
@@ -102,7 +103,7 @@ class MomentsWork:
 
         answers = await asyncio.gather(*map(one, right_roles(study)))
         if len({answer.accepted_hash for answer in answers}) != 1:
-            raise Refused("batch_disagreed", "the right providers accepted different reports")
+            raise Refused(Reason.BATCH_DISAGREED, "the right providers accepted different reports")
         return answers[0].accepted_count, {item.reason: item.count for item in answers[0].refused}
 
     async def _attempt(self, block: Block) -> Attempt:
@@ -110,10 +111,10 @@ class MomentsWork:
         addresses: dict[str, str] = {}
         for role, answer in (await self._sightings.describe(study, 5.0)).items():
             if answer is None:
-                raise Refused("unreachable", f"{role} does not answer; the batch waits for it")
+                raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the batch waits for it")
             await witness(self._node, study.party(role), answer.audit_head)
             if answer.draining:
-                raise Refused("draining", f"{role} is about to stop; the batch waits for it")
+                raise Refused(Reason.DRAINING, f"{role} is about to stop; the batch waits for it")
             addresses[role] = answer.worker_address
         number = await self._ledger.next_attempt(block.block_id)
         workers = [Worker(role=role, address=address) for role, address in addresses.items() if address]
@@ -147,10 +148,10 @@ class MomentsWork:
                     f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
                     "put back the store or the keys it had; no second release of the same reports is made",
                 )
-            if error.reason == "too_few_rows":  # batches of it were lost
+            if error.reason is Reason.TOO_FEW_ROWS:  # batches of it were lost
                 await self._releases.discard(study.id, release.number)
                 return
-            if error.reason != "batch_lost":
+            if error.reason is not Reason.BATCH_LOST:
                 raise
             await self._drop_lost(batch_ids)
             return

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.errors import Refused
-from trimask_core.refusals import AnyReason, Status, attempt_counter, read_reason
+from trimask_core.refusals import AnyReason, Reason, Status, attempt_counter, read_reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
@@ -39,7 +39,7 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     expected = n * study.rows.noise_columns
     if not abs(energy - expected) <= _ENERGY_DEVIATIONS * math.sqrt(2 * expected):
         raise Refused(
-            "implausible_sum",
+            Reason.IMPLAUSIBLE_SUM,
             "the components of this block do not add up to rows: some were masked differently",
         )
     return answers
@@ -60,7 +60,7 @@ class PendingDelivery:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def fail(self, reason: AnyReason | str, message: str) -> None:
+    def fail(self, reason: AnyReason, message: str) -> None:
         """Give the try up."""
         if not self.outcome.done():
             self.outcome.set_exception(Refused(reason, message))
@@ -99,11 +99,11 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         require_suite(study, "rows")
         k = request.component
         if not 1 <= k <= len(study.right):
-            raise Refused("malformed", f"component must be between 1 and {len(study.right)}")
+            raise Refused(Reason.MALFORMED, f"component must be between 1 and {len(study.right)}")
         require_role(context, study, [study.rows.unmasking[k - 1]])
         pending = self._find(request.attempt)
         if pending is None:
-            raise Refused("stale_attempt", "that try is over")
+            raise Refused(Reason.STALE_ATTEMPT, "that try is over")
         if not pending.outcome.done():
             pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.rows.columns)
             if all(part.complete for part in pending.parts):

@@ -6,6 +6,7 @@ Masks are never saved: a try that failed is repeated from the rows the right pro
 from __future__ import annotations
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue
@@ -63,7 +64,7 @@ class RowsWork:
             with span(self._node.tracer, "try", attributes={"trimask.study": prefix}):
                 await self._pool(block, batches)
         except Refused as error:
-            if error.reason == "block_erased":
+            if error.reason is Reason.BLOCK_ERASED:
                 # Pooled and erased already, in a future this collector was restored from before.
                 await batches.abandon(block)
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_server.audit.log import AuditLog
 from trimask_server.collector.stored_factors import StoredFactors
@@ -39,7 +40,7 @@ class FactorLedger:
                 "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
             )
             if block is None:
-                raise Refused("unknown_block", "that block was never planned")
+                raise Refused(Reason.UNKNOWN_BLOCK, "that block was never planned")
             if block[0] != "planned":
                 return False
             last = tx.row(
@@ -53,7 +54,7 @@ class FactorLedger:
                 number, rows, blocks = last[0], last[1], last[2]
                 factor = self._factors.load(tx, study_id, number)
                 if factor is None:
-                    raise Refused("unknown_dataset", "the release being filled has lost its factor")
+                    raise Refused(Reason.UNKNOWN_DATASET, "the release being filled has lost its factor")
             rows += masked.shape[0]
             tx.run(
                 "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
@@ -82,7 +83,7 @@ class FactorLedger:
         """A release's running factor."""
         factor = await self.database.read(lambda tx: self._factors.load(tx, study_id, number))
         if factor is None:
-            raise Refused("unknown_dataset", "that release has no factor any more")
+            raise Refused(Reason.UNKNOWN_DATASET, "that release has no factor any more")
         return factor
 
     async def merge_short_release(self, study_id: bytes) -> None:
@@ -99,7 +100,7 @@ class FactorLedger:
             short, full = last
             both = [self._factors.load(tx, study_id, release[0]) for release in (full, short)]
             if both[0] is None or both[1] is None:
-                raise Refused("unknown_dataset", "a release that is not published has lost its factor")
+                raise Refused(Reason.UNKNOWN_DATASET, "a release that is not published has lost its factor")
             tx.run(
                 "UPDATE releases SET row_count = ?, block_count = ? WHERE study_id = ? AND release_number = ?",
                 (full[1] + short[1], full[2] + short[2], study_id, full[0]),

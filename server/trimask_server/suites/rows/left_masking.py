@@ -8,6 +8,7 @@ import grpc
 import numpy as np
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix, haar_rotate
 from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, left_masking_pb2, left_masking_pb2_grpc
@@ -62,7 +63,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         j = int(study.role_of(node.keys.identity.public)[1:])
         k, count = request.component, len(study.right)
         if not 1 <= k <= count:
-            raise Refused("malformed", f"component must be between 1 and {count}")
+            raise Refused(Reason.MALFORMED, f"component must be between 1 and {count}")
         require_role(context, study, [f"R{k}" if j == 1 else f"L{j - 1}"])
         incoming = self._incoming.get(request.attempt)
         if incoming.begun:
@@ -80,12 +81,15 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         if part is None:
             if piece.rows not in allowed:
                 raise Refused(
-                    "block_too_small", f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows"
+                    Reason.BLOCK_TOO_SMALL,
+                    f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows",
                 )
             if incoming.stacked is None:
                 incoming.stacked = np.empty((piece.rows, study.rows.columns * len(study.right)))
             if incoming.stacked.shape[0] != piece.rows:
-                raise Refused("wrong_shape", "the components of a block must have the same number of rows")
+                raise Refused(
+                    Reason.WRONG_SHAPE, "the components of a block must have the same number of rows"
+                )
             part = Assembler()
             part.into(incoming.stacked[:, (k - 1) * study.rows.columns : k * study.rows.columns])
             incoming.parts[k] = part
@@ -96,7 +100,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         stacked, incoming.stacked = incoming.stacked, None
         incoming.parts.clear()
         if stacked is None:
-            raise Refused("wrong_shape", "there is nothing to mask")
+            raise Refused(Reason.WRONG_SHAPE, "there is nothing to mask")
         masked = await node.workers.run(apply_left_mask, node.source.seed(), stacked)
         p = study.rows.columns
         for k in range(1, len(study.right) + 1):

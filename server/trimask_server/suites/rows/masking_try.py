@@ -10,6 +10,7 @@ from typing import TypeVar
 import grpc
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
@@ -63,7 +64,7 @@ class MaskingTry:
             deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
             return number, await node.workers.run(masked_answers, study, deliveries)
         except TimeoutError:
-            raise Refused("attempt_timeout", f"try {number} took too long; a new one begins") from None
+            raise Refused(Reason.ATTEMPT_TIMEOUT, f"try {number} took too long; a new one begins") from None
         finally:
             watch.cancel()
             self._collection.end(attempt)
@@ -97,10 +98,10 @@ class MaskingTry:
         nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
         for role, answer in (await self._sightings.describe(self._study, 5.0)).items():
             if answer is None:
-                raise Refused("unreachable", f"{role} does not answer; the try waits for it")
+                raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the try waits for it")
             await witness(self._node, self._study.party(role), answer.audit_head)
             if answer.draining:
-                raise Refused("draining", f"{role} is about to stop; the try waits for it")
+                raise Refused(Reason.DRAINING, f"{role} is about to stop; the try waits for it")
             nodes[role] = answer
         return nodes
 
@@ -120,10 +121,10 @@ class MaskingTry:
             described = await self._sightings.describe(self._study, 2.0, pending.attempt)
             for role, answer in described.items():
                 if answer is not None and answer.boot_id != boots[role]:
-                    pending.fail("peer_restarted", f"{role} was restarted during the try")
+                    pending.fail(Reason.PEER_RESTARTED, f"{role} was restarted during the try")
                 silent[role] = silent[role] + 1 if answer is None else 0
                 if silent[role] >= _LOST_POLLS and worker_of(pending.attempt, role):
-                    pending.fail("peer_restarted", f"the worker of {role} in this try does not answer")
+                    pending.fail(Reason.PEER_RESTARTED, f"the worker of {role} in this try does not answer")
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
@@ -61,7 +62,7 @@ class _Right(_Provider):
         """Refuse blocks below the size the noise was calibrated for, and above."""
         if not study.rows.block_rows <= rows <= study.rows.max_block_rows:
             raise Refused(
-                "block_too_small",
+                Reason.BLOCK_TOO_SMALL,
                 f"blocks of this study have {study.rows.block_rows} to {study.rows.max_block_rows} rows, not {rows}",
             )
 

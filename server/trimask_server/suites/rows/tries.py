@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from trimask_core.errors import Refused, TrimaskError
+from trimask_core.refusals import Reason
 from trimask_proto.v1 import common_pb2
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
@@ -59,7 +60,7 @@ class Tries:
             node.metrics.tries.labels("done").inc()
         except Exception as error:
             node.metrics.tries.labels("given_up").inc()
-            reason = error.reason if isinstance(error, Refused) else "internal_error"
+            reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL_ERROR
             if not isinstance(error, Refused):
                 node.log.exception("failed while %s", what)
             node.refusals.count(reason)
@@ -80,7 +81,7 @@ class Tries:
         node = self._node
         try:
             stub = CollectionServiceStub(node.peers.channel(node.studies.get(attempt.study_id).collector))
-            request = ReportFailureRequest(attempt=attempt, reason="draining")
+            request = ReportFailureRequest(attempt=attempt, reason=Reason.DRAINING)
             await node.peers.call(stub.ReportFailure, request, TELL_SECONDS)
         except TrimaskError as error:  # it finds out by the boot id
             node.log.warning("could not hand try %d back: %s", attempt.number, error)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Study
@@ -104,7 +105,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             publics[key.role] = key.public_key
         missing = set(study.rows.unmasking) - set(publics)
         if missing:
-            raise Refused("malformed", f"the blinding key of {min(missing)} is missing")
+            raise Refused(Reason.MALFORMED, f"the blinding key of {min(missing)} is missing")
         state.publics = {k: publics[role] for k, role in enumerate(study.rows.unmasking, 1)}
         for k in list(state.components):
             self._begin_if_complete(study, request.attempt, k)
@@ -134,7 +135,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         if component.begun:
             return
         if len(request.probe_gram) != 8 * PROBES * PROBES:
-            raise Refused("wrong_shape", f"the probe's Gram matrix must be {PROBES} x {PROBES}")
+            raise Refused(Reason.WRONG_SHAPE, f"the probe's Gram matrix must be {PROBES} x {PROBES}")
         component.frame_seed, component.probe_seed = request.frame_seed, request.probe_seed
         component.probe_gram = np.frombuffer(request.probe_gram, dtype="<f8").reshape(PROBES, PROBES)
         component.basis.add(
@@ -156,14 +157,14 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         state = self._tries.get(attempt)
         if state.key is None:
             raise Refused(
-                "unknown_attempt", "this node has not been told of that try; it may have been restarted"
+                Reason.UNKNOWN_ATTEMPT, "this node has not been told of that try; it may have been restarted"
             )
         return state
 
     def _component(self, study: Study, attempt: common_pb2.Attempt, k: int) -> _Component:
         own = study.role_of(self._node.keys.identity.public)
         if not 1 <= k <= len(study.right) or study.rows.unmasking[k - 1] != own:
-            raise Refused("not_your_role", f"this node does not unmask component {k}")
+            raise Refused(Reason.NOT_YOUR_ROLE, f"this node does not unmask component {k}")
         state = self._tries.get(attempt)
         done = state.components.get(k)
         if done is not None and done.begun:
@@ -181,7 +182,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Try, k: int) -> None:
         node, component = self._node, state.components[k]
         if component.probe_gram is None or state.key is None:
-            raise Refused("unknown_attempt", "the right mask of this component has not come")
+            raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
         mask = RightMask(
             component.frame_seed, component.basis.take(), component.probe_seed, component.probe_gram
         )
