@@ -30,7 +30,9 @@ def closed(study: Study, seconds: float = 60) -> StudyStatus:
 @pytest.fixture(scope="module")
 def opened(running: Any, make_study: Any) -> Any:
     """A moments study of the cluster's two right providers, without noise so that sums can be compared."""
-    made = make_study(suite="moments", right=2, sigma=0.0, keys=running.cluster.folder, title="Moments")
+    made = make_study(
+        suite="moments", right=2, sigma=0.0, keys=running.cluster.folder, title="Moments", release_rows=4
+    )
     owner.open_study(made.signed, running.cluster.folder / "owner")
     return made
 
