@@ -109,7 +109,7 @@ def test_rows_that_are_not_allowed_are_refused_one_by_one(
     and 6.4). Every forgery once, among honest people. One passes with probability below 2m/P: 1e-15 each.
     """
     lab = make_lab(right)
-    signed = open_moments(lab, release_rows=200, ball_norm=ball)
+    signed = open_moments(lab, release_rows=20, ball_norm=ball)
     study, people = signed.study, moments_people(20)
     expected: dict[str, int] = {}
     before = {role: lab.refusals(role) for role in ("R1", "R2")}
@@ -138,7 +138,7 @@ def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
     none stops the others.
     """
     lab = make_lab(2)
-    signed = open_moments(lab, release_rows=200)
+    signed = open_moments(lab, release_rows=6)
     study, people = signed.study, moments_people(6)
     source = SystemRandom()
     report = build_report(study.moments.layout, people[0], source)

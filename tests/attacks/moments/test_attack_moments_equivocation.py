@@ -225,12 +225,14 @@ def test_an_altered_share_of_one_report_fails_it_and_shows_nothing(
 
     monkeypatch.setattr(Rounds, "_read", lie)
     lab = make_lab(2)
-    signed = open_moments(lab, release_rows=100)
+    signed = open_moments(lab, release_rows=20)
     people = moments_people(30)
     with Client(signed) as client:
-        sent = {client.submit(person).submission_id: person for person in people}
+        sent = [client.prepare(person) for person in people]
+        altered.update(submission.submission_id for submission in sent[:10])
+        for submission in sent:
+            client.send(submission)
     study = signed.study
-    altered.update(list(sent)[:10])
     assert {person["smoker"] for person in people[:10]} == {0, 1}
     lab.close(study)
     (release,) = published(lab, study)
