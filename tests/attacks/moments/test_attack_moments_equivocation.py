@@ -228,9 +228,10 @@ def test_an_altered_share_of_one_report_fails_it_and_shows_nothing(
     signed = open_moments(lab, release_rows=20)
     people = moments_people(30)
     with Client(signed) as client:
-        altered.update(client.submit(person).submission_id for person in people[:10])  # too few for a batch
-        for person in people[10:]:
-            client.submit(person)
+        sent = [client.prepare(person) for person in people]
+        altered.update(submission.submission_id for submission in sent[:10])
+        for submission in sent:
+            client.send(submission)
     study = signed.study
     assert {person["smoker"] for person in people[:10]} == {0, 1}
     lab.close(study)
