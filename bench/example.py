@@ -15,10 +15,10 @@ from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Party
 from trimask_theory.study_plan import create_study, load_definition
 
-__all__ = ["ATTRIBUTES", "answers", "definition", "offline_study", "sign"]
+__all__ = ["ATTRIBUTES", "YES_NO", "answers", "definition", "offline_study", "sign"]
 
 ATTRIBUTES = 20
-_CONTINUOUS, _INTEGER = 12, 4  # the rest are yes/no; each fills one column, and the ones column is one more
+_CONTINUOUS, _INTEGER, YES_NO = 12, 4, 4  # each fills one column, and the ones column is one more
 
 
 def definition(block_rows: int, release_rows: int, noise_columns: int | None = None) -> str:

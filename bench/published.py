@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.example import ATTRIBUTES, definition, sign
+from bench.example import ATTRIBUTES, YES_NO, definition, sign
 from trimask_core.clock import SystemClock
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.rotation import Matrix
@@ -107,6 +107,9 @@ def _people(count: int, seed: int) -> Matrix:
     """Scaled rows: ones, the response, and what it depends on."""
     rng = np.random.default_rng([1, seed])
     features = rng.uniform(-1, 1, (count, ATTRIBUTES - 1))
+    features[:, -YES_NO:] = np.sign(
+        features[:, -YES_NO:]
+    )  # a fit counts on it that yes-or-no columns are +-1
     response = features @ SLOPES + rng.uniform(-0.2, 0.2, count)
     return np.column_stack([np.ones(count), response, features])
 

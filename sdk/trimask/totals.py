@@ -1,31 +1,22 @@
 """moments.json, the data file of the moments suite: noisy totals, with what each right provider signed about its part.
 
-The collector could publish other totals than the providers delivered, or other reports than were asked about. So every
-delivery is in the file, and is checked here: its hash with its salt, the provider's signature over that hash, the release,
-its batches and its accepted reports, and that all deliveries add up to the totals.
+Every delivery is in the file and is checked (`trimask.deliveries`): its hash with its salt, the provider's signatures over
+that hash, the release, its batches, its accepted reports and all providers' commitments, and that the deliveries add up to
+the totals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trimask.deliveries import Asked, summed_deliveries
 from trimask.manifest import MOMENTS_FILE, Manifest
 from trimask_core.errors import TrimaskError, VerificationError
-from trimask_core.identity import verify
-from trimask_core.moments.release import (
-    TOTALS,
-    asked_hash,
-    commitment_message,
-    decode,
-    read_values,
-    values_hash,
-)
+from trimask_core.moments.release import asked_hash
 from trimask_core.strict_json import read_json
-from trimask_core.study import Study
-from trimask_core.text_form import decode_bytes
 
 __all__ = ["TOTALS_FORMAT", "Totals", "read_totals"]
 
@@ -77,36 +68,9 @@ def _checked(data: Mapping[str, Any], manifest: Manifest) -> Totals:
         if not held:
             raise VerificationError(f"{MOMENTS_FILE} does not agree with the manifest: {what}")
     asked = asked_hash(study.id, manifest.release, b"".join(manifest.batch_ids))
-    delivered = _deliveries(data["deliveries"], study, asked, accepted, manifest.rows, len(first + products))
-    if decode(delivered) != [*first, *products]:
+    of = Asked(asked, accepted, manifest.rows, len(first + products))
+    if summed_deliveries(study, of, data["deliveries"], MOMENTS_FILE) != [*first, *products]:
         raise VerificationError(
             f"the totals of {MOMENTS_FILE} are not the sum of what the providers delivered"
         )
     return Totals(first, products, manifest.rows)
-
-
-def _deliveries(
-    found: Sequence[Mapping[str, Any]], study: Study, asked: bytes, accepted: bytes, people: int, count: int
-) -> list[list[int]]:
-    """Every right provider's values, each as its provider signed them."""
-    roles = [f"R{k}" for k in range(1, len(study.right) + 1)]
-    if sorted(str(item["role"]) for item in found) != sorted(roles):
-        raise VerificationError(f"{MOMENTS_FILE} must have one delivery of each of {', '.join(roles)}")
-    delivered = []
-    for item in found:
-        role, values = str(item["role"]), read_values(decode_bytes(item["values"]), count)
-        committed = bytes.fromhex(item["values_hash"])
-        if values_hash(values, decode_bytes(item["salt"])) != committed:
-            raise VerificationError(f"the delivery of {role} is not what it committed to")
-        if item["accepted_count"] != people:
-            raise VerificationError(f"the delivery of {role} is of another number of people")
-        message = commitment_message(asked, role, accepted, people, committed)
-        verify(
-            study.party(role).identity,
-            TOTALS,
-            message,
-            decode_bytes(item["signature"]),
-            f"the totals of {role}",
-        )
-        delivered.append(values)
-    return delivered

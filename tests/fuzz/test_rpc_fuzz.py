@@ -36,6 +36,7 @@ from trimask_proto.v1 import (
 )
 from trimask_server.local.cluster import ThreadCluster, free_base_port, role_of
 from trimask_server.local.keys import node_places
+from trimask_simulation.moments_people import RELEASE_REPORTS
 from trimask_simulation.people import BLOCK_ROWS, answers_of
 
 # Service -> whom to ask, and with whose certificate, so that what is behind the door is reached.
@@ -146,7 +147,7 @@ def _summed(folder: Path) -> SignedStudy:
     made = MomentsFaultLab(folder)
     signed = made.open_study()
     with Client(signed) as client:
-        for person in range(5):
+        for person in range(RELEASE_REPORTS):
             client.submit(answers_of(person))
     made.close(signed.study)
     return signed

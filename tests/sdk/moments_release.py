@@ -18,10 +18,12 @@ from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import EntryNoise, release_noise
 from trimask_core.moments.release import (
+    COMMITMENTS,
     TOTALS,
     AddedBatch,
     asked_hash,
     commitment_message,
+    commitments_message,
     decode,
     release_hash,
     values_hash,
@@ -122,9 +124,10 @@ def write_moments(
     asked = asked_hash(study.id, release, b"".join(batch.batch_id for batch in batches))
     totals = decode(sent)
     listed = []
-    for k, values in enumerate(sent, 1):
-        salt = source.read(32)
-        committed = values_hash(values, salt)
+    salts = [source.read(32) for _ in sent]
+    hashes = [values_hash(values, salt) for values, salt in zip(sent, salts, strict=True)]
+    seen = commitments_message(asked, accepted, count, hashes)
+    for k, (values, salt, committed) in enumerate(zip(sent, salts, hashes, strict=True), 1):
         message = commitment_message(asked, f"R{k}", accepted, count, committed)
         listed.append(
             {
@@ -134,6 +137,7 @@ def write_moments(
                 "values_hash": committed.hex(),
                 "accepted_count": count,
                 "signature": encode_bytes(signed.keys[f"R{k}"].sign(TOTALS, message)),
+                "commitments_signature": encode_bytes(signed.keys[f"R{k}"].sign(COMMITMENTS, seen)),
             }
         )
     body: dict[str, Any] = {

@@ -222,6 +222,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a value, hashed again": (_delivery(_recommitted), "the totals of R1"),
     "a salt": (_delivery(_flip("salt")), "not what it committed to"),
     "a signature": (_delivery(_flip("signature")), "the totals of R1"),
+    "what R2 saw of the commitments": (_delivery(_flip("commitments_signature"), 1), "what R2 saw"),
     "a first moment": (_total("first"), "not the sum"),
     "a product": (_total("products"), "not the sum"),
     "a total that is no whole number": (lambda body: body["first"].__setitem__(0, 1.5), "totals"),
@@ -237,7 +238,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     ),
     "roles exchanged": (
         lambda body: [item.update(role=role) for item, role in zip(body["deliveries"], ("R2", "R1"), strict=True)],
-        "the totals of R2",
+        "the totals of R1",
     ),
     "values cut short": (_delivery(lambda item: item.update(values=item["values"][:32])), "values"),
     "another format": (lambda body: body.update(format="trimask-moments/2"), "format"),

@@ -194,11 +194,11 @@ def _one_release(patch: pytest.MonkeyPatch) -> None:
     """A provider that has delivered a release delivers no other (found by the simulation)."""
     admit = deliveries._admit
 
-    def hasty(study: Any, ledger: Any, entry: Any, head: Any) -> bool:
-        fresh = admit(study, ledger, entry, head)
-        if fresh and ledger.entries:
+    def hasty(study: Any, ledger: Any, entry: Any, head: Any) -> int:
+        place = admit(study, ledger, entry, head)
+        if place and place == len(ledger.entries):
             raise Refused(Reason.BATCH_RELEASED, "this release was delivered before")
-        return fresh
+        return place
 
     patch.setattr(deliveries, "_admit", hasty)
 

@@ -157,7 +157,7 @@ def _entry(number: int, *batches: bytes) -> dict[str, Any]:
     asked = hashlib.sha256(bytes([number]) + b"".join(batches)).hexdigest()
     return {
         "asked": asked, "release": number, "batches": [batch.hex() for batch in batches], "price": None,
-        "accepted": asked, "values": asked,
+        "accepted": asked, "values": asked, "seen": asked,
     }  # fmt: skip
 
 

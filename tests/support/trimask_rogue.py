@@ -119,8 +119,19 @@ class RogueCollector:
         commitments: Sequence[moments_pb2.TotalsCommitment],
     ) -> bytes:
         """A provider's delivery."""
+        return bytes(self.delivery(role, totals, commitments).values)
+
+    def delivery(
+        self,
+        role: str,
+        totals: moments_pb2.AskedTotals,
+        commitments: Sequence[moments_pb2.TotalsCommitment],
+    ) -> moments_pb2.DeliverTotalsResponse:
+        """The same with its salt and signature."""
         request = moments_pb2.DeliverTotalsRequest(totals=totals, commitments=commitments)
-        return bytes(self.call(MomentsServiceStub, "DeliverTotals", role, request).values)
+        answer = self.call(MomentsServiceStub, "DeliverTotals", role, request)
+        assert isinstance(answer, moments_pb2.DeliverTotalsResponse)
+        return answer
 
     def release(self, totals: moments_pb2.AskedTotals) -> list[bytes]:
         """Every provider's delivery, as an honest collector would get them."""

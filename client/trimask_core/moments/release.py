@@ -15,17 +15,20 @@ from trimask_core.errors import VerificationError
 from trimask_core.moments.field import pack, signed, unpack
 
 __all__ = [
+    "COMMITMENTS",
     "TOTALS",
     "AddedBatch",
     "accepted_hash",
     "asked_hash",
     "commitment_message",
+    "commitments_message",
     "decode",
     "read_values",
     "release_hash",
     "values_hash",
 ]
 
+COMMITMENTS = "totals-commitments"
 TOTALS = "totals"
 """The context of a provider's signature over `commitment_message`."""
 
@@ -65,6 +68,16 @@ def values_hash(values: Sequence[int], salt: bytes) -> bytes:
 def commitment_message(asked: bytes, role: str, accepted: bytes, count: int, values: bytes) -> bytes:
     """What a provider signs (context `TOTALS`): what is asked (its hash), and its word for the answer."""
     return asked + accepted + count.to_bytes(8, "big") + values + role.encode()
+
+
+def commitments_message(asked: bytes, accepted: bytes, count: int, values: Sequence[bytes]) -> bytes:
+    """What a provider signs (context `COMMITMENTS`) with its delivery: the commitments of R_1, R_2, ... that it has seen.
+
+    A provider that knew what the others delivered could otherwise commit again, to the total it would rather see: with the
+    collector's help nobody could tell. So all providers' deliveries name the same commitments, or the release is refused.
+    """
+    whole = hashlib.sha256(b"".join(values)).digest()
+    return asked + accepted + count.to_bytes(8, "big") + len(values).to_bytes(2, "big") + whole
 
 
 def read_values(data: bytes, count: int) -> list[int]:

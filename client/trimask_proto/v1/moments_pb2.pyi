@@ -397,19 +397,23 @@ class DeliverTotalsResponse(_message.Message):
 
     VALUES_FIELD_NUMBER: _builtins.int
     SALT_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     values: _builtins.bytes
     """This provider's blinded share of the noisy totals: field elements of 8 bytes, little-endian."""
     salt: _builtins.bytes
     """The salt of the hash it committed to."""
+    signature: _builtins.bytes
+    """Its signature (context "totals-commitments") over what is asked and the commitments of all right providers."""
     def __init__(
         self,
         *,
         values: _builtins.bytes = ...,
         salt: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["salt", b"salt", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["salt", b"salt", "signature", b"signature", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

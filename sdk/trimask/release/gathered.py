@@ -9,25 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trimask.deliveries import Asked, summed_deliveries
 from trimask.errors import VerificationError
 from trimask.release.answer import Answer
 from trimask.release.results import PrivateFit, PrivateGram, PrivateSum
 from trimask_core.errors import TrimaskError
-from trimask_core.identity import verify
-from trimask_core.moments.release import (
-    TOTALS,
-    asked_hash,
-    commitment_message,
-    decode,
-    read_values,
-    values_hash,
-)
+from trimask_core.moments.release import asked_hash
 from trimask_core.study import Study
-from trimask_core.text_form import decode_bytes
 from trimask_theory import moments_regression
 from trimask_theory.moments_law import NoiseLaw
 from trimask_theory.moments_question import MomentsQuestion, QuestionKind
@@ -159,21 +151,8 @@ def _checked(study: Study, answer: Answer, question: MomentsQuestion) -> list[in
     batch_ids = bytes.fromhex("".join(values["batch_ids"]))
     asked = asked_hash(study.id, values["release"], batch_ids, question.canonical())
     accepted = bytes.fromhex(values["accepted_hash"])
-    found: Sequence[Mapping[str, Any]] = values["deliveries"]
-    roles = [f"R{k}" for k in range(1, len(study.right) + 1)]
-    if sorted(str(item["role"]) for item in found) != sorted(roles):
-        raise VerificationError(f"the answer must have one delivery of each of {', '.join(roles)}")
-    count, delivered = len(question.places(study.moments.layout)), []
-    for item in found:
-        role, part = str(item["role"]), read_values(decode_bytes(item["values"]), count)
-        committed = bytes.fromhex(item["values_hash"])
-        if values_hash(part, decode_bytes(item["salt"])) != committed:
-            raise VerificationError(f"the delivery of {role} is not what it committed to")
-        message = commitment_message(asked, role, accepted, answer.rows, committed)
-        signature = decode_bytes(item["signature"])
-        verify(study.party(role).identity, TOTALS, message, signature, f"the answer of {role}")
-        delivered.append(part)
-    totals = decode(delivered)
+    of = Asked(asked, accepted, answer.rows, len(question.places(study.moments.layout)))
+    totals = summed_deliveries(study, of, values["deliveries"], "the answer")
     if totals != values["totals"]:
         raise VerificationError("the answer is not the sum of what the providers delivered")
     return totals

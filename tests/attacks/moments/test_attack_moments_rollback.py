@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from trimask_core.errors import VerificationError
+from trimask_core.identity import verify
+from trimask_core.moments.release import (
+    COMMITMENTS,
+    TOTALS,
+    asked_hash,
+    commitment_message,
+    commitments_message,
+)
 from trimask_core.moments.secret import FILE_NAME
 from trimask_core.protection import Budget
 from trimask_core.randomness import SystemRandom
+from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
 from trimask_server.suites.moments.kept_ledger import KeptLedger
 from trimask_theory.moments_question import MomentsQuestion
@@ -207,6 +220,37 @@ def test_nobody_delivers_before_everybody_has_committed(rogue: Rogue) -> None:
     with refused_with("malformed", "batch_disagreed", "bad_signature", "failed_verification"):
         collector.deliver("R1", asked, [altered(good[2], role="R1"), good[1], good[2]])
     assert collector.deliver("R1", asked, good)
+
+
+def test_a_second_commitment_comes_too_late(rogue: Rogue) -> None:
+    """R1 and the collector know what R2 delivered, and would have another total: R1 signs a second commitment, which only
+    R2 could contradict. R2 has named the commitments it saw in its delivery, and names no others.
+    """
+    collector, signed = rogue(right=2, sigma=SIGMA)
+    asked = collector.totals(1, [collector.add("first", collector.pending("R1"))])
+    first, second = (collector.commit(role, asked) for role in collector.roles)
+    sent = collector.delivery("R2", asked, [first, second])
+    other = hashlib.sha256(b"a total R1 would rather see").digest()
+    named = asked_hash(signed.study.id, 1, asked.batch_ids)
+    message = commitment_message(named, "R1", first.accepted_hash, first.accepted_count, other)
+    late = moments_pb2.TotalsCommitment(
+        role="R1",
+        accepted_hash=first.accepted_hash,
+        accepted_count=first.accepted_count,
+        values_hash=other,
+        signature=collector.lab.key("R1").sign(TOTALS, message),
+    )
+    with refused_with("store_restored"):
+        collector.delivery("R2", asked, [late, second])
+    seen = [
+        commitments_message(named, first.accepted_hash, first.accepted_count, [value, second.values_hash])
+        for value in (first.values_hash, other)
+    ]
+    identity = signed.study.party("R2").identity
+    verify(identity, COMMITMENTS, seen[0], sent.signature, "what R2 saw")
+    with pytest.raises(VerificationError):
+        verify(identity, COMMITMENTS, seen[1], sent.signature, "what R2 saw")
+    assert collector.delivery("R2", asked, [first, second]) == sent
 
 
 def _entries(collector: RogueCollector, role: str) -> list[dict[str, Any]]:

@@ -155,6 +155,8 @@ class MomentsOracle(Oracle):
     ) -> None:
         require(in_blocks == complete, "complete reports and reports in batches differ")
         wanted = Counter(honest(self.people, complete, self.false))
+        if wanted.total() < self.study.release_rows:  # an exact study opens no sum of fewer
+            wanted.clear()
         for person, count in enumerate(total):
             require(count == wanted[person], f"person {person} is published {count} times")
         lost = set(receipts) - complete

@@ -17,10 +17,12 @@ from trimask_core.identity import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.noise import release_noise
 from trimask_core.moments.release import (
+    COMMITMENTS,
     TOTALS,
     AddedBatch,
     asked_hash,
     commitment_message,
+    commitments_message,
     release_hash,
     values_hash,
 )
@@ -102,7 +104,8 @@ class Deliveries:
         """Deliver what was fixed, once every right provider has committed to its own part of the same."""
         fixed = await self._fix(study, totals)
         _require_all(study, self._node.role_in(study), fixed, commitments)
-        entry = self._entry(study, totals) | fixed.in_ledger
+        seen = _commitments_seen(study, fixed, commitments)
+        entry = self._entry(study, totals) | fixed.in_ledger | {"seen": hashlib.sha256(seen).hexdigest()}
         head = await self._store.head(study.id)
         # The kept ledger first: if this process ends here, the delivery counts as made.
         head = await self._node.workers.run(self._write_down, study, entry, head)
@@ -112,7 +115,11 @@ class Deliveries:
             study.id.hex()[:12], totals.release_number, fixed.accepted_count,
             " answer" if totals.question else "",
         )  # fmt: skip
-        return moments_pb2.DeliverTotalsResponse(values=pack(fixed.values), salt=fixed.salt)
+        return moments_pb2.DeliverTotalsResponse(
+            values=pack(fixed.values),
+            salt=fixed.salt,
+            signature=self._node.keys.identity.sign(COMMITMENTS, seen),
+        )
 
     async def end(self, study: Study) -> None:
         """Answers have ended: nothing is delivered any more, whatever store is restored later, and the totals go."""
@@ -227,11 +234,11 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
         raise Refused(Reason.BUDGET_SPENT, "answers about this study have ended, and the totals are erased")
     for place, old in enumerate(ledger.entries):
         if old["asked"] == entry["asked"]:
-            if any(entry.get(name, old[name]) != old[name] for name in ("accepted", "values")):
+            if any(entry.get(name, old[name]) != old[name] for name in ("accepted", "values", "seen")):
                 raise Refused(
                     Reason.STORE_RESTORED,
-                    "this node delivered something else when it was asked this before: its store was restored from a "
-                    "backup, or a secret is another one. What it delivered then stays the only answer",
+                    "this node delivered something else when it was asked this before, or saw other commitments: its store "
+                    "was restored from a backup, or somebody wants a second answer. What it delivered stays the only one",
                 )
             return place
     if entry["price"] is None and len(ledger.entries) > head.entries:
@@ -252,6 +259,15 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
         paid = [Price(**old["price"]) for old in ledger.entries]
         require_affordable(budget, paid, Price(**entry["price"]))
     return len(ledger.entries)
+
+
+def _commitments_seen(
+    study: Study, fixed: _Fixed, commitments: Sequence[moments_pb2.TotalsCommitment]
+) -> bytes:
+    """What this provider signs of them: a second set would be somebody's second thoughts."""
+    by_role = {item.role: item.values_hash for item in commitments}
+    values = [by_role[role] for role in right_roles(study)]
+    return commitments_message(fixed.asked, fixed.accepted_hash, fixed.accepted_count, values)
 
 
 def _require_all(

@@ -10,9 +10,11 @@ from typing import Any
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.release import (
+    COMMITMENTS,
     TOTALS,
     asked_hash,
     commitment_message,
+    commitments_message,
     decode,
     read_values,
     values_hash,
@@ -49,6 +51,7 @@ class Gathered:
                 "values_hash": commitment.values_hash.hex(),
                 "accepted_count": commitment.accepted_count,
                 "signature": encode_bytes(commitment.signature),
+                "commitments_signature": encode_bytes(delivery.signature),
             }
             for commitment, delivery in zip(self.commitments, self.deliveries, strict=True)
         ]
@@ -110,6 +113,13 @@ async def deliver(
             )
         values.append(found)
     first = commitments[0]
+    asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
+    seen = commitments_message(
+        asked, first.accepted_hash, first.accepted_count, [item.values_hash for item in commitments]
+    )
+    for item, delivery in zip(commitments, deliveries, strict=True):
+        identity = study.party(item.role).identity
+        verify(identity, COMMITMENTS, seen, delivery.signature, f"what {item.role} saw of the commitments")
     return Gathered(decode(values), first.accepted_hash, first.accepted_count, commitments, deliveries)
 
 
