@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, moments, streams, submitting, theory
+from bench import blocks, device, masking, moments, moments_live, streams, submitting, theory
 from bench.report import markdown, print_results
 from bench.results import Result, Settings, write_json
 
@@ -31,6 +31,7 @@ SUITES: dict[str, Suite] = {
     "block": blocks.block,
     "theory": theory.theory,
     "moments": moments.moments,
+    "moments-live": moments_live.moments_live,
 }
 
 

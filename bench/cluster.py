@@ -26,6 +26,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
+from trimask_core.submission import build_submission
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local.cluster import ProcessCluster, free_base_port
@@ -35,7 +36,7 @@ from trimask_theory.study_plan import create_study, load_definition
 __all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]
 
 SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
-_RIGHT, _LEFT = 3, 2
+_PARTIES = {"rows": (3, 2), "moments": (2, 0)}  # right and left providers
 _POLL_SECONDS = 0.004
 _PUBLISH_SECONDS = 300.0
 
@@ -43,11 +44,13 @@ _PUBLISH_SECONDS = 300.0
 class Live:
     """The running nodes, and what the benchmarks do with them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, suite: str = "rows") -> None:
         self.folder = folder
-        count = 1 + _RIGHT + _LEFT
+        self.suite = suite
+        self.right, self._left = _PARTIES[suite]
+        count = 1 + self.right + self._left
         self._base = free_base_port(2 * count + 1)
-        self._parties = make_keys(folder, node_places(_RIGHT, _LEFT, "127.0.0.1", self._base))
+        self._parties = make_keys(folder, node_places(self.right, self._left, "127.0.0.1", self._base))
         self.echo_port = self._base + 2 * count
 
     @cached_property
@@ -59,10 +62,10 @@ class Live:
         """A new study, approved by all and open for submissions."""
         parties = self._parties
         study = create_study(
-            load_definition(definition(block_rows, release_rows)),
+            load_definition(definition(block_rows, release_rows, suite=self.suite)),
             parties["collector"],
-            [parties[f"R{k}"] for k in range(1, _RIGHT + 1)],
-            [parties[f"L{j}"] for j in range(1, _LEFT + 1)],
+            [parties[f"R{k}"] for k in range(1, self.right + 1)],
+            [parties[f"L{j}"] for j in range(1, self._left + 1)],
             self.roots,
             SystemClock().now_ms(),
             SystemRandom(),
@@ -77,14 +80,18 @@ class Live:
         return Target(Endpoint(party.address, party.tls_name, study.tls_roots), SUBMIT)
 
     def echo_target(self) -> Target:
-        """The bare server beside them, under the certificate of R3."""
-        party = self._parties[f"R{_RIGHT}"]
+        """The bare server beside them, under the certificate of the last right provider."""
+        party = self._parties[f"R{self.right}"]
         return Target(Endpoint(f"127.0.0.1:{self.echo_port}", party.tls_name, self.roots), ECHO_METHOD)
 
     def prepare(self, signed: SignedStudy, people: int) -> list[SealedSubmission]:
         """Submissions of that many people, not sent yet."""
         rng = np.random.default_rng(people)
-        return Gateway(signed.verify()).submissions([answers(rng) for _ in range(people)], SystemRandom())
+        everybody = [answers(rng) for _ in range(people)]
+        if self.suite == "rows":
+            return Gateway(signed.verify()).submissions(everybody, SystemRandom())
+        study, source = signed.verify(), SystemRandom()
+        return [build_submission(study, person, source) for person in everybody]
 
     def upload(self, study: Study, submissions: list[SealedSubmission]) -> None:
         """Every component to its right provider."""
@@ -109,10 +116,10 @@ class Live:
 
 
 @contextmanager
-def live_cluster() -> Iterator[Live]:
+def live_cluster(suite: str = "rows") -> Iterator[Live]:
     """Nodes and echo server, started and stopped, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="trimask-bench-") as name:
-        live = Live(Path(name))
+        live = Live(Path(name), suite)
         with ProcessCluster(live.folder):
             yield live
 
@@ -120,7 +127,7 @@ def live_cluster() -> Iterator[Live]:
 @contextmanager
 def echo_server(live: Live, answer_bytes: int) -> Iterator[subprocess.Popen[bytes]]:
     """The bare server, for as long as it is compared with."""
-    keys = live.folder / f"R{_RIGHT}"
+    keys = live.folder / f"R{live.right}"
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.echo", str(keys), str(live.echo_port), str(answer_bytes)]
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trimask_cli.signing import sign as approval
 from trimask_core.clock import SystemClock
 from trimask_core.identity import SigningKey
 from trimask_core.randomness import SystemRandom
@@ -21,13 +22,16 @@ ATTRIBUTES = 20
 _CONTINUOUS, _INTEGER, YES_NO = 12, 4, 4  # each fills one column, and the ones column is one more
 
 
-def definition(block_rows: int, release_rows: int, noise_columns: int | None = None) -> str:
-    """The study as TOML; `noise_columns` None leaves their number to the default."""
+def definition(
+    block_rows: int, release_rows: int, noise_columns: int | None = None, suite: str = "rows"
+) -> str:
+    """The study as TOML; `noise_columns` None leaves their number to the default. Other suites have no blocks."""
     wide = "" if noise_columns is None else f"noise_columns = {noise_columns}\n"
+    blocks = f"block_rows = {block_rows}\n" if suite == "rows" else ""
     head = (
         f'title = "Speed {secrets.token_hex(4)}"\npurpose = "Timing."\ncontact = "bench@example.org"\n'
         "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n"
-        f"[collection]\nblock_rows = {block_rows}\nrelease_rows = {release_rows}\n{wide}"
+        f'[collection]\nsuite = "{suite}"\n{blocks}release_rows = {release_rows}\n{wide}'
     )
     parts = [head]
     for i in range(ATTRIBUTES):
@@ -78,7 +82,6 @@ def offline_study(block_rows: int, noise_columns: int | None = None) -> SignedSt
 
 def sign(signed: SignedStudy, folder: Path) -> SignedStudy:
     """With the approval of every node that has keys below `folder`."""
-    for path in sorted(folder.glob("*/identity.key")):
-        key = SigningKey(bytes.fromhex(path.read_text(encoding="ascii")))
-        signed = signed.with_approval(approve(signed.study, key, signed.study.created_ms))
+    for role in signed.study.parties:
+        signed = signed.with_approval(approval(signed.study, folder / role, signed.study.created_ms))
     return signed

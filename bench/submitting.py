@@ -17,9 +17,11 @@ from bench.example import answers
 from bench.load import Target, Timing, drive
 from bench.results import Result, Settings, share_of_limit
 from trimask_client import Client
+from trimask_core.payload import VECTOR
 from trimask_core.sealing import component_info, seal
 from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.suites import payloads_of
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
@@ -32,20 +34,21 @@ __all__ = ["bare_sqlite", "components", "store", "submit"]
 _ROWS = 256
 _GROUP = 128  # as many rows a commit as the store gathers
 _UNDER_WAY = _GROUP  # enough callers for a commit to be full
-_LAST = 3  # R3 of K1 = 3 gets the vector, the others seeds
 
 
 def components(signed: SignedStudy, count: int) -> list[bytes]:
-    """Messages for R3 that it will accept: one person's vector sealed again under fresh ids, quicker than new people."""
-    study = signed.study
+    """Messages for the last right provider that it will accept: one vector sealed again under fresh ids, quicker than
+    new people."""
+    study, last = signed.verify(), len(signed.study.right)
     with Client(signed) as client:
         vector = len(client.prepare(answers(np.random.default_rng(0))).sealed[-1])
-    plain = b"\x02" + np.ones(study.rows.columns, dtype="<i8").tobytes()
-    public = study.right[_LAST - 1].sealing
+    form = payloads_of(study).form_of(study, last)
+    plain = VECTOR + np.ones(form.values, dtype="<i8").tobytes()
+    public = study.right[last - 1].sealing
     messages = []
     for _ in range(count):
         submission_id = np.random.default_rng().bytes(SUBMISSION_ID_BYTES)
-        sealed = seal(public, plain, component_info(study.id, _LAST, submission_id))
+        sealed = seal(public, plain, component_info(study.binding, last, submission_id))
         if len(sealed) != vector:
             raise AssertionError("what is timed must have the size of what devices send")
         messages.append(
@@ -73,10 +76,11 @@ def _turn(target: Target, messages: Sequence[bytes], single: int, marker: str) -
     return _Turn(many, cpu, drive(target, messages[:single], 1))
 
 
-def submit(settings: Settings) -> Iterator[Result]:
-    """Submissions over TLS gRPC to R3, answered after the commit, by turns with an echo of the same bytes."""
+def submit(settings: Settings, suite: str = "rows") -> Iterator[Result]:
+    """Submissions over TLS gRPC to the last right provider, answered after the commit, by turns with an echo of the same
+    bytes."""
     rounds, calls, single = (2, 384, 50) if settings.quick else (6, 1280, 200)
-    with live_cluster() as live:
+    with live_cluster(suite) as live:
         signed = live.open(_ROWS, _ROWS)
         messages = components(signed, rounds * (calls + single))
         answer = SubmitResponse(receive_time_ms=1 << 40, signature=bytes(64)).ByteSize()
@@ -87,12 +91,13 @@ def submit(settings: Settings) -> Iterator[Result]:
 def _compare(
     live: Live, signed: SignedStudy, messages: list[bytes], rounds: int, single: int
 ) -> Iterator[Result]:
-    right_keys = live.folder / f"R{_LAST}"
+    last = f"R{live.right}"
+    right_keys = live.folder / last
     right, echo, rows = [], [], []
     each = len(messages) // rounds
     for first in range(0, rounds * each, each):
         batch = messages[first : first + each]
-        target = live.target(signed.study, f"R{_LAST}")
+        target = live.target(signed.study, last)
         right.append(_turn(target, batch, single, str(right_keys / "node.toml")))
         echo.append(_turn(live.echo_target(), batch, single, f"{right_keys}\0"))
         rows.append(bare_sqlite(live.folder / "bare", batch))
