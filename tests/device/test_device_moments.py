@@ -118,7 +118,7 @@ def test_words(moments_study: Any, make_study: Any) -> None:
 def test_words_without_noise_and_with_a_budget(make_study: Any) -> None:
     exact = make_study(suite="moments", sigma=0.0, label="no noise")
     text = Client(exact.signed).explain()
-    assert "could ask for the sums over a single person" in text
+    assert "could bring all the other participants itself" in text
     assert "The release has no noise, and is not private." in text
     assert "cannot show anybody's answers" not in text
     protection = replace(exact.study.protection, budget=Budget(mu=1.0))
@@ -145,7 +145,7 @@ def test_from_a_link_to_a_receipt_and_back(
     def run(*arguments: str | Path) -> str:
         status = main(["--home", str(tmp_path / "home"), "--timeout", "10", *map(str, arguments)])
         captured = capsys.readouterr()
-        assert (status, captured.err) == (0, "")
+        assert status == 0, captured.err  # the nodes of this process may log there, too
         return captured.out
 
     study_id = signed.study.id

@@ -46,7 +46,7 @@ class MomentsCoalition:
 class MomentsCollusion:
     """The report for K1 right providers, of whom `honest` give the release its noise.
 
-    A study without `noise` (for trying things out) opens sums as they are, over as few people as the collector asks for.
+    A study without `noise` (for trying things out) opens sums as they are; only how many people are in them hides one.
     """
 
     right: int

@@ -31,11 +31,11 @@ def promises(study: Study) -> list[Towards]:
 
 
 def without_noise(_study: Study) -> str:
-    """Exact mode. Providers hold no release to a size, so the collector could ask for one person's."""
+    """Exact mode. Right providers open no sums of fewer people than the study says; who the others are they cannot know."""
     return (
         "What is published is exact: it shows sums over everybody, without noise, and carries no differential-privacy "
-        "guarantee. A collector whose program was changed could ask for the sums over a single person, which are that "
-        "person's answers. Such a study is for trying things out."
+        "guarantee. A collector whose program was changed could bring all the other participants itself, and subtract "
+        "them from the sums. Such a study is for trying things out."
     )
 
 

@@ -14,7 +14,15 @@ from trimask_core.collusion import collusion_of
 from trimask_core.errors import Refused, StudyError, VerificationError
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.payloads import check_payload, form_of, payloads
-from trimask_core.moments.release import TOTALS, asked_hash, commitment_message, decode, values_hash
+from trimask_core.moments.release import (
+    COMMITMENTS,
+    TOTALS,
+    asked_hash,
+    commitment_message,
+    commitments_message,
+    decode,
+    values_hash,
+)
 from trimask_core.moments.sharing import read_share
 from trimask_core.randomness import DeterministicRandom, Stream
 from trimask_core.signed_study import SignedStudy
@@ -137,14 +145,16 @@ def _totals_seeds() -> list[bytes]:
     last = [(total - sum(parts)) % P for total, *parts in zip((*first, *products), *shares, strict=True)]
     asked, accepted, salt = asked_hash(study.id, 1, _BATCH), bytes(32), bytes(32)
     deliveries = []
-    for number, values in enumerate((*shares, last), 1):
-        digest = values_hash(values, salt)
+    digests = [values_hash(values, salt) for values in (*shares, last)]
+    seen = commitments_message(asked, accepted, len(_PEOPLE), digests)
+    for number, (values, digest) in enumerate(zip((*shares, last), digests, strict=True), 1):
         message = commitment_message(asked, f"R{number}", accepted, len(_PEOPLE), digest)
         signature = keys[f"R{number}"].identity.sign(TOTALS, message)
         deliveries.append(
             {
                 "role": f"R{number}", "values": encode_bytes(pack(values)), "salt": encode_bytes(salt),
                 "values_hash": digest.hex(), "accepted_count": len(_PEOPLE), "signature": encode_bytes(signature),
+                "commitments_signature": encode_bytes(keys[f"R{number}"].identity.sign(COMMITMENTS, seen)),
             }
         )  # fmt: skip
     assert decode([*shares, last]) == [*first, *products]
