@@ -1,15 +1,16 @@
-"""What the documents for operators name exists: tests, settings, metrics, files."""
+"""What documents name exists: tests, settings, metrics, extras, benchmarks."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from trimask_server.settings.config import NodeConfig
+from trimask_server.settings.config import NodeConfig, StoreConfig
 
 ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -36,13 +37,56 @@ def test_a_test_named_in_the_threat_model_exists(file: str, name: str) -> None:
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def test_settings_in_the_documents_exist() -> None:
+def _settings_in(section: str) -> list[str]:
+    """Names in the first column of a table of settings."""
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+    return re.findall(r"`(\w+)`", " ".join(rows))
+
+
+def test_every_setting_is_in_the_documents_once() -> None:
+    settings = OPERATIONS.split("## Settings")[1].split("\n## ")[0]
+    node, store = settings.split("The table `[store]`")
     known = {item.name for item in fields(NodeConfig)}
-    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", OPERATIONS, re.MULTILINE)
-    named = set(re.findall(r"`(\w+)`", " ".join(table)))
-    assert {"http_listen", "keep_closed_days", "rate_limit_burst"} <= named <= known
+    assert sorted(_settings_in(node)) == sorted(known - {"store"})
+    assert sorted(_settings_in(store)) == sorted(item.name for item in fields(StoreConfig))
+
+
+def test_settings_of_the_example_exist() -> None:
+    known = {item.name for item in fields(NodeConfig)}
     example = DEPLOYMENT.split("```toml")[1].split("```")[0]
     assert set(re.findall(r"^(\w+) =", example, re.MULTILINE)) <= known
+
+
+def test_extras_in_the_documents_exist() -> None:
+    named: set[tuple[str, str]] = set()
+    for page in _documents():
+        for distribution, extras in re.findall(r"(trimask(?:-\w+)?|(?<=\./)\w+)\[([\w, ]+)\]", page):
+            named |= {(distribution, extra.strip()) for extra in extras.split(",")}
+    known: set[tuple[str, str]] = set()
+    for path in ROOT.glob("*/pyproject.toml"):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        for extra in project.get("optional-dependencies", {}):
+            known |= {(project["name"], extra), (path.parent.name, extra)}
+    assert ("trimask-server", "postgres") in named
+    assert named <= known
+
+
+def test_benchmarks_in_the_documents_exist() -> None:
+    named = {word for page in _documents() for word in re.findall(r"python -m bench([ .][^`\n]*)?`", page)}
+    source = (ROOT / "bench" / "__main__.py").read_text(encoding="utf-8")
+    assert any("--only" in word for word in named)
+    for word in named:
+        if word.startswith("."):
+            assert (ROOT / "bench" / f"{word[1:].split()[0]}.py").is_file(), word
+        elif word:
+            assert word.startswith(" --"), word  # benchmarks are chosen by --only
+            for name in re.findall(r"--only ([\w ]+)", word):
+                assert all(f'"{one}":' in source for one in name.split()), word
+
+
+def _documents() -> list[str]:
+    paths = [*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *(ROOT / "docs").rglob("*.md")]
+    return [path.read_text(encoding="utf-8") for path in paths if path.name != "CHANGELOG.md"]
 
 
 def test_metrics_in_the_documents_and_alerts_exist() -> None:
