@@ -1,4 +1,4 @@
-"""Clipping to an ellipsoid on the device, as Algorithm 3 of the private-sum paper needs it (note 3 of the mathematics).
+"""Clipping to an ellipsoid on the device, as Algorithm 3 of the private-sum paper needs it (docs/theory/mechanisms.md#sums).
 
 A study may declare columns that are about normal, with a public centre and public standard deviations. Before a row is
 rounded and masked, the device looks at z_j = b_j (x_j - centre_j), b_j = 1/sqrt(sigma_j sum sigma), over those columns;

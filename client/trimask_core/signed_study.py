@@ -1,7 +1,8 @@
 """A study with its approvals: every party named in it signs its id, and a device takes part in nothing less.
 
 In the moments suite a right provider's approval also commits to its contribution to the challenge key: the hash is
-signed with the study's id, so that there is one key for ever and nobody learns it before reports are in (note 6.2).
+signed with the study's id, so that there is one key for ever and nobody learns it before reports are in
+(docs/theory/verified-moments.md#one-challenge).
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ class Study:
     def binding(self) -> bytes:
         """What every sealed parcel is bound to: the study, and what right providers committed to when they approved it.
 
-        In the moments suite a parcel then opens under one challenge key alone (note 6.2, "One challenge a report").
+        In the moments suite a parcel then opens under one challenge key alone:
+        docs/theory/verified-moments.md#one-challenge.
         """
         if isinstance(self.suite, RowsSettings):
             return self.id

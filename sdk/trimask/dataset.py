@@ -56,7 +56,8 @@ _SUITES = {
     "moments": "moments (noisy totals, summed in shares, are published)",
 }
 MANY_CLIPPED = 0.05
-"""A share of clipped rows that is warned of: a study does not say what it expects, and from here bias shows (note 6.9)."""
+"""A share of clipped rows that is warned of: a study does not say what it expects, and from here bias shows
+(docs/theory/verified-moments.md#ball-accuracy)."""
 
 
 def file_sha256(path: Path) -> str:

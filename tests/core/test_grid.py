@@ -76,7 +76,7 @@ def test_the_exponent_at_a_power_of_two_is_exact() -> None:
 
 
 def test_the_notes_example() -> None:
-    # Note 2: n = 256, p1 = 6, K1 = 2, mu = 2^-20 gives s = 5.1e6 and a grid of 1.5e-8.
+    # docs/theory/collection.md#grid: n = 256, p1 = 6, K1 = 2, mu = 2^-20 gives s = 5.1e6 and a grid of 1.5e-8.
     scale = 2 * math.sqrt(6) * 2**20
     assert scale == pytest.approx(5.1e6, rel=0.01)
     assert Grid(grid_exponent(scale, 2)).step == pytest.approx(1.5e-8, rel=0.01)

@@ -16,9 +16,9 @@ RECORD = Neighbours("record", row_norm=2.0)
     "guarantee",
     [
         Guarantee(RECORD, "proved", "Theorem 3.4", "Ding", epsilon=1.0, delta=1e-6),
-        Guarantee(Neighbours("unit", 1.5, 0.5), "numerical", "maximised", "note 1", mu=0.25),
+        Guarantee(Neighbours("unit", 1.5, 0.5), "numerical", "maximised", "Theorem 1", mu=0.25),
         Guarantee(
-            Neighbours("add-remove"), "asymptotic", "n grows", "note 5", epsilon=2.0, delta=0.0, mu=1.0
+            Neighbours("add-remove"), "asymptotic", "n grows", "Theorem 5", epsilon=2.0, delta=0.0, mu=1.0
         ),
     ],
 )

@@ -11,7 +11,7 @@ from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_theory import collection
 
 
-def test_the_default_of_note_2() -> None:
+def test_tau_at_four_noise_columns_a_row() -> None:
     # n = 256, p2 = 4 n, failure 1e-9: tau ~ 1.7 x_max sqrt(p1).
     p1 = 6
     tau = collection.tau_davidson_szarek(256, p1, 4 * 256, math.sqrt(p1))
@@ -19,7 +19,7 @@ def test_the_default_of_note_2() -> None:
     assert round(tau / math.sqrt(p1), 1) == 1.7
 
 
-def test_share_scale_and_grid_of_note_2() -> None:
+def test_share_scale_and_grid_as_documented() -> None:
     scale = collection.share_scale(2**-20, math.sqrt(6))
     assert scale == pytest.approx(5.1e6, rel=0.01)
     assert 2.0 ** collection.grid_exponent(scale) == pytest.approx(1.5e-8, rel=0.01)
@@ -140,3 +140,52 @@ def test_parameters_out_of_range_are_named() -> None:
         collection.check_condition(np.full((4, 2), np.nan), np.ones((4, 9)))
     with pytest.raises(ParameterError, match="noise"):
         collection.check_condition(np.ones((4, 2)), np.ones((5, 9)))
+
+
+def test_theorem_3_8_is_false_in_a_case_where_its_condition_holds() -> None:
+    # docs/theory/collection.md#theorem-3-8. The masked rows' lengths are those of the rows: B is orthogonal.
+    # Standard error 0.0024, so the bound of 0.6 is ten of them away; the posterior on the orbit would give 0.5.
+    generator = np.random.default_rng(38)
+    n, p2, tau, draws = 2, 20, 0.6, 40_000
+    noise = tau * generator.standard_normal((draws, n, p2))
+    gram = noise @ noise.transpose(0, 2, 1)
+    holds = np.linalg.eigvalsh(gram)[:, 0] > 1  # lambda_max of X1 X1^T, X1 = (1, 0)^T
+    assert holds.mean() > 0.999
+    longer_is_right = 1 + gram[:, 0, 0] > gram[:, 1, 1]
+    assert 0.6 < longer_is_right[holds].mean() < 0.65
+
+
+def test_what_is_claimed_of_the_noise_columns_instead() -> None:
+    """docs/theory/collection.md#claim, against the likelihood ratio of the whole view.
+
+    Everybody's answers in one direction, x against -x. The log likelihood ratio L of the Gram matrix is computed with the
+    Wishart density of X2 X2^T; E_x L - E_-x L is mu^2 for Gaussian L. The tolerance is five standard errors: false failures
+    below 1e-6.
+    """
+    generator = np.random.default_rng(39)
+    n, p2, tau, draws = 24, 96, 1.67, 20_000
+    others = np.ones(n - 1)
+    columns = tau * generator.standard_normal((n - 1, p2))
+    inverse = np.linalg.inv(columns @ columns.T)
+    w = 2 * others
+    mu = math.sqrt(w @ inverse @ w) / tau
+    assert mu == pytest.approx(2 * math.sqrt(n) / (tau**2 * math.sqrt(p2 - n)), rel=0.2)
+    assert mu <= 2 * math.sqrt(n) / (tau * float(np.linalg.svd(columns, compute_uv=False)[-1]))
+
+    def loss(sign: int) -> np.ndarray:
+        own = tau * generator.standard_normal((draws, p2))
+        products = own @ columns.T + sign * others  # the row's inner products with the others
+        square = 1 + np.sum(own * own, axis=1)
+
+        def log_density(guess: int) -> np.ndarray:
+            # Of the row of S that is the person's, given the others: det(S - x1 x1^T)^((p2 - n - 1)/2), Schur complement.
+            rest = products - guess * others
+            complement = square - 1 - np.einsum("ij,jk,ik->i", rest, inverse, rest)
+            return np.asarray((p2 - n - 1) / 2 * np.log(complement))
+
+        return log_density(1) - log_density(-1)
+
+    right, wrong = loss(1), loss(-1)
+    error = math.sqrt((right.var() + wrong.var()) / draws)
+    assert right.mean() - wrong.mean() == pytest.approx(mu * mu, abs=5 * error + 0.1 * mu * mu)
+    assert math.sqrt(right.var()) == pytest.approx(mu, rel=0.1)

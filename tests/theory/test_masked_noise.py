@@ -95,7 +95,7 @@ def test_sharp_holds_in_the_whole_range(
 
 
 def test_many_rows_reach_the_central_gaussian_mechanism() -> None:
-    # Note 1, "Large m": sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
+    # docs/theory/calibration.md#many-rows: sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
     rows = 10**7
     agm = local_noise.calibrate(1.0, 1e-6).sigma
     limit = math.sqrt(4 * agm / math.sqrt(rows))

@@ -87,7 +87,8 @@ def test_sigma_by_method_is_the_theory_s() -> None:
     assert sigma["sharp"] == masked_noise.calibrate(1.0, 1e-6, 512, 5).sigma
     assert sigma["theorem"] == masked_noise.calibrate(1.0, 1e-6, 512, 5, method="theorem").sigma
     assert sigma["corollary"] is None  # stated for the paper's neighbours alone
-    # A record is 2 R away at most; the analytic Gaussian mechanism at (1, 1e-6) is 4.2247 (note 1's agm).
+    # A record is 2 R away at most; the analytic Gaussian scale at (1, 1e-6) is 4.2247
+    # (docs/theory/gaussian-pairs.md#equal-covariance).
     assert sigma["local"] == pytest.approx(4.2247 * 2 * math.sqrt(5), rel=1e-4)
 
 

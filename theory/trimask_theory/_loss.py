@@ -18,6 +18,7 @@ a_j = 0 is no special case.
 
 Assumptions. Independent coordinates; rho_j > 0.
 Numerical, with a relative error about 1e-14 times the condition of the inputs.
+Derivation: docs/theory/gaussian-pairs.md#spectrum.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The least favourable pair of neighbouring rows of a masked release, found at calibration time.
 
-Statement. By the domination lemma (docs/sharp-calibration.md, step 6) delta grows with the Gram matrix of
+Statement. By the domination lemma (docs/theory/calibration.md#domination) delta grows with the Gram matrix of
 (x, x') in the Loewner order. Adding an orthogonal part to x' alone, to x alone, or one common part to
 both, leaves only
   record, p >= 2:  |x| = |x'| = R at an angle in (0, 90] degrees;

@@ -11,6 +11,7 @@ each column taken once as the response (or one named), coefficients in units of 
 The noise variance is `moments_regression`'s, to first order, at n people.
 
 Nothing of the study's own data may enter: a pilot's rows are seen. Basis: numerical; the guarantee never depends on it.
+Derivation: docs/theory/verified-moments.md#ball-accuracy.
 """
 
 from __future__ import annotations

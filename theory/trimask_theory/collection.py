@@ -1,8 +1,9 @@
 """Calibrating the collection: the noise columns of the right mask, and the scale and grid of the shares.
 
 Statements (X1 the n x p1 answers, X2 the n x p2 noise columns, i.i.d. N(0, tau^2)).
-1. Strong collection obfuscation (Theorems 3.7 and 3.8 of the triple matrix-masking paper) needs
-p1 < n <= p1 + p2 and lambda_min(X2 X2^T) > lambda_max(X1 X1^T)  (3.5), with Haar masks.
+1. Condition (3.5) of the triple matrix-masking paper: p1 < n <= p1 + p2 and
+lambda_min(X2 X2^T) > lambda_max(X1 X1^T), with Haar masks. Then X B excludes nothing in the orbit of X1. That all of it is
+as likely as before (Theorem 3.8) is false; docs/theory/collection.md#claim has what holds instead.
 2. Davidson-Szarek: P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2), for every n. Proved.
 3. Appendix C: P[lambda_min(X2 X2^T) <= (sqrt(p2/n) - 1)^2 n tau^2 (1 - a)] <= C0 exp(-n a^(3/2)/C0), n
 large, for a constant C0 nobody knows: it is an argument here. Asymptotic.
@@ -10,6 +11,7 @@ large, for a constant C0 nobody knows: it is an argument here. Asymptotic.
 at most R sqrt(n) + sigma (sqrt(n) + sqrt(p1) + t) with probability 1 - exp(-t^2/2) once N(0, sigma^2)
 noise is added.
 5. A coalition that misses one share of a row r sees r + N(0, s^2 I): mu-GDP, mu = |r - r'|/s <= 2R/s.
+Derivation: docs/theory/collection.md#condition and docs/theory/collection.md#shares.
 """
 
 from __future__ import annotations

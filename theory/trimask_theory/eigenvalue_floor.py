@@ -14,6 +14,7 @@ f = max(0, noisy - m - l^2). With the mechanism at (e2, d2) for a replaced recor
 propose-test-release argument of Dwork and Lei 2009).
 
 Assumptions. Rows of norm at most l; a replaced record. Proved, given the mechanism's own guarantee.
+Derivation: docs/theory/mechanisms.md#eigenvalue-floor.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ mu2)/2. The pair is (eps, delta)-close when both directions are at most delta; e
 distance. Assumptions. Both covariances positive definite, and well enough conditioned for the answer to mean
 something. Proved; the expectation is evaluated numerically, as one contour integral (`_loss`) with full
 relative accuracy.
+Derivation: docs/theory/gaussian-pairs.md#spectrum and docs/theory/errata.md#ndis.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
 
 Assumptions. None on the data. Proved; the numbers are double precision, relative error below 1e-12 wherever
 delta is representable, and `log_delta` goes on below that.
+Derivation: docs/theory/gaussian-pairs.md#equal-covariance.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ rounded: post-processing, so mu-GDP holds, and with it every (epsilon, delta) of
 
 Assumptions. The stated bound on dv. Proved; the steps are public and the noise is drawn exactly when the source is
 cryptographic. With a source that has no whole-number noise (a NumPy generator, in tests) normals are rounded.
+Derivation: docs/theory/mechanisms.md#grid-noise.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ Numerical for M_LS, as that monotonicity is seen on grids and not proved; for M_
 Sharper, and ours: q is itself the leverage of a row among data that contain it, so q <= l^2/(l^2 + sigma^2),
 and every p <= q occurs with the largest q (data of that row alone, turned towards b or away from it). Method
 "sharp" takes the largest delta over those pairs, so no smaller sigma will do.
+Derivation: docs/theory/mechanisms.md#least-squares and docs/theory/errata.md#ndis.
 """
 
 from __future__ import annotations

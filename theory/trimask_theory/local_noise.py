@@ -8,6 +8,7 @@ it. Theorem 3.2 of the masked-noise paper (delta < 1/2, epsilon < 1), with z the
 N(0, 1): sigma >= (z/epsilon)(1 + 1/(2 z^2)) suffices, sigma >= z/epsilon is necessary for its condition
 (5). Corollary 3.3 (delta < 0.05, epsilon < 1): 1.7 sqrt(ln 1/delta)/epsilon suffices.
 Assumptions: neighbours at L2 distance at most Delta; continuous Gaussian noise. Basis: proved.
+Derivation: docs/theory/calibration.md#local-noise.
 """
 
 from __future__ import annotations

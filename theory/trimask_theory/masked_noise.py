@@ -3,14 +3,16 @@
 Statement. Y^T Y is sufficient, and what one row adds to it is a rank-one noncentral Wishart law with at
 least m = rows - attributes degrees of freedom. So delta(epsilon) is at most the largest delta between two
 such laws over the allowed pairs of rows (x, x'): |x|, |x'| <= R and |x - x'| <= d. Method "sharp" computes
-that (docs/sharp-calibration.md); method "theorem" is Theorem 3.4 of the masked-noise paper.
+that (docs/theory/calibration.md#setting); method "theorem" is Theorem 3.4 of the masked-noise paper
+(docs/theory/calibration.md#theorem-3-4).
 Protection "record" is d = 2R: a person's whole row may change, and rows are clipped to norm R on the
 device. "unit" is the paper's d = 1, which for more than one attribute protects less than a record.
 `rows` is how many rows one Haar mask mixes before anyone looks: the smallest block of a block-diagonal
 mask (for what the collector sees), the release size for what is published.
 Assumptions: continuous Gaussian noise, every row of norm at most R. Basis: "theorem" is proved; "sharp" is
 proved but for the maximum along one curve of pairs and the quadrature, and with one attribute that curve
-is a point when d >= R.
+is a point when d >= R. For "record" the maximum is proved too (docs/theory/calibration.md#angle-theorem); the search
+is kept as a check.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def calibrate(
     else:
         among = family(norm, distance, attributes)
         sigma = _sharp_sigma(epsilon, delta, m, among) * (1 + MARGIN)
-        citation = "docs/sharp-calibration.md; Ding, Wu, Miao, Chen, Lemma A.4"
+        citation = "docs/theory/calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"
         if among.single:
             because = "the worst pair of rows is proved; its delta is a one-dimensional integral"
         else:

@@ -9,6 +9,7 @@ exponent (q-2)/2 for (q-3)/2; Lemma 5.2 holds for the right one, because I_{q/2}
 Solved for delta the condition reads
     delta >= P[chi^2_{2(n-p)}(R^2/sigma^2) > 2 (n-p) (sigma^2 epsilon - R d)/(2 R d + d^2)],
 which falls in sigma: g has one root. Basis: proved.
+Derivation: docs/theory/calibration.md#theorem-3-4 and docs/theory/errata.md#masked-noise.
 """
 
 from __future__ import annotations

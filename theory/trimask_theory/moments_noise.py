@@ -18,6 +18,7 @@ the others add is post-processing. More: a sum of rounded Gaussians, by `rounded
 is below 1e-28 for deviations of at least 4 steps, 2^20 entries, 16 providers and epsilon up to 50.
 
 Assumptions. Records of norm at most R, x_0 in it; neighbours replace one person's record. Proved.
+Derivation: docs/theory/verified-moments.md#noise and docs/theory/verified-moments.md#sensitivity.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class MomentsQuestion:
         return min(total + len(choices), layout.radius_squared)
 
     def require_room(self, study: Study, reports: int) -> None:
-        """Refuse a question whose totals and noise may not fit the field they are added up in (note 6.4)."""
+        """Refuse a question whose totals and noise may not fit the field (docs/theory/verified-moments.md#room)."""
         layout, chosen = study.moments.layout, self._chosen(study.moments.layout)
         most = [layout.bound(j) for j in chosen]
         if self.kind == "moments":

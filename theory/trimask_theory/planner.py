@@ -10,6 +10,7 @@ Basis: sigma as in `masked_noise` and `local_noise`; the standard error is first
 
 Operations a block of n, leading terms. Left masking reflects K1 matrices of n x p: 2 n^2 K1 p;
 right masking is the L of a thin LQ, 2 n^2 p - 2 n^3/3, and n reflections in p dimensions, 4 n^2 p - 2 n^3.
+Derivation: docs/theory/masking-and-pooling.md#researcher.
 """
 
 from __future__ import annotations

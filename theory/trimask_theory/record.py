@@ -8,6 +8,7 @@ Why it is needed. Answers add up only towards one and the same neighbour. A stud
 so what its budget protects is a replaced record, and a mechanism calibrated for add/remove pays for two steps.
 
 Assumptions. Both steps stay inside the mechanism's own assumptions (row norm, limits). Proved.
+Derivation: docs/theory/gaussian-pairs.md#neighbours.
 """
 
 from __future__ import annotations

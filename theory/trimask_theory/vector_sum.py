@@ -17,6 +17,7 @@ Lemma 1); C is numerical.
 Two corrections to the printed text: Algorithm 3 adds the centre inside the sum and then divides by b; the
 sum is n centre + b^{-1} (clipped sum + noise). Section 5 prints the unscaled error as (2 C s_opt)^2; noise
 is added in d coordinates, so it is d (2 C s_opt)^2, with which equal deviations give a gain of exactly 1.
+Derivation: docs/theory/mechanisms.md#sums and docs/theory/errata.md#vector-sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The ball: rows shrunk to |x| <= R on the device, and the whole numbers by which the proof holds them to it.
 
-Noise goes with R^2, and a box of bounded columns has far larger corners than people's rows (note 6.9). In whole numbers,
+Noise goes with R^2, and a box of bounded columns has far larger corners than people's rows
+(docs/theory/verified-moments.md#ball-accuracy). In whole numbers,
 with c_j = ceil(2^t / w_j^2) and C = floor(2^t (R^2 - 1)), a row is inside when sum_j c_j z_j^2 <= C; then
 sum_j x_j^2 <= C / 2^t <= R^2 - 1, whatever was rounded. t = bit_length(max w_j^2) + 6, so 2^t / w_j^2 > 2^6 and rounding
 it up makes no c_j larger by more than the 2^-6th part: the ball people get is at most that much smaller than R's.

@@ -1,4 +1,6 @@
-"""The check of a report (note 6.2): five linear forms over its elements, applied by each provider to its own share.
+"""The check of a report: five linear forms over its elements, applied by each provider to its own share.
+
+Statement and proof: docs/theory/verified-moments.md#check and docs/theory/verified-moments.md#sound.
 
     s      = sum_j u_j z_j + u_rho rho
     Q      = sum_j u_j^2 T_jj + 2 sum_(j<l) u_j u_l T_jl + 2 u_rho sum_j u_j (rho z_j) + u_rho^2 rho^2

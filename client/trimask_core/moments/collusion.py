@@ -1,8 +1,9 @@
-"""Who would have to collude in the moments suite: every right provider together, and nobody else (note 6.7).
+"""Who would have to collude in the moments suite: every right provider together, and nobody else.
 
-Shares of a report are uniform unless all of them are put together, and what a provider ever says about one is a fixed
-linear map of its own share. So any K1 - 1 right providers, the collector, the owner and other devices together, whatever
-they do, learn which reports were accepted and the noisy release, and nothing more about anybody's answers.
+Proof: docs/theory/verified-moments.md#collusion. Shares of a report are uniform unless all of them are put together,
+and what a provider ever says about one is a fixed linear map of its own share. So any K1 - 1 right providers, the
+collector, the owner and other devices together, whatever they do, learn which reports were accepted and the noisy
+release, and nothing more about anybody's answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A device's report: bits, products and the proof that they belong together (note 6.1). Order: `layout`.
+"""A device's report: bits, products and the proof that they belong together (docs/theory/verified-moments.md#report).
+
+Order of the elements: `layout`.
 
 rho and f(0) are fresh and uniform for every report: the two numbers the check opens, s and phi, are uniform because of
 them and nothing else. A report must therefore never be checked under two challenges, nor rho or f(0) be used twice.

@@ -2,7 +2,8 @@
 
 Everything that must never be drawn a second time is derived from it and from what it is for: the contribution to a study's
 challenge key, the exchange key between right providers, and the noise of a release. So a node that is restored from a
-backup says the same again, byte for byte, and nothing else (notes 6.2 and 6.4).
+backup says the same again, byte for byte, and nothing else: docs/theory/verified-moments.md#one-challenge and
+docs/theory/verified-moments.md#noise-once.
 """
 
 from __future__ import annotations

@@ -92,10 +92,10 @@ class MomentsStudy(MomentsSettings):
         self._check_overflow()
 
     def _check_overflow(self) -> None:
-        """2 N max|T| with 12 deviations of every provider's noise must stay below 2^59 (note 6.4)."""
+        """2 N max|T| and 12 deviations of all noise must stay below 2^59 (docs/theory/verified-moments.md#room)."""
         layout, most = self.layout, self.max_release_rows
         for j, column in enumerate(layout.columns):
-            for l in range(j, layout.q):  # noqa: E741 (the note's letters)
+            for l in range(j, layout.q):  # noqa: E741 (the letters of the page on verified moments)
                 largest = layout.largest(j, l)
                 noise = entry_noise(
                     self.sigma, column.width, layout.columns[l].width, self.honest_providers, j == l

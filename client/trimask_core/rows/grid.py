@@ -2,7 +2,7 @@
 
 A value is stood for by a whole number of steps of 2^exponent. Components have scale s, and float64 counts exactly
 to 2^53, so the step is chosen to leave the widest component twelve standard deviations below 2^52
-(note 2 of the mathematics): exponent = ceil(log2(12 s sqrt(K1 - 1) 2^-52)). The last component is a row minus the
+(docs/theory/collection.md#grid): exponent = ceil(log2(12 s sqrt(K1 - 1) 2^-52)). The last component is a row minus the
 sum of K1 - 1 Gaussians, hence the square root.
 """
 

@@ -1,8 +1,10 @@
-"""How much noise column a block needs so that X B_0 shows no more than the orbit O_n X1.
+"""How large the noise columns of a block must be so that X B_0 excludes nothing in the orbit O_n X1.
 
-Strong collection obfuscation (Ding, Miao, Wu, Theorems 3.7-3.9) holds when p1 < n <= p1 + p2 and
-lambda_min(X2 X2^T) > lambda_max(X1 X1^T) (3.5). Proved, for every n: by Davidson and Szarek,
-P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2) for X2 with i.i.d. N(0, tau^2) entries, so
+That is condition (3.5) of Ding, Miao and Wu: p1 < n <= p1 + p2 and lambda_min(X2 X2^T) > lambda_max(X1 X1^T). It does
+not make the whole orbit equally likely, as their Theorem 3.8 has it; what it buys is in
+docs/theory/collection.md#claim. The condition is proved, for every n (docs/theory/collection.md#condition): by
+Davidson and Szarek, P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2) for X2 with i.i.d. N(0, tau^2)
+entries, so
 
     tau > lambda_max(X1 X1^T)^(1/2) / (sqrt(p2) - sqrt(n) - t),   t = sqrt(2 ln(1/failure)).
 

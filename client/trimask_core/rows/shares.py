@@ -2,8 +2,7 @@
 
 Components 1..K1-1 are expanded from 32-byte seeds, Gaussian of scale s on the grid; component K1 is the row minus
 their sum, in exact integers. A coalition that lacks one component sees the row plus N(0, s^2 I): mu-Gaussian DP with
-mu = |r - r'|/s (equal-covariance case of the normal-distributions theorem, note 4), so a study states mu and
-derives s = 2 R / mu.
+mu = |r - r'|/s (docs/theory/collection.md#shares), so a study states mu and derives s = 2 R / mu.
 
 Each value is a normal rounded to 2^20 steps plus 20 uniform low bits. A floating-point normal alone has gaps in
 its tails, and a sum that falls in one gives the row away; with the low bits every integer nearby is reachable.

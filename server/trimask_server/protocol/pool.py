@@ -1,8 +1,8 @@
 """Pooling: the running triangular factor of a release.
 
-R^T R is the sum over blocks of (A_b X_b)^T (A_b X_b) (note 1, step 5). Folding a block in is a QR factorisation of the old
-factor stacked on the block; nothing else of the block is kept. Published as F R with F a fresh Haar frame, the release
-has the law of one Haar mask over all its rows, so sigma is calibrated with rows = N.
+R^T R is the sum over blocks of (A_b X_b)^T (A_b X_b) (docs/theory/masking-and-pooling.md#pooling). Folding a block in
+is a QR factorisation of the old factor stacked on the block; nothing else of the block is kept. Published as F R with
+F a fresh Haar frame, the release has the law of one Haar mask over all its rows, so sigma is calibrated with rows = N.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""B_k: putting it on and taking it off, without ever forming a p x p matrix.
+"""B_k: putting it on and taking it off, without ever forming a p x p matrix (docs/theory/masking-and-pooling.md#right-mask).
 
 For n <= p and B Haar on O(p), X = L Q (thin LQ) gives X B = L (Q B), and Q B is a Haar frame independent of X. So R_k
 draws a frame F and computes X B = (X Q'^T) F, and whoever has (F, Q') takes it off: (A X B) F^T Q' = A X. Here
@@ -55,7 +55,7 @@ def apply_right_mask(component: Matrix, source: RandomSource) -> tuple[Matrix, R
 
 
 def check_gram(masked: Matrix, mask: RightMask) -> None:
-    """Refuse a returned block whose Gram matrix is not the one that was sent (note 2, "Integrity for free")."""
+    """Refuse a returned block whose Gram matrix is not the one sent (docs/theory/masking-and-pooling.md#gram-check)."""
     returned = _probe(mask.probe_seed, masked)
     if not np.abs(returned - mask.probe_gram).max() <= _TOLERANCE * np.trace(mask.probe_gram):
         raise Refused(

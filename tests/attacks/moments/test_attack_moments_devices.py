@@ -105,8 +105,9 @@ def published(lab: Lab, study: Study) -> dict[str, Any]:
 def test_rows_that_are_not_allowed_are_refused_one_by_one(
     make_lab: MakeLab, right: int, ball: float | None
 ) -> None:
-    """ "Sound (providers honest)" and "reports that fail are erased and counted by reason; the others go on" (notes 6.2
-    and 6.4). Every forgery once, among honest people. One passes with probability below 2m/P: 1e-15 each.
+    """What is not allowed does not pass, is erased and counted by its reason, and stops nobody else
+    (docs/theory/verified-moments.md#sound). Every forgery once, among honest people. One passes with probability
+    below 2m/P: 1e-15 each.
     """
     lab = make_lab(right)
     signed = open_moments(lab, release_rows=20, ball_norm=ball)
@@ -133,9 +134,9 @@ def test_rows_that_are_not_allowed_are_refused_one_by_one(
 
 
 def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
-    """ "An element >= P is refused ... at a provider the first write of an id wins." (note 6.1) Vectors of another length or
-    with elements that are none, seeds where vectors belong, replays and second reports under an id: none is taken in, and
-    none stops the others.
+    """An element that is none is refused, and the first parcel of an id counts
+    (docs/theory/verified-moments.md#agreement). Vectors of another length or with elements that are none, seeds
+    where vectors belong, replays and second reports under an id: none is taken in, and none stops the others.
     """
     lab = make_lab(2)
     signed = open_moments(lab, release_rows=6)
@@ -184,7 +185,8 @@ def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
 
 @pytest.mark.parametrize("fleet", [200, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_fleet_of_false_devices_changes_neither_noise_nor_guarantee(make_lab: MakeLab, fleet: int) -> None:
-    """ "Other participants do not matter: a fleet of false devices cannot thin the noise out." (note 6.5)
+    """Other participants do not matter: false devices cannot thin the noise out
+    (docs/theory/verified-moments.md#noise).
 
     100 honest people beside a fleet, half of it with forged reports (all refused) and half with allowed ones whose answers
     it knows. Take the fleet's rows off the release: what is left is the 100 people's moments and, number for number, the

@@ -76,8 +76,8 @@ def require_exact_without_the_first(lab: Lab, study: Study, sent: Mapping[bytes,
 def test_different_forms_to_different_providers_cost_that_batch_alone(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Accepted sets signed by all before anything is added; on disagreement that batch alone is erased and reported."
-    (note 6.4) R3 gives R2 another share of one form than R1, in the first batch.
+    """A batch about which right providers disagree is erased and reported, and no other suffers
+    (docs/theory/verified-moments.md#agreement). R3 gives R2 another share of one form than R1, in the first batch.
     """
     honest, lied = Rounds.sealed_forms, []
 
@@ -106,9 +106,9 @@ def test_different_forms_to_different_providers_cost_that_batch_alone(
 def test_different_verdicts_to_different_providers_cost_that_batch_alone(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Each R_k signs (study, batch, accepted set) and verifies all K1 signatures before it adds anything." (note 6.4)
-    R3 signs to R1 what R1 found, and to R2 something else: R1 adds the batch, R2 erases it, and it is in no release;
-    nor can the collector have one with it.
+    """Nobody adds a batch before it has every provider's signature under the same accepted set
+    (docs/theory/verified-moments.md#agreement). R3 signs to R1 what R1 found, and to R2 something else: R1 adds the
+    batch, R2 erases it, and it is in no release; nor can the collector have one with it.
     """
     honest, lied = MomentsPeerServicer.GetVerdict, []
 
@@ -146,8 +146,9 @@ def test_different_verdicts_to_different_providers_cost_that_batch_alone(
 def test_a_delivery_other_than_the_one_committed_to_is_not_published(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "Shows the hash before any total is sent (else the last to send, with the collector, chooses the result)." (note
-    6.4) R2 commits, waits, and sends other values twice; the collector takes none but those committed to.
+    """Everybody commits to its total before anybody sends one: the last to send could otherwise choose the result
+    (docs/theory/verified-moments.md#totals). R2 commits, waits, and sends other values twice; the collector takes
+    none but those committed to.
     """
     honest, refusals = Deliveries.deliver, []
 
@@ -172,10 +173,10 @@ def test_a_delivery_other_than_the_one_committed_to_is_not_published(
 def test_an_altered_total_shifts_the_release_by_a_constant_its_author_knows(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    """ "A provider that alters shares or totals adds a constant it knows: nothing of anybody's answers comes back, because
-    shared values enter linearly." (note 6.4) R2 adds constants to its share of every bit and product. Whoever the people
-    are, the release is theirs plus the same numbers, which R2 can work out without it. (That it can spoil the release is
-    what the suite does not defend against: robustness needs honest providers.)
+    """Answers enter linearly, so whoever alters shares or totals adds a constant it knows, and nothing about anybody
+    comes back (docs/theory/verified-moments.md#totals). R2 adds constants to its share of every bit and product.
+    Whoever the people are, the release is theirs plus the same numbers, which R2 can work out without it. (That it
+    can spoil the release is what the suite does not defend against: robustness needs honest providers.)
     """
     honest = BatchStore.totals
     lab = make_lab(2)
@@ -204,9 +205,10 @@ def test_an_altered_total_shifts_the_release_by_a_constant_its_author_knows(
 def test_an_altered_share_of_one_report_fails_it_and_shows_nothing(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ "A malicious provider can make any report fail (a coalition chooses the set)" and "no selective failure depends on
-    an answer" (note 6.2). R2 adds 1 to its share of the smoking bit, with people who smoke and people who do not: every
-    report altered fails whatever the answer is, and the release is exact for the others.
+    """A changed provider can make reports fail, but no failure depends on an answer
+    (docs/theory/verified-moments.md#zero-knowledge). R2 adds 1 to its share of the smoking bit, with people who
+    smoke and people who do not: every report altered fails whatever the answer is, and the release is exact for the
+    others.
     """
     honest = Rounds._read
     altered: set[bytes] = set()

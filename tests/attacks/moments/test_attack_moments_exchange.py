@@ -44,8 +44,9 @@ UNVERIFIED = ("bad_signature", "failed_verification", "tampered_component", "mal
 
 
 def test_a_provider_with_another_secret_says_nothing_under_it(rogue: Rogue) -> None:
-    """ "One challenge a report. A second one would leave one possible row." (note 6.2) R2 has answered under the study's
-    key; then its moments.key is another, or lost. To R1, which has its first answer, it gives no second one.
+    """Two challenges to one report would show its row, so there is one for ever
+    (docs/theory/verified-moments.md#one-challenge). R2 has answered under the study's key; then its moments.key is
+    another, or lost. To R1, which has its first answer, it gives no second one.
     """
     collector, _ = rogue()
     ids, batch = collector.pending("R1"), batch_name("b")
@@ -69,8 +70,9 @@ def test_a_provider_with_another_secret_says_nothing_under_it(rogue: Rogue) -> N
 
 
 def test_a_replaced_contribution_is_refused(rogue: Rogue, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ "R_k checks the contributions it receives against them." (note 6.2) R1 tells R2 of another contribution than it
-    signed: R2 says nothing about any report, and nothing is added up.
+    """Contributions to the challenge key are held to what was signed
+    (docs/theory/verified-moments.md#one-challenge). R1 tells R2 of another contribution than it signed: R2 says
+    nothing about any report, and nothing is added up.
     """
     collector, _ = rogue()
     honest = Introductions.answer
@@ -95,10 +97,10 @@ def test_a_replaced_contribution_is_refused(rogue: Rogue, monkeypatch: pytest.Mo
 
 
 def test_no_parcel_opens_under_other_approvals(make_lab: Callable[[int], Lab], tmp_path: Path) -> None:
-    """ "Those hashes are in the HPKE `info` of every parcel ... No parcel then opens under another key, and no restore can
-    make a second one." (note 6.2) R1, the owner and the collector make approvals of the same study with another
-    commitment of R1's. A node that knows the study keeps the first ones; R2, restored to before the study, takes the
-    second ones, and no report that was sent under the first opens there.
+    """A parcel is bound to the approvals it was sealed under and opens under no others
+    (docs/theory/verified-moments.md#one-challenge). R1, the owner and the collector make approvals of the same study
+    with another commitment of R1's. A node that knows the study keeps the first ones; R2, restored to before the
+    study, takes the second ones, and no report that was sent under the first opens there.
     """
     lab = make_lab(2)
     back_up(lab, "R2", tmp_path / "backup")
@@ -135,9 +137,9 @@ def test_no_parcel_opens_under_other_approvals(make_lab: Callable[[int], Lab], t
 
 
 def test_forms_are_for_one_right_provider_alone(rogue: Rogue) -> None:
-    """ "Exchange messages are secret: they travel between right providers only, under mutual TLS and sealed to each other,
-    never through the collector." (note 6.2) The collector and the owner are refused; what R1 seals to R2 opens with no
-    other key of the study, and not as the forms of another batch or from another sender.
+    """What right providers say about reports is sealed to each other and goes to nobody else
+    (docs/theory/verified-moments.md#secret-exchange). The collector and the owner are refused; what R1 seals to R2
+    opens with no other key of the study, and not as the forms of another batch or from another sender.
     """
     collector, _ = rogue(right=3)
     ids, batch, study = collector.pending("R1"), batch_name("b"), collector.study
@@ -175,8 +177,9 @@ def test_forms_are_for_one_right_provider_alone(rogue: Rogue) -> None:
 
 
 def test_plans_that_differ_by_provider_are_noticed_before_anything_is_said(rogue: Rogue) -> None:
-    """ "Batch = set of submission ids all right providers hold." (note 6.4) The collector gives R1 and R2 different
-    reports under one batch id: neither says anything about any report, and nothing is added up.
+    """A batch is a set of reports that all right providers hold (docs/theory/verified-moments.md#agreement). The
+    collector gives R1 and R2 different reports under one batch id: neither says anything about any report, and
+    nothing is added up.
     """
     collector, _ = rogue()
     ids, batch = collector.pending("R1"), batch_name("b")
@@ -254,9 +257,10 @@ def test_nothing_of_the_exchange_is_in_logs_traces_audit_or_at_the_collector(
     listen: Listen,
     right: int,
 ) -> None:
-    """ "... never through the collector, never in logs, traces or audit entries." (note 6.2) In a real run every share of a
-    report and of a form, contribution, challenge key and share of the totals is searched for in what was logged and traced,
-    in all audit tables, and in everything the collector has on disk.
+    """Nothing of the exchange is at the collector, or in a log, trace or audit entry
+    (docs/theory/verified-moments.md#secret-exchange). In a real run every share of a report and of a form,
+    contribution, challenge key and share of the totals is searched for in what was logged and traced, in all audit
+    tables, and in everything the collector has on disk.
 
     Values below 2^40 are left out (lambda is 0, and so are shares of it): a random element is one with probability
     5e-7, and any other is found by accident in a megabyte with probability 1e-12.

@@ -34,8 +34,8 @@ SIGMA = 3.0
 def test_a_restored_provider_repeats_its_bytes_and_makes_no_second_release(
     rogue: Rogue, tmp_path: Path
 ) -> None:
-    """ "Noise once. Repeats send the same bytes. A node restored from a backup delivers nothing for a study it cannot
-    match to that counter; it is not the collector's word that decides." (note 6.4)
+    """Asked again, a restored provider sends the same bytes; what its ledger outside the store does not know of, it
+    delivers nothing for, whatever the collector says (docs/theory/verified-moments.md#noise-once).
     """
     collector, _ = rogue(sigma=SIGMA)
     ids = collector.pending("R1")
@@ -58,9 +58,9 @@ def test_a_restored_provider_repeats_its_bytes_and_makes_no_second_release(
 def test_the_same_batch_is_not_released_over_other_reports_after_a_restore(
     rogue: Rogue, tmp_path: Path
 ) -> None:
-    """ "The noise is expanded from PRF(noise key, study, release, accepted-set hash) ... otherwise each rollback would buy
-    a release with fresh noise." (note 6.4) Under one batch id, the collector and R1 give R2, restored from before the
-    batch, other reports than before; the ledger outside the store knows that they are others.
+    """Noise goes with who was accepted, and a rollback buys no second release
+    (docs/theory/verified-moments.md#noise-once). Under one batch id, the collector and R1 give R2, restored from
+    before the batch, other reports than before; the ledger outside the store knows that they are others.
     """
     collector, _ = rogue(sigma=SIGMA)
     back_up(collector.lab, "R1", tmp_path / "R1.backup")  # R1 is with the collector: it goes back as well
@@ -83,9 +83,10 @@ def test_the_same_batch_is_not_released_over_other_reports_after_a_restore(
 
 
 def test_repeating_an_old_release_does_not_hide_a_rollback(rogue: Rogue, tmp_path: Path) -> None:
-    """ "A node restored from a backup delivers nothing for a study it cannot match to that counter." (note 6.4) R2's
-    store goes back to before release 2; the repeat of release 1 must not count as having caught up, or the reports of
-    release 2 could be planned anew and released with fresh noise.
+    """A provider restored to before a release it delivered delivers nothing
+    (docs/theory/verified-moments.md#noise-once). R2's store goes back to before release 2; the repeat of release 1
+    must not count as having caught up, or the reports of release 2 could be planned anew and released with fresh
+    noise.
     """
     collector, _ = rogue(sigma=SIGMA)
     ids = collector.pending("R1")
@@ -107,8 +108,8 @@ def test_repeating_an_old_release_does_not_hide_a_rollback(rogue: Rogue, tmp_pat
 
 
 def test_an_old_copy_of_the_kept_ledger_is_refused(rogue: Rogue) -> None:
-    """ "Noise key and a counter of releases lie outside the store." (note 6.4) Neither an empty folder nor an old copy of
-    the ledger, nor one that was written anew, makes a provider deliver.
+    """The ledger of releases lies outside the store (docs/theory/verified-moments.md#noise-once). Neither an empty
+    folder nor an old copy of the ledger, nor one that was written anew, makes a provider deliver.
     """
     collector, _ = rogue(sigma=SIGMA)
     ids = collector.pending("R1")
@@ -137,8 +138,9 @@ def test_an_old_copy_of_the_kept_ledger_is_refused(rogue: Rogue) -> None:
 
 
 def test_reports_are_released_once_and_counted_once(rogue: Rogue) -> None:
-    """ "A batch is in one release at most, for ever", and the noise is made for a record that moves a sum by its own
-    product once (note 6.5): a batch named twice would be released with half the noise it needs.
+    """A batch is in one release at most, for ever, and the noise is made for a record that moves a sum by its own
+    product once (docs/theory/verified-moments.md#noise). A batch named twice would be released with half the noise
+    it needs.
     """
     collector, _ = rogue(sigma=SIGMA)
     ids = collector.pending("R1")
@@ -155,7 +157,7 @@ def test_reports_are_released_once_and_counted_once(rogue: Rogue) -> None:
 
 
 def test_another_secret_draws_no_second_noise(rogue: Rogue) -> None:
-    """ "Noise once: expanded from PRF(noise key, ...); the noise key lies outside the store." (note 6.4) A provider whose
+    """The key of the noise lies outside the store (docs/theory/verified-moments.md#noise-once). A provider whose
     moments.key is lost or replaced delivers nothing, neither again nor anew, until the file is back.
     """
     collector, _ = rogue(sigma=SIGMA)
@@ -182,8 +184,8 @@ def test_another_secret_draws_no_second_noise(rogue: Rogue) -> None:
 
 
 def test_nobody_delivers_before_everybody_has_committed(rogue: Rogue) -> None:
-    """ "R_k signs a salted hash of it and shows the hash before any total is sent (else the last to send, with the
-    collector, chooses the result)." (note 6.4) A commitment left out, given twice, forged or swapped is refused.
+    """Everybody commits to its total before anybody sends one: the last to send could otherwise choose the result
+    (docs/theory/verified-moments.md#totals). A commitment left out, given twice, forged or swapped is refused.
     """
     collector, _ = rogue(right=3, sigma=SIGMA)
     ids = collector.pending("R1")
@@ -267,9 +269,9 @@ def ask(kind: Any, columns: tuple[str, ...], mu: float) -> bytes:
 
 
 def test_a_question_is_charged_once_and_nobody_overspends(rogue: Rogue, tmp_path: Path) -> None:
-    """ "Query id = hash(query, price, release): charged at each R_k before anything is sent, the same bytes on repeat; with
-    h = 1 the honest provider's own ledger bounds everything, whatever the collector tells the others. Ledger and counter
-    survive restores." (note 6.6) There is no collector's ledger in this test at all, and R1's is gone.
+    """A question has one id, is charged at each provider before anything is sent and answered with the same bytes,
+    also after restores; one honest provider's ledger bounds what is learned
+    (docs/theory/verified-moments.md#ledgers). There is no collector's ledger in this test at all, and R1's is gone.
     """
     collector, _ = rogue(budget=Budget(mu=1.0))
     batch = collector.add("batch", collector.pending("R1"))

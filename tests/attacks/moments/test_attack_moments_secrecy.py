@@ -94,7 +94,7 @@ def _require_erased(lab: Lab, kept: Record) -> None:
 
 
 def test_all_right_providers_together_have_every_answer(record: Record) -> None:
-    """ "All right providers: every answer." (note 6.7)"""
+    """All right providers together have every answer (docs/theory/verified-moments.md#collusion)."""
     for name, answers in record.answers.items():
         whole = record.added(range(1, len(record.study.right) + 1), name)
         first, _ = record.layout.totals_of(whole, 1)
@@ -123,7 +123,8 @@ def _solve(record: Record, name: bytes, other: dict[str, Any]) -> list[int]:
 
 
 def test_fewer_cannot_tell_two_people_apart(record: Record) -> None:
-    """ "From any K1 - 1 providers' state of a real run, a distinguisher between two fixed rows wins one half." (note 6.7)
+    """What all but one of them have of a real run fits two people's answers equally well
+    (docs/theory/verified-moments.md#collusion).
 
     Exactly, not by counting. Let one provider be missing and take two people with different answers. Had they changed
     places, there is one choice of their rho and f(0) and of the missing shares under which everybody else has the same
@@ -159,8 +160,9 @@ def test_fewer_cannot_tell_two_people_apart(record: Record) -> None:
 
 
 def test_two_challenges_would_tell_them_apart(record: Record) -> None:
-    """The control: "a second one would leave one possible row" (note 6.2). With the missing share's forms under a second
-    challenge the same search fails for every wrong row and finds the right one, so the test above is not blind.
+    """The control: a second challenge would leave one possible row (docs/theory/verified-moments.md#one-challenge).
+    With the missing share's forms under a second challenge the same search fails for every wrong row and finds the
+    right one, so the test above is not blind.
     """
     layout = record.layout
     (key,) = record.keys

@@ -10,6 +10,7 @@ The second case is a plateau: less beta costs utility and buys no privacy.
 
 Assumptions. n / p^{3/2} -> theta, the top k + 1 eigenvalues and the bulk converge, D > 0, rows of norm at
 most sqrt(p) (Yun and Dudeja 2025, Assumption 1). Asymptotic. Only `pure_epsilon` is proved at finite p.
+Derivation: docs/theory/mechanisms.md#pca.
 """
 
 from __future__ import annotations

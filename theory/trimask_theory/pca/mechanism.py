@@ -6,6 +6,7 @@ Algorithm 1 on centred, scaled ranks, sigma_beta-GDP for raw rows of any size (T
 
 Assumptions. Those of `limits`; neighbours add or remove one row. Asymptotic throughout: nothing here is
 proved at a fixed p. Source: Yun and Dudeja 2025, appendix A; the three sensitivities follow its Claim 5.
+Derivation: docs/theory/mechanisms.md#pca-adaptive and docs/theory/mechanisms.md#pca-ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Private principal components (note 5; Yun and Dudeja 2025) of X^T X / n.
+"""Private principal components (docs/theory/mechanisms.md#pca; Yun and Dudeja 2025) of X^T X / n.
 
 Exponential: beta is the one that costs epsilon for any data whatever: with n rows of norm at most R, the density
 exp((epsilon / (2 R^2)) tr V^T X^T X V) changes by a factor e^epsilon at most when a record is replaced. Proved, delta = 0.

@@ -1,4 +1,7 @@
-"""Random projection and least squares (note 4; Lu, Magdon-Ismail, Wei, Zikas), and the noisy Gram matrix beside them.
+"""Random projection and least squares (Lu, Magdon-Ismail, Wei, Zikas), and the noisy Gram matrix beside them.
+
+Statements: docs/theory/mechanisms.md#projection, docs/theory/mechanisms.md#least-squares and
+docs/theory/mechanisms.md#noisy-gram.
 
 The papers' neighbours add or remove a row; here a record is replaced, which `trimask_theory.record` pays as two steps.
 With a floor share, part of the price buys a private lower bound on the spectrum, and a row's leverage, at most R^2 over

@@ -1,7 +1,8 @@
 """The mechanisms on the pooled factor: sums, random projection, least squares, principal components.
 
-R with R^T R = (A X)^T (A X) = X^T X is all they need (notes 3, 4, 5): sums are a row of it, D^T G is R^T G in law, least
-squares and components read it directly. All are stated for a replaced record: the number of rows is public.
+R with R^T R = (A X)^T (A X) = X^T X is all they need (docs/theory/mechanisms.md#only-gram): sums are a row of it,
+D^T G is R^T G in law, least squares and components read it directly. All are stated for a replaced record: the number
+of rows is public.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Private sums: (A 1)^T (A X) with Gaussian noise on a grid (note 3; Poulsen 2023, Algorithms 1, 2 and 3)."""
+"""Private sums: (A 1)^T (A X) with Gaussian noise on a grid (Poulsen 2023, Algorithms 1, 2 and 3).
+
+Statements: docs/theory/mechanisms.md#sums and docs/theory/mechanisms.md#grid-noise.
+"""
 
 from __future__ import annotations
 

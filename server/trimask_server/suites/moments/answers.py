@@ -1,9 +1,10 @@
 """Private answers of the moments suite: right providers add up, charge and add noise; the collector only asks.
 
 Each provider keeps its own ledger outside its store and refuses what is over budget, whatever the collector says; the
-collector's ledger is what everybody can see. A question is named by what is asked, at which price, of which reports: it
-has one answer, and is charged once at each provider and here. Nothing is charged before every provider has committed to
-its part. Where one is lost after that, the entry stays reserved, and the same question completes it (note 6.6).
+collector's ledger is what everybody can see. A question is named by what is asked, at which price, of which reports:
+it has one answer, and is charged once at each provider and here. Nothing is charged before every provider has
+committed to its part. Where one is lost after that, the entry stays reserved, and the same question completes it
+(docs/theory/verified-moments.md#ledgers).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A right provider's side of the check of a batch: its shares of the five forms, and what all shares say together.
 
 Nothing here depends on what others send but `verdicts`. A provider's word about a report is a fixed linear map of its own
-share, so a batch may be checked any number of times, in any company, and nothing more is learned (note 6.2).
+share, so a batch may be checked any number of times, in any company, and nothing more is learned
+(docs/theory/verified-moments.md#zero-knowledge).
 """
 
 from __future__ import annotations

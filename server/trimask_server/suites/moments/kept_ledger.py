@@ -2,8 +2,8 @@
 
 A store restored from a backup forgets; this file does not. It is read and written whole lines at a time under a lock,
 forced to disk before anything is sent, and every line carries the hash of all before it. The store keeps the number of
-lines and the last hash: a file shorter than the store says was lost or rolled back, and then nothing is delivered
-for the study any more (notes 6.4 and 6.6).
+lines and the last hash: a file shorter than the store says was lost or rolled back, and then nothing is delivered for
+the study any more (docs/theory/verified-moments.md#noise-once).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int,
 
 
 def add_noise(totals: Sequence[int], noises: Sequence[EntryNoise], stream: Stream) -> list[int]:
-    """The totals on each entry's grid, with one provider's rounded Gaussian noise (note 6.5)."""
+    """The totals on each entry's grid, with one provider's rounded noise (docs/theory/verified-moments.md#noise)."""
     gaussian = RoundedGaussian(_StreamSource(stream))
     return [
         ((total << noise.shift) + (gaussian.sample(noise.sigma) if noise.sigma else 0)) % P
