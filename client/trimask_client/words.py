@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from trimask_core.collusion import collusion_of
 from trimask_core.errors import StudyError
-from trimask_core.guarantee import Guarantee
+from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.schema import Attribute
 from trimask_core.study import Budget, Study
+from trimask_core.study_checks import weaknesses
 from trimask_core.suite_words import words_of
 
 __all__ = ["check_study_id", "explain_study"]
@@ -34,6 +33,7 @@ def explain_study(study: Study) -> str:
         + ".",
         words_of(study).way(study, _receivers(study)),
         _promise(study),
+        *_weak(study),
         _collusion(study),
         words_of(study).withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
@@ -72,6 +72,12 @@ def _promise(study: Study) -> str:
     return "\n".join(lines) or "This study states no guarantee."
 
 
+def _weak(study: Study) -> list[str]:
+    """What the owner was told too; none of it can be mended on a device."""
+    found = weaknesses(study)
+    return ["\n".join(["This study is weak in this:", *(f"- {item.why}" for item in found)])] if found else []
+
+
 def _purses(budget: Budget) -> str:
     purses = []
     if budget.epsilon is not None:
@@ -93,10 +99,9 @@ def _clipped(study: Study) -> str:
 def _guarantee(promise: Guarantee) -> str:
     words = f"{promise}."
     if promise.epsilon is not None and promise.delta is not None:
-        times = math.exp(promise.epsilon) if promise.epsilon < 700 else math.inf
         words += (
-            f" In words: had your answers been quite different, the probability of anything that can be concluded from "
-            f"it would change by a factor of at most {times:.3g}, but for a chance of {promise.delta:.2g}."
+            " In words: had your answers been quite different, the probability of anything that can be concluded from it "
+            f"would change by a factor of at most {factor_words(promise.epsilon)}, but for a chance of {promise.delta:.2g}."
         )
     return words
 

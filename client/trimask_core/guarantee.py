@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trimask_core.errors import ParameterError
 
-__all__ = ["Basis", "Guarantee", "Neighbours", "Relation"]
+__all__ = ["Basis", "Guarantee", "Neighbours", "Relation", "factor_words"]
 
 Relation = Literal["record", "unit", "add-remove"]
 Basis = Literal["proved", "asymptotic", "numerical"]
@@ -64,6 +65,12 @@ class Guarantee:
             raise ParameterError("epsilon and delta", "given together")
         if self.epsilon is None and self.mu is None:
             raise ParameterError("guarantee", "stated by epsilon and delta, or by mu")
+        for name in ("epsilon", "delta", "mu"):
+            value = getattr(self, name)
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf
+            ):
+                raise ParameterError(name, "a finite number, not below 0")
 
     def __str__(self) -> str:
         parts = []
@@ -93,3 +100,11 @@ class Guarantee:
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote."""
         return cls(**{**data, "neighbours": Neighbours(**data["neighbours"])})
+
+
+def factor_words(epsilon: float) -> str:
+    """e^epsilon, by which a conclusion may become more likely, as a number people can read."""
+    if epsilon > math.log(1e9):
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    factor = math.exp(epsilon)
+    return f"{factor:.3g}" if factor < 100 else f"{factor:,.0f}"

@@ -13,6 +13,7 @@ from trimask_core.collusion import collusion_of
 from trimask_core.schema import Attribute
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
+from trimask_core.study_checks import Weakness, weaknesses
 from trimask_core.upload import upload_bytes_of
 from trimask_terminal.suites import view_of
 
@@ -57,6 +58,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
             for role, party in study.parties.items()
         ],
         "collusion": collusion_of(study).summary,
+        "weaknesses": [item.to_dict() for item in weaknesses(study)],
     }
 
 
@@ -71,6 +73,7 @@ def render(signed: SignedStudy) -> RenderableType:
         _questions(study),
         Text(),
         _facts(study),
+        *_weak(study),
         Text(),
         _parties(signed),
         Text(),
@@ -89,6 +92,7 @@ def approval_words(study: Study, role: str) -> list[str]:
         *view_of(study).promises(study),
         view_of(study).duty(study, role),
         collusion_of(study).summary,
+        *(f"WEAK: {item.why} {item.fix}" for item in weaknesses(study)),
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
 
@@ -138,6 +142,15 @@ def _facts(study: Study) -> Table:
     table.add_row("who", " ".join(_doors(study)))
     table.add_row("collusion", collusion_of(study).summary)
     return table
+
+
+def _weak(study: Study) -> list[Text]:
+    found = weaknesses(study)
+    return [Text("\nWeak in this study", style="bold"), *map(_weakness, found)] if found else []
+
+
+def _weakness(item: Weakness) -> Text:
+    return Text(f"- {item.why} {item.fix}", style="bold red" if item.severity == "refuse" else "yellow")
 
 
 def _parties(signed: SignedStudy) -> Table:

@@ -19,6 +19,7 @@ __all__ = [
     "bundled_definition",
     "device_file",
     "gather_parties",
+    "party_cards",
     "read_signed",
     "seed_file",
     "write_seed",
@@ -53,6 +54,12 @@ def gather_parties(cards: Iterable[Path]) -> Parties:
     if "collector" not in named:
         raise ConfigError("no card of the collector; give --keys DIR, or --party FILE for every node")
     return Parties(named["collector"], _numbered(named, "R"), _numbered(named, "L"))
+
+
+def party_cards(keys: Path | None, cards: Iterable[Path] | None) -> Parties | None:
+    """The parties of cards given one by one and of a folder with */node.json; None if neither has any."""
+    found = [*(cards or []), *(sorted(keys.glob("*/node.json")) if keys is not None else [])]
+    return gather_parties(found) if found else None
 
 
 def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,25 @@ def test_an_exact_study_says_that_it_promises_nothing(make_study: Any) -> None:
     assert "no differential-privacy guarantee" in text
     assert "by a factor" not in text
     assert "Noise is added" not in text
+
+
+def test_the_weaker_guarantee_comes_first_and_weak_numbers_are_said(make_study: Any) -> None:
+    protection = make_study().study.protection
+    for stated, first in ((0.5, "everybody who sees"), (19.7, "the collector, who sees")):
+        towards = replace(protection, collector=replace(protection.collector, epsilon=stated))
+        text = Client(make_study(protection=towards, label=f"weak {stated}").signed).explain()
+        promises = [line for line in text.splitlines() if line.startswith("Towards ")]
+        assert promises[0].startswith(f"Towards {first}")
+        assert ("epsilon = 19.7 beside 1, a factor of 359,419,217" in text) == (stated == 19.7)
+    weak = replace(protection.public, epsilon=100.0, delta=0.5)
+    text = Client(make_study(protection=replace(protection, public=weak, collector=weak)).signed).explain()
+    assert "This study is weak in this:" in text
+    assert "lays 16 of its 32 people open" in text
+    assert "10^44 times as likely" in text
+
+
+def test_a_study_without_weaknesses_says_nothing_of_them(make_study: Any) -> None:
+    assert "weak" not in Client(make_study(right=4).signed).explain()
 
 
 def test_the_pinned_id(made_study: Any) -> None:

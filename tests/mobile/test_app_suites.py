@@ -52,6 +52,30 @@ def test_every_study_has_its_story(make_study: Any, suite: str, kind: str, langu
         assert "32" not in said  # no release of this suite is promised to have so many people
 
 
+@pytest.mark.parametrize("language", list(LANGUAGES))
+def test_the_weaker_guarantee_comes_first(make_study: Any, language: str) -> None:
+    study = make_study().study
+    public = replace(study.protection.public, epsilon=4.0)
+    towards = replace(study.protection, public=public, collector=replace(public, epsilon=19.7))
+    told = story_of(replace(study, protection=towards), language).promise[1:]
+    words = catalogue(language)
+    assert told == (
+        words.say("promise.factor.collector", factor="359 419 217", chance="1 000 000"),
+        words.say("promise.weak"),
+        words.say("promise.factor", factor="54.6", chance="1 000 000"),
+    )
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_weak_numbers_are_said(make_study: Any, suite: str) -> None:
+    study = make_study(suite=suite, sigma=30.0 if suite == "moments" else 0.25, label="weak").study
+    weak = replace(study.protection.public, epsilon=100.0, delta=0.5)
+    story = story_of(replace(study, protection=replace(study.protection, public=weak)), "en")
+    assert "at most 10^44 times as likely, but for one chance in 2." in story.promise[1]
+    assert story.promise[2] == "That factor is large: this study asks for less protection than most."
+    assert story.promise[3].startswith("That chance is too large: in a result of 32 people")
+
+
 def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
     study = make_study(suite="moments", right=3, sigma=30.0, honest_providers=2, label="three").study
     story = story_of(study, "en")

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -248,7 +249,8 @@ def suggest(right: int, left: int, candidates: Sequence[Party] | None = None) ->
     return Topology(right, left, tuple(start.parties[node] for node in found))
 
 
-def _minimal(topology: Topology, *, through_noise: bool) -> list[int]:
+@lru_cache(maxsize=64)
+def _minimal(topology: Topology, *, through_noise: bool) -> tuple[int, ...]:
     nodes = topology.unmasking_index
     found: list[int] = []
     count = len(topology.parties)
@@ -259,7 +261,7 @@ def _minimal(topology: Topology, *, through_noise: bool) -> list[int]:
                 continue
             if close(topology.right, topology.left, nodes, members)[through_noise]:
                 found.append(members)
-    return found
+    return tuple(found)
 
 
 def _names(topology: Topology, members: int) -> tuple[Party, ...]:

@@ -23,7 +23,7 @@ def way(study: Study, receivers: str) -> str:
 
 
 def promises(study: Study) -> list[Towards]:
-    """Towards the public, and towards the collector."""
+    """Towards the public, and towards the collector; the weaker first."""
     found = (
         ("everybody who sees what is published", study.protection.public, study.release_rows),
         (
@@ -32,11 +32,12 @@ def promises(study: Study) -> list[Towards]:
             study.rows.block_rows,
         ),
     )
-    return [
+    stated = [
         Towards(f"{who} (at least {rows} people together)", promise)
         for who, promise, rows in found
         if promise is not None
     ]
+    return sorted(stated, key=lambda item: -(item.guarantee.epsilon or 0.0))
 
 
 def without_noise(_study: Study) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from trimask_core.study import Study
 from trimask_terminal.suites.promises import budget_words, pair_words
 
 __all__ = ["duty", "facts", "promises", "summary", "unmasks"]
+
+_T = TypeVar("_T")
 
 
 def summary(study: Study) -> dict[str, Any]:
@@ -39,10 +41,11 @@ def promises(study: Study) -> list[str]:
                 "of squares and products exactly, from which single people may be found out."
             )
         ]
-    return [
+    return _weaker_first(
+        study,
         f"A release holds {study.release_rows:,} people at least, and promises {pair_words(protection.public)}.",
         f"The collector sees blocks of {study.rows.block_rows:,} in passing: {pair_words(protection.collector)}.",
-    ]
+    )
 
 
 def duty(study: Study, role: str) -> str:
@@ -63,8 +66,11 @@ def facts(study: Study) -> list[tuple[str, str]]:
     found = []
     if protection.sigma:
         found = [
-            ("towards the public", pair_words(protection.public)),
-            ("towards the collector", pair_words(protection.collector)),
+            *_weaker_first(
+                study,
+                ("towards the public", pair_words(protection.public)),
+                ("towards the collector", pair_words(protection.collector)),
+            ),
             ("noise", f"sigma = {protection.sigma:.4g} on values scaled to [-1, 1] ({protection.method})"),
         ]
     if study.clipping is not None:
@@ -88,6 +94,13 @@ def facts(study: Study) -> list[tuple[str, str]]:
 def unmasks(study: Study, role: str) -> str:
     """Whose masks this party removes; empty if none."""
     return ", ".join(_unmasked_by(study, role))
+
+
+def _weaker_first(study: Study, public: _T, collector: _T) -> list[_T]:
+    """What is said of either guarantee; the public's first where they are equal or one is missing."""
+    ours, theirs = study.protection.public, study.protection.collector
+    weaker = ours is not None and theirs is not None and (theirs.epsilon or 0.0) > (ours.epsilon or 0.0)
+    return [collector, public] if weaker else [public, collector]
 
 
 def _unmasked_by(study: Study, role: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from trimask_core.collusion import collusion_of
 from trimask_core.form import Form
+from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.study import Study
+from trimask_core.study_checks import LARGEST_EPSILON, weaknesses
 from trimask_mobile.model.catalogue import Catalogue
 from trimask_mobile.model.suite_story import suite_story
 
@@ -62,7 +63,7 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
         mixed=own.mixed,
         result=own.result,
         way=own.way,
-        promise=(own.promise, *_factor(study, words)),
+        promise=(own.promise, *_factors(study, words)),
         collusion=own.collusion,
         coalitions=(*named, *more),
         notes=own.notes,
@@ -70,11 +71,24 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
     )
 
 
-def _factor(study: Study, words: Catalogue) -> list[str]:
-    public = study.protection.public
-    if public is None or public.epsilon is None or public.delta is None:
+def _factors(study: Study, words: Catalogue) -> list[str]:
+    """What the guarantees' numbers mean; the collector's first where it is the weaker, then what else is weak in them."""
+    public, collector = study.protection.public, study.protection.collector
+    weak = {item.what: item for item in weaknesses(study)}
+    told = []
+    if collector is not None and "collector_epsilon" in weak:
+        told += _factor(collector, "promise.factor.collector", words)
+    if public is not None:
+        told += _factor(public, "promise.factor", words)
+    if "delta" in weak:
+        told.append(words.say("promise.weak.delta", people=study.release_rows))
+    return told
+
+
+def _factor(promise: Guarantee, key: str, words: Catalogue) -> list[str]:
+    if promise.epsilon is None or promise.delta is None:
         return []
-    factor = math.exp(public.epsilon) if public.epsilon < 20 else math.inf
-    chance = f"{1 / public.delta:,.0f}".replace(",", " ")
-    weak = [words.say("promise.weak")] if public.epsilon > 5 else []
-    return [words.say("promise.factor", factor=f"{factor:.3g}", chance=chance), *weak]
+    factor = factor_words(promise.epsilon).replace(",", " ")
+    chance = f"{1 / promise.delta:,.0f}".replace(",", " ") if promise.delta else "∞"
+    weak = [words.say("promise.weak")] if promise.epsilon > LARGEST_EPSILON else []
+    return [words.say(key, factor=factor, chance=chance), *weak]

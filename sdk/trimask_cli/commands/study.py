@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.commands import budget, study_admission
+from trimask_cli.commands import budget, study_admission, study_check
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def register(subparsers: Subparsers) -> None:
     )
     new.add_argument(
         "--out", type=Path, default=Path("study.json"), metavar="FILE", help="default study.json"
+    )
+    new.add_argument(
+        "--allow-weak",
+        action="store_true",
+        help="make it also with a weakness that is refused otherwise, such as a delta above one in the people of a release",
     )
     new.set_defaults(run=run_new)
 
@@ -106,6 +111,7 @@ def register(subparsers: Subparsers) -> None:
     _owner_argument(close)
     close.set_defaults(run=run_close)
 
+    study_check.register_in(commands)
     study_admission.register(commands)
     budget.register_in(commands)
 
@@ -156,20 +162,18 @@ def run_new(args: argparse.Namespace) -> int:
     """Make a study and say what to do next."""
     from trimask_cli import study_file
     from trimask_core.clock import SystemClock
-    from trimask_core.errors import ConfigError
+    from trimask_core.errors import ConfigError, StudyError
     from trimask_core.randomness import SystemRandom
     from trimask_core.signed_study import SignedStudy
+    from trimask_core.study_checks import weaknesses
     from trimask_terminal.study_view import make_console, render
     from trimask_theory.study_plan import create_study, load_definition
 
     definition = load_definition(args.definition)
-    cards = list(args.party or [])
-    if args.keys is not None:
-        cards += sorted(args.keys.glob("*/node.json"))
+    parties = study_file.party_cards(args.keys, args.party)
     roots = args.roots or (args.keys and args.keys / "authority" / "ca.pem")
-    if not cards or roots is None:
+    if parties is None or roots is None:
         raise ConfigError("give --keys DIR, or --party CARD ... with --roots CA.pem")
-    parties = study_file.gather_parties(cards)
     study = create_study(
         definition,
         parties.collector,
@@ -179,6 +183,10 @@ def run_new(args: argparse.Namespace) -> int:
         SystemClock().now_ms(),
         SystemRandom(),
     )
+    refused = [item for item in weaknesses(study) if item.severity == "refuse"]
+    if refused and not args.allow_weak:
+        said = " ".join(f"{item.why} {item.fix}" for item in refused)
+        raise StudyError(f"{said} Or make it all the same with --allow-weak; everybody is then shown this")
     whole = SignedStudy(study)
     # The seed of B_0 stays with the owner: the file goes to the providers, who must not have it.
     signed = whole.without_seed() if whole.needs_seed else whole

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trimask_core.collusion import collusion_of
 from trimask_core.errors import Refused
-from trimask_core.guarantee import Guarantee
+from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.study import Study
 from trimask_core.suite_words import words_of
 from trimask_proto.v1 import study_pb2
@@ -174,12 +173,10 @@ def promise_words(study: Study) -> list[str]:
 def _guarantee_words(promise: Guarantee) -> str:
     if promise.epsilon is None or promise.delta is None:
         return f"{promise.mu:.3g}-Gaussian differential privacy ({promise.basis})."
-    times = math.exp(min(promise.epsilon, 700))
-    factor = f"{times:.3g}" if times < 100 else f"{times:,.0f}" if times < 1e9 else f"{times:.1e}"
     return (
         f"differential privacy with epsilon {promise.epsilon:.3g} and delta {promise.delta:.2g} ({promise.basis}). Had one "
         f"person answered quite differently, the probability of anything that can be concluded would change by a factor of "
-        f"at most {factor}, but for a chance of {promise.delta:.2g}."
+        f"at most {factor_words(promise.epsilon)}, but for a chance of {promise.delta:.2g}."
     )
 
 

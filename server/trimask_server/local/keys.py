@@ -151,7 +151,7 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     KeyRing.open(folder)
     party = Party(
         name=place.name,
-        organisation=place.organisation or f"Development {role}",
+        organisation=place.organisation or f"Development {place.name}",
         address=place.listen,
         peer_address=place.peer_listen,
         tls_name=tls_name(place.name),

@@ -1,0 +1,270 @@
+"""What in a study is weak: one list for its owner, for operators who approve it, and for devices.
+
+Nothing here makes a study impossible (`Study` refuses those): these are numbers that hold and promise little. A `refuse`
+weakness is one that nobody means, and `trimask study new` makes such a study only when told to; a `name` weakness is
+somebody's choice, and is said wherever the study is shown. Every line is computed from the study itself, without a
+statistics library, so that a phone finds what its owner found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trimask_core.collusion import collusion_of, moments_collusion
+from trimask_core.guarantee import Guarantee, factor_words
+from trimask_core.rows.study import RowsSettings
+from trimask_core.study import Study
+
+__all__ = ["LARGEST_EPSILON", "Finding", "Severity", "Weakness", "findings", "weaknesses"]
+
+Severity = Literal["refuse", "name"]
+LARGEST_EPSILON = 5.0
+"""Above it a conclusion may become more than 148 times as likely."""
+_ENOUGH_PARTIES = 3
+_LARGEST_STATED = 700.0
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """`what` is a stable word for it, `number` the weak one; `why` and `fix` are sentences."""
+
+    what: str
+    number: float
+    why: str
+    fix: str
+    severity: Severity = "name"
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "what": self.what,
+            "number": self.number,
+            "why": self.why,
+            "fix": self.fix,
+            "severity": self.severity,
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: `words` say what was found, `weakness` is there unless it is all right."""
+
+    what: str
+    words: str
+    weakness: Weakness | None = None
+
+
+def weaknesses(study: Study) -> tuple[Weakness, ...]:
+    """All that is weak, what `study new` refuses first."""
+    weak = [found.weakness for found in findings(study) if found.weakness is not None]
+    return tuple(sorted(weak, key=lambda item: item.severity != "refuse"))
+
+
+def findings(study: Study) -> tuple[Finding, ...]:
+    """Every check that applies to this study, weak or not."""
+    return tuple(found for check in _CHECKS for found in [check(study)] if found is not None)
+
+
+def _weak(weakness: Weakness) -> Finding:
+    return Finding(weakness.what, weakness.why, weakness)
+
+
+def _pair(promise: Guarantee, people: int) -> tuple[float, float]:
+    """(epsilon, delta) of a guarantee; of one that states mu alone, at delta = 1/N."""
+    if promise.epsilon is not None and promise.delta is not None:
+        return promise.epsilon, promise.delta
+    return _epsilon_of(promise.mu or 0.0, 1 / people), 1 / people
+
+
+def _epsilon_of(mu: float, delta: float) -> float:
+    """The epsilon that mu-Gaussian differential privacy gives with delta (Dong, Roth and Su 2022, Corollary 1)."""
+
+    def tail(x: float) -> float:
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    def reached(epsilon: float) -> float:
+        return tail(epsilon / mu - mu / 2) - math.exp(epsilon) * tail(epsilon / mu + mu / 2)
+
+    low, high = 0.0, _LARGEST_STATED if mu else 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) > delta else (low, middle)
+    return high
+
+
+def _noise(study: Study) -> Finding | None:
+    """Exact studies, and the collector's exact sums behind a budget."""
+    if study.protection.sigma:
+        return Finding("noise", "Noise is added to what is published.")
+    rows = isinstance(study.suite, RowsSettings)
+    if study.protection.budget is not None:
+        if not rows:
+            return Finding("noise", "Nothing leaves without noise, and nobody holds the exact sums.")
+        return _weak(
+            Weakness(
+                "collector_exact",
+                0.0,
+                "Answers have noise, but the collector holds the sums over everybody exactly: towards it there is no "
+                "differential privacy.",
+                'Set suite = "moments" under [collection]: there nobody holds them.',
+            )
+        )
+    why = "No noise is added: what is published shows sums of squares and products exactly, from which single people may "
+    why += "be found out" + (
+        "." if rows else ", and a collector whose program was changed could ask for one person's."
+    )
+    fix = "Give epsilon and delta under [privacy] in place of exact = true, or a [privacy.budget]."
+    return _weak(Weakness("noise", 0.0, why, fix))
+
+
+def _guarantee(study: Study) -> Finding | None:
+    if not study.protection.sigma:
+        return None
+    if study.protection.public is not None:
+        return Finding("guarantee", "What the noise is for is stated.")
+    why = "There is noise, but the study does not say what it promises."
+    return _weak(
+        Weakness("guarantee", 0.0, why, "Make the study with `trimask study new`, which states it.", "refuse")
+    )
+
+
+def _delta(study: Study) -> Finding | None:
+    protection, people = study.protection, study.release_rows
+    stated = [
+        _pair(item, people)[1] for item in (protection.public, protection.collector) if item is not None
+    ]
+    if protection.budget is not None and protection.budget.delta is not None:
+        stated.append(protection.budget.delta)
+    if not stated:
+        return None
+    delta = max(stated)
+    if delta <= 1 / people:
+        return Finding("delta", f"delta = {delta:g} is not above 1/N = 1/{people:,}.")
+    why = (
+        f"delta = {delta:g} is above 1/N = 1/{people:,}: a release that lays {math.floor(min(delta, 1) * people):,} of its "
+        f"{people:,} people open would keep such a promise."
+    )
+    fix = f"Give a delta well below {1 / people:.2g}, such as {10.0 ** math.floor(math.log10(1 / people) - 1):g}."
+    return _weak(Weakness("delta", delta, why, fix, "refuse"))
+
+
+def _epsilon(study: Study) -> Finding | None:
+    """Towards everybody; the collector's own is another line."""
+    protection, people = study.protection, study.release_rows
+    if protection.public is not None:
+        epsilon, named = _pair(protection.public, people)[0], "epsilon"
+        fix = "and a larger release_rows, which keeps the precision"
+    elif protection.budget is not None:
+        budget, named = protection.budget, "the budget's epsilon"
+        epsilon = budget.epsilon or 0.0
+        if budget.mu is not None:
+            epsilon += _epsilon_of(budget.mu, 1 / people)
+            named += " with what its mu is worth" if budget.epsilon is not None else ", from its mu,"
+        fix = "and ask fewer or coarser questions"
+    else:
+        return None
+    if epsilon <= LARGEST_EPSILON:
+        return Finding("epsilon", f"{named} = {epsilon:.3g} is not above {LARGEST_EPSILON:g}.")
+    why = (
+        f"{named} = {epsilon:.3g} is above {LARGEST_EPSILON:g}: had a person answered quite differently, something that can "
+        f"be concluded could become {factor_words(epsilon)} times as likely."
+    )
+    return _weak(
+        Weakness("epsilon", epsilon, why, f"Give epsilon = {LARGEST_EPSILON:g} or less (1 is common), {fix}.")
+    )
+
+
+def _collector_epsilon(study: Study) -> Finding | None:
+    """The rows suite's blocks are smaller than its releases, and so is what the collector is kept from."""
+    public, collector, people = study.protection.public, study.protection.collector, study.release_rows
+    if public is None or collector is None or not isinstance(study.suite, RowsSettings):
+        return None
+    block = study.rows.block_rows
+    towards, beside = _pair(collector, people)[0], _pair(public, people)[0]
+    if towards <= beside * (1 + 1e-9):
+        return Finding(
+            "collector_epsilon", "The collector, who sees blocks, is promised no less than the public."
+        )
+    why = (
+        f"The collector, who sees blocks of {block:,} for a moment, is promised less than the public: epsilon = "
+        f"{towards:.3g} beside {beside:.3g}, a factor of {factor_words(towards)} beside {factor_words(beside)}."
+    )
+    fix = f"Give a larger block_rows ({people:,}, the release's, makes them equal), or a smaller epsilon."
+    return _weak(Weakness("collector_epsilon", towards, why, fix))
+
+
+def _record(study: Study) -> Finding | None:
+    promise = study.protection.public
+    if promise is None:
+        return None
+    if promise.neighbours.relation != "unit":
+        return Finding("record", "The promise is about a person's whole record.")
+    return _weak(
+        Weakness(
+            "record",
+            promise.neighbours.distance or 1.0,
+            f"The promise is about {promise.neighbours}, and not about a person's whole record.",
+            'Set protect = "record" under [privacy].',
+        )
+    )
+
+
+def _parties(study: Study) -> Finding:
+    """How many institutions it takes; parties of one name are one institution."""
+
+    def institution(role: str) -> str:
+        return study.party(role).organisation.strip().casefold() or role
+
+    groups = [coalition.parties for coalition in collusion_of(study).coalitions]
+    least = min(len({institution(role) for role in group}) for group in groups)
+    if least >= _ENOUGH_PARTIES:
+        return Finding("parties", f"It takes {least} institutions together to see answers.")
+    shown = [group for group in groups if len({institution(role) for role in group}) == least]
+    named = "; ".join(" and ".join(_who(study, role) for role in group) for group in shown[:3])
+    more = f"; and {len(shown) - 3} other such groups" if len(shown) > 3 else ""
+    if least == 1:
+        why = f"One institution alone could see answers, because it runs several parties: {named}{more}."
+        return _weak(Weakness("parties", 1, why, "Have every party run by another institution.", "refuse"))
+    fix = (
+        "Have at least 4 right and 2 left providers; `trimask study collusion --suggest` finds who should unmask."
+        if isinstance(study.suite, RowsSettings)
+        else "Have at least 3 right providers, of different institutions."
+    )
+    return _weak(Weakness("parties", 2, f"Two institutions together could see answers: {named}{more}.", fix))
+
+
+def _who(study: Study, role: str) -> str:
+    organisation = study.party(role).organisation
+    return f"{role} ({organisation})" if organisation else role
+
+
+def _noise_providers(study: Study) -> Finding | None:
+    """Of K1 right providers any h give the noise, so K1 - h + 1 that add none take it away."""
+    if isinstance(study.suite, RowsSettings) or not moments_collusion(study).noise or len(study.right) == 2:
+        return None
+    honest, right = study.moments.honest_providers, len(study.right)
+    without = right - honest + 1
+    if without >= _ENOUGH_PARTIES:
+        return Finding(
+            "noise_providers", f"It takes {without} of {right} right providers to take the noise away."
+        )
+    why = (
+        f"Two of {right} right providers that leave their noise out take from what is promised to everybody."
+    )
+    fix = f"Give honest_providers = {right - 2} or less."
+    return _weak(Weakness("noise_providers", honest, why, fix))
+
+
+_CHECKS: tuple[Callable[[Study], Finding | None], ...] = (
+    _noise,
+    _guarantee,
+    _delta,
+    _epsilon,
+    _collector_epsilon,
+    _record,
+    _parties,
+    _noise_providers,
+)

@@ -1,0 +1,156 @@
+"""`trimask study check`: what devices, operators and the app would refuse or find weak in a study or its definition.
+
+Exit status: 0 nothing is weak, 1 something is, 2 it cannot be read or cannot be a study at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimask_terminal.options import Subparsers, add_json, print_json
+
+if TYPE_CHECKING:
+    from trimask_cli.study_file import Parties
+    from trimask_core.study import Study
+    from trimask_core.study_checks import Finding
+    from trimask_theory.study_plan import StudyDefinition
+
+__all__ = ["register_in"]
+
+_OK, _WEAK = 0, 1
+_STYLES = {"ok": "green", "weak": "yellow", "refused": "bold red"}
+
+
+def register_in(commands: Subparsers) -> None:
+    """Add it to the commands of `trimask study`."""
+    check = commands.add_parser(
+        "check",
+        help="say what in a study is weak, and what would help",
+        description="Every check on a line: ok; weak, which is said wherever the study is shown; or refused, which "
+        "`trimask study new` makes with --allow-weak alone. Exit status: 0 nothing is weak, 1 something is, 2 it cannot "
+        "be read or cannot be a study.",
+    )
+    check.add_argument("file", type=Path, metavar="FILE", help="STUDY.json, or a definition (.toml)")
+    check.add_argument("--keys", type=Path, metavar="DIR", help="for a definition: folder with */node.json")
+    check.add_argument("--party", type=Path, nargs="+", metavar="CARD", help="for a definition: nodes' cards")
+    check.add_argument(
+        "--right", type=int, metavar="K1", help="without cards: right providers (default 4; moments suite 3)"
+    )
+    check.add_argument(
+        "--left", type=int, metavar="K2", help="without cards: left providers (default 2; moments suite 0)"
+    )
+    add_json(check)
+    check.set_defaults(run=run_check)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Read, check, print."""
+    from trimask_cli.study_file import read_signed
+    from trimask_core.errors import ConfigError
+    from trimask_core.study_checks import findings
+
+    if args.file.suffix.lower() == ".toml":
+        study, found = _drafted(args), []
+    elif (args.keys, args.party, args.right, args.left) != (None, None, None, None):
+        raise ConfigError(
+            "a study names its parties; --keys, --party, --right and --left are for definitions"
+        )
+    else:
+        study = read_signed(args.file).study
+        found = [_claims(study)]
+    found += findings(study)
+    if args.json:
+        print_json(
+            {"title": study.title, "ok": _status(found) == _OK, "checks": [_line(item) for item in found]}
+        )
+    else:
+        _print(found)
+    return _status(found)
+
+
+def _status(found: list[Finding]) -> int:
+    return _WEAK if any(item.weakness is not None for item in found) else _OK
+
+
+def _line(item: Finding) -> dict[str, Any]:
+    """JSON-ready."""
+    weak = item.weakness
+    return {
+        "what": item.what,
+        "state": "ok" if weak is None else "refused" if weak.severity == "refuse" else "weak",
+        "number": None if weak is None else weak.number,
+        "words": item.words,
+        "fix": None if weak is None else weak.fix,
+    }
+
+
+def _print(found: list[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from trimask_terminal.study_view import make_console
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "what was found", "what would help"):
+        table.add_column(heading, header_style="dim")
+    for line in map(_line, found):
+        table.add_row(Text(line["state"], style=_STYLES[line["state"]]), line["words"], line["fix"] or "")
+    make_console().print(table)
+
+
+def _claims(study: Study) -> Finding:
+    """What an operator's machine recomputes before it signs."""
+    from trimask_core.errors import StudyError
+    from trimask_core.study_checks import Finding, Weakness
+    from trimask_theory.study_plan import verify_guarantees
+
+    try:
+        verify_guarantees(study)
+    except StudyError as error:
+        fix = "Make the study anew with `trimask study new`."
+        return Finding("claims", str(error), Weakness("claims", 0.0, str(error), fix, "refuse"))
+    return Finding("claims", "What it promises was recomputed on this machine, and holds.")
+
+
+def _drafted(args: argparse.Namespace) -> Study:
+    """The study a definition would make, with the parties given, or with as many as may be expected."""
+    from trimask_cli.study_file import party_cards
+    from trimask_core.clock import SystemClock
+    from trimask_core.errors import ConfigError
+    from trimask_core.randomness import SystemRandom
+    from trimask_theory.study_plan import create_study, load_definition
+
+    definition = load_definition(args.file)
+    given = party_cards(args.keys, args.party)
+    if given is not None and (args.right, args.left) != (None, None):
+        raise ConfigError("the cards say how many parties there are; leave out --right and --left")
+    parties = _expected(definition, args.right, args.left) if given is None else given
+    return create_study(
+        definition, parties.collector, parties.right, parties.left, "", SystemClock().now_ms(), SystemRandom()
+    )
+
+
+def _expected(definition: StudyDefinition, right: int | None, left: int | None) -> Parties:
+    """Parties without names, addresses or keys of anybody's: only how many there are counts."""
+    import hashlib
+
+    from trimask_cli.study_file import Parties
+    from trimask_core.party import Party
+
+    plan = definition.collection
+    if right is None:
+        right = len(plan.unmasking) if plan.unmasking else 4 if plan.suite == "rows" else 3
+    if left is None:
+        left = 2 if plan.suite == "rows" else 0
+
+    def party(role: str) -> Party:
+        key = hashlib.sha256(role.encode()).digest()
+        return Party(role, "", "", "", role.lower(), key, key if role.startswith("R") else b"")
+
+    return Parties(
+        party("collector"),
+        tuple(party(f"R{k}") for k in range(1, right + 1)),
+        tuple(party(f"L{j}") for j in range(1, left + 1)),
+    )

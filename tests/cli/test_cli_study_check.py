@@ -1,0 +1,137 @@
+"""Weak targets: refused or named where a study is made, checked, shown and approved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_cli.study_file import bundled_definition, read_signed, write_signed
+from trimask_core.signed_study import SignedStudy
+
+Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
+
+
+def definition(folder: Path, *changes: tuple[str, str], suite: Any = "rows") -> Path:
+    """The bundled definition with parts of its text replaced."""
+    text = bundled_definition(suite)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "weak.toml"
+    path.write_text(text)
+    return path
+
+
+WEAK_DELTA = ("delta = 1e-6", "delta = 0.5")
+WEAK_EPSILON = ("epsilon = 4.0", "epsilon = 100.0")
+
+
+def lines(result: Any) -> dict[str, dict[str, Any]]:
+    return {item["what"]: item for item in json.loads(result.out)["checks"]}
+
+
+def test_delta_above_one_in_n_is_refused(trimask: Run, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "study.json"
+    command = ("study", "new", definition(tmp_path, WEAK_DELTA), "--keys", made / "keys", "--out", out)
+    refused = trimask(*command)
+    assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
+    for words in ("delta = 0.5", "1/1,024", "512 of its 1,024 people", "--allow-weak"):
+        assert words in refused.err
+    assert not out.exists()
+    allowed = trimask(*command, "--allow-weak")
+    assert allowed.status == 0
+    assert "512 of its 1,024 people" in allowed.out
+    assert out.exists()
+
+
+def test_weak_epsilon_is_named(trimask: Run, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "study.json"
+    new = trimask(
+        "study", "new", definition(tmp_path, ("epsilon = 4.0", "epsilon = 20.0")),
+        "--keys", made / "keys", "--out", out,
+    )  # fmt: skip
+    assert new.status == 0
+    for shown in (
+        new,
+        trimask("study", "show", out),
+        trimask("study", "approve", out, "--keys", made / "keys" / "R1", "--yes"),
+    ):
+        assert "epsilon = 20 " in shown.out
+        assert "485,165,195 times as likely" in shown.out
+    told = json.loads(trimask("study", "show", out, "--json").out)["weaknesses"]
+    assert [item["what"] for item in told] == ["epsilon", "collector_epsilon", "parties"]
+
+
+def test_epsilon_100_is_named_in_the_moments_suite(trimask: Run, tmp_path: Path) -> None:
+    checked = trimask("study", "check", definition(tmp_path, WEAK_EPSILON, suite="moments"), "--json")
+    assert checked.status == 1
+    weak = lines(checked)["epsilon"]
+    assert (weak["state"], weak["number"]) == ("weak", 100.0)
+    assert "10^44 times" in weak["words"]
+
+
+def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) -> None:
+    checked = trimask("study", "check", made / "study.json", "--json")
+    assert checked.status == 1
+    found = lines(checked)
+    study = read_signed(made / "study.json").study
+    assert study.protection.collector is not None
+    assert found["collector_epsilon"]["number"] == study.protection.collector.epsilon
+    assert "beside 4" in found["collector_epsilon"]["words"]
+    assert "block_rows" in found["collector_epsilon"]["fix"]
+    assert found["parties"]["number"] == 2
+    assert {what for what, line in found.items() if line["state"] == "ok"} == {
+        "claims", "noise", "guarantee", "delta", "epsilon", "record",
+    }  # fmt: skip
+    shown = trimask("study", "check", made / "study.json")
+    assert shown.status == 1
+    assert shown.out.count("ok ") == 6
+    assert "what would help" in shown.out
+
+
+def test_a_definition_without_weaknesses_is_ok(trimask: Run, tmp_path: Path) -> None:
+    whole = definition(tmp_path, ("block_rows = 128 ", "block_rows = 1024 "))
+    checked = trimask("study", "check", whole, "--json")
+    assert checked.status == 0, checked.out
+    assert json.loads(checked.out)["ok"]
+    assert trimask("study", "check", definition(tmp_path, suite="moments")).status == 0
+
+
+def test_a_definition_with_its_own_parties(trimask: Run, made: Path, tmp_path: Path) -> None:
+    checked = trimask("study", "check", definition(tmp_path), "--keys", made / "keys", "--json")
+    assert "Development" in lines(checked)["parties"]["words"]
+    two = trimask("study", "check", definition(tmp_path, suite="moments"), "--right", "2", "--json")
+    assert (two.status, lines(two)["parties"]["number"]) == (1, 2)
+
+
+def test_refused_weakness_is_listed_first_and_said(trimask: Run, tmp_path: Path) -> None:
+    weak = definition(tmp_path, WEAK_DELTA, suite="moments")
+    checked = trimask("study", "check", weak, "--json")
+    assert checked.status == 1
+    assert lines(checked)["delta"]["state"] == "refused"
+    assert "refused" in trimask("study", "check", weak).out
+
+
+def test_claims_that_do_not_hold_are_a_refused_line(trimask: Run, study_folder: Path) -> None:
+    file = study_folder / "study.json"
+    study = read_signed(file).study
+    assert study.protection.public is not None
+    boast = replace(study.protection, public=replace(study.protection.public, epsilon=1.0))
+    write_signed(file, SignedStudy(replace(study, protection=boast)), replace=True)
+    checked = trimask("study", "check", file, "--json")
+    assert checked.status == 1
+    assert lines(checked)["claims"]["state"] == "refused"
+    assert "do not approve it" in lines(checked)["claims"]["words"]
+
+
+@pytest.mark.parametrize("text", ["", "[privacy]\nepsilom = 1\n"])
+def test_what_cannot_be_read_is_one_line(trimask: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    checked = trimask("study", "check", file)
+    assert (checked.status, checked.err.count("\n"), checked.out) == (2, 1, "")

@@ -1,0 +1,187 @@
+"""What is weak in a study, for studies of both suites, and what is not."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimask_core.guarantee import Guarantee, Neighbours, factor_words
+from trimask_core.protection import Budget, Protection
+from trimask_core.study import Study
+from trimask_core.study_checks import Weakness, findings, weaknesses
+from trimask_theory import gdp
+
+
+def with_promises(study: Study, public: dict[str, Any], collector: dict[str, Any] | None = None) -> Study:
+    """The study with the numbers of its guarantees replaced."""
+    found = study.protection.public
+    assert found is not None
+    ours = replace(found, **public)
+    theirs = None if study.protection.collector is None else replace(found, **(collector or public))
+    return replace(study, protection=replace(study.protection, public=ours, collector=theirs))
+
+
+def budgeted(study: Study, **purses: float) -> Study:
+    return replace(
+        study, protection=Protection(study.protection.row_norm, 0.0, "exact", budget=Budget(**purses))
+    )
+
+
+def weak(study: Study) -> dict[str, Weakness]:
+    return {item.what: item for item in weaknesses(study)}
+
+
+@pytest.fixture(params=["rows", "moments"])
+def strong(request: pytest.FixtureRequest, make_study: Any) -> Study:
+    """A study of each suite in which nothing is weak."""
+    sigma, right = (0.25, 4) if request.param == "rows" else (30.0, 3)
+    made: Study = make_study(suite=request.param, sigma=sigma, right=right, label=request.param).study
+    return made
+
+
+def test_nothing_is_weak_in_a_strong_study(strong: Study) -> None:
+    assert weaknesses(strong) == ()
+    found = {item.what for item in findings(strong)}
+    assert {"noise", "guarantee", "delta", "epsilon", "record", "parties"} <= found
+    assert ("collector_epsilon" in found) == (strong.suite.name == "rows")
+    assert ("noise_providers" in found) == (strong.suite.name == "moments")
+
+
+def test_delta_is_refused_above_one_in_n_and_not_at_it(strong: Study) -> None:
+    people = strong.release_rows
+    assert not weak(with_promises(strong, {"delta": 1 / people}))
+    for delta, open_people in ((math.nextafter(1 / people, 1), 1), (0.5, people // 2), (1.0, people)):
+        found = weak(with_promises(strong, {"delta": delta}))["delta"]
+        assert (found.number, found.severity) == (delta, "refuse")
+        assert f"lays {open_people} of its {people} people open" in found.why
+        assert found.fix.endswith("such as 0.001.")
+
+
+def test_epsilon_is_named_above_five(strong: Study) -> None:
+    assert "epsilon" not in weak(with_promises(strong, {"epsilon": 5.0}))
+    found = weak(with_promises(strong, {"epsilon": 100.0}))["epsilon"]
+    assert (found.number, found.severity) == (100.0, "name")
+    assert "10^44 times as likely" in found.why
+
+
+def test_the_collectors_epsilon_is_named_where_it_is_the_larger(make_study: Any) -> None:
+    study = make_study(right=4).study
+    found = weak(with_promises(study, {"epsilon": 4.0}, {"epsilon": 19.7}))["collector_epsilon"]
+    assert found.number == 19.7
+    assert "epsilon = 19.7 beside 4, a factor of 359,419,217 beside 54.6" in found.why
+    assert not weak(with_promises(study, {"epsilon": 4.0}, {"epsilon": 3.0}))
+
+
+def test_refused_ones_come_first(make_study: Any) -> None:
+    study = with_promises(make_study(right=3).study, {"epsilon": 9.0, "delta": 0.5})
+    assert [item.what for item in weaknesses(study)] == ["delta", "epsilon", "parties"]
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_exact_studies_are_named(make_study: Any, suite: str) -> None:
+    study = make_study(suite=suite, sigma=0.0, right=4, label="exact").study
+    found = weak(study)
+    assert set(found) == {"noise"}
+    assert ("could ask for one person's" in found["noise"].why) == (suite == "moments")
+
+
+def test_budgets(make_study: Any) -> None:
+    rows = make_study(sigma=0.0, right=4).study
+    moments = make_study(suite="moments", sigma=0.0, right=3, label="m").study
+    assert set(weak(budgeted(rows, epsilon=1.0, delta=1e-6))) == {"collector_exact"}
+    assert not weak(budgeted(moments, epsilon=1.0, delta=1e-6, mu=0.5))
+    assert weak(budgeted(moments, epsilon=1.0, delta=0.5))["delta"].severity == "refuse"
+    assert "epsilon" in weak(budgeted(moments, epsilon=6.0, delta=1e-6))
+    both = weak(budgeted(moments, epsilon=4.0, delta=1e-6, mu=1.0))["epsilon"]  # either alone would do
+    assert both.number == pytest.approx(4.0 + gdp.epsilon(delta=1 / moments.release_rows, mu=1.0), abs=1e-5)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 3.0, 10.0])
+def test_mu_is_worth_what_the_theory_says(make_study: Any, mu: float) -> None:
+    study = make_study(suite="moments", sigma=0.0, right=3).study
+    worth = gdp.epsilon(delta=1 / study.release_rows, mu=mu)
+    found = weak(budgeted(study, mu=mu))
+    assert ("epsilon" in found) == (worth > 5)
+    if worth > 5:
+        assert found["epsilon"].number == pytest.approx(worth, abs=1e-5)
+
+
+def test_a_mu_beyond_all_bounds_is_still_said(make_study: Any) -> None:
+    study = make_study(suite="moments", sigma=0.0, right=3).study
+    assert weak(budgeted(study, mu=1e6))["epsilon"].number == pytest.approx(700.0)
+    near = Neighbours("record", study.protection.row_norm)
+    noisy = make_study(suite="moments", sigma=30.0, right=3).study
+    stated = replace(
+        noisy.protection, public=Guarantee(near, "proved", "a test's claim", "none", mu=0.0), collector=None
+    )
+    assert not weak(replace(noisy, protection=stated))
+
+
+def test_a_promise_about_less_than_a_record_and_none_at_all(make_study: Any) -> None:
+    study = make_study(right=4).study
+    unit = Neighbours("unit", study.protection.row_norm, 1.0)
+    assert "whole record" in weak(with_promises(study, {"neighbours": unit}))["record"].why
+    silent = replace(study, protection=replace(study.protection, public=None, collector=None))
+    assert [(item.what, item.severity) for item in weaknesses(silent)] == [("guarantee", "refuse")]
+
+
+def test_two_parties_that_suffice(make_study: Any) -> None:
+    rows = weak(make_study(right=3).study)["parties"]
+    assert (rows.number, rows.severity) == (2, "name")
+    assert "4 right and 2 left" in rows.fix
+    moments = weak(make_study(suite="moments", right=2, sigma=30.0).study)
+    assert set(moments) == {"parties"}
+    assert "R1 (Org R1) and R2 (Org R2)" in moments["parties"].why
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_parties_of_one_institution_count_once(make_study: Any, suite: str) -> None:
+    study = make_study(suite=suite, right=4, sigma=0.25 if suite == "rows" else 30.0).study
+    same = tuple(
+        replace(party, organisation=name)
+        for party, name in zip(study.right, ("A", "a ", "A", "A"), strict=True)
+    )
+    found = weak(replace(study, right=same))["parties"]
+    assert (found.number, found.severity) == (1, "refuse")
+    unnamed = tuple(replace(party, organisation="") for party in study.right)
+    assert not weak(replace(study, right=unnamed))
+
+
+@pytest.mark.parametrize(
+    ("right", "honest", "named"), [(3, 1, False), (3, 2, True), (4, 2, False), (4, 3, True)]
+)
+def test_two_that_take_the_noise_away(make_study: Any, right: int, honest: int, named: bool) -> None:
+    study = make_study(suite="moments", right=right, sigma=30.0, honest_providers=honest).study
+    assert ("noise_providers" in weak(study)) == named
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"), [(0.0, "1"), (1.0, "2.72"), (5.0, "148"), (20.0, "485,165,195"), (21.0, "10^10"), (99.0, "10^43")]
+)  # fmt: skip
+def test_factors_people_can_read(epsilon: float, words: str) -> None:
+    assert factor_words(epsilon) == words
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan, "4", True])
+@pytest.mark.parametrize("name", ["epsilon", "delta", "mu"])
+def test_a_guarantees_numbers_are_numbers(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        Guarantee(
+            Neighbours("record"), "proved", "why", "where", **{"epsilon": 1.0, "delta": 1e-6, name: value}
+        )
+
+
+def test_a_weakness_is_json_ready(make_study: Any) -> None:
+    (found,) = weaknesses(make_study(right=3).study)
+    assert Weakness(**json.loads(json.dumps(found.to_dict()))) == found
+
+
+def test_a_device_checks_without_numpy() -> None:
+    code = "import sys, trimask_core.study_checks; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
