@@ -157,15 +157,23 @@ class Client:
             self.study.collector.address,
         )
 
-    def withdraw(self, withdrawal_key: bytes, provider: int) -> ProviderWithdrawal:
+    def withdraw(
+        self, withdrawal_key: bytes, provider: int, invitation: bytes | None = None
+    ) -> ProviderWithdrawal:
         """One attempt at one right provider (1..K1): its signed word that the submission is erased there, verified.
 
         `Refused` with reason already_in_block if it is too late there. `Queue.withdraw` asks all of them, and again.
+        `invitation`: the bytes kept with the submission, instead of this client's own; in an invited study a provider that
+        the submission has not reached wants to see it.
         """
         role = f"R{provider}"
         party = self.study.party(role)
         submission_id = submission_id_of(self.study.id, withdrawal_key)
-        request = WithdrawRequest(study_id=self.study.id, withdrawal_key=withdrawal_key)
+        if invitation is None:
+            invitation = b"" if self.invitation is None else self.invitation.to_bytes()
+        request = WithdrawRequest(
+            study_id=self.study.id, withdrawal_key=withdrawal_key, invitation=invitation
+        )
         endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
         try:
             answer = self._transport.call(endpoint, _WITHDRAW, request.SerializeToString(), self._timeout)

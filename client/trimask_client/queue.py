@@ -281,6 +281,7 @@ class Queue:
             study = self.client(submission.study_id).study
             submission.verify(study)
             key, receipt, draft_id, begun = submission.withdrawal_key, submission, None, True
+            invitation = ""
         else:
             entry, name = self.entry(submission), submission.hex()
             if entry.state == "damaged":
@@ -291,12 +292,13 @@ class Queue:
             key = bytes.fromhex(payload.get("withdrawal_key", "")) or (
                 b"" if receipt is None else receipt.withdrawal_key
             )
+            invitation = payload.get("invitation", "")
             draft_id, begun = kept.get("draft_id"), receipt is not None or name in self._vault.names(PROGRESS)
         if begun and not key:
             raise Refused(
                 Reason.NO_WITHDRAWAL_KEY, "this receipt is without its withdrawal key; give the one you kept"
             )
-        record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id)
+        record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id, invitation)
         return record if begun else record | {"state": "withdrawn"}
 
     def _ask(self, submission_id: bytes) -> Entry:

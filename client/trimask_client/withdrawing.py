@@ -7,6 +7,7 @@ the collector gives that block up, and is asked again until then.
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from trimask_client.client import Client
@@ -21,13 +22,20 @@ __all__ = ["ask_providers", "new_withdrawal", "withdrawal_entry"]
 
 
 def new_withdrawal(
-    study_id: bytes, title: str, key: bytes, receipt: Receipt | None, providers: int, draft_id: str | None
+    study_id: bytes,
+    title: str,
+    key: bytes,
+    receipt: Receipt | None,
+    providers: int,
+    draft_id: str | None,
+    invitation: str,
 ) -> dict[str, Any]:
-    """A withdrawal that nobody has been told of."""
+    """A withdrawal that nobody has been told of. `invitation`: what is kept with the payload, in base64."""
     return {
         "study_id": study_id.hex(),
         "title": title,
         "withdrawal_key": key.hex(),
+        "invitation": invitation,
         "receipt": None if receipt is None else receipt.to_json(),
         "providers": providers,
         "draft_id": draft_id,
@@ -44,6 +52,8 @@ def ask_providers(
 ) -> dict[str, Any]:
     """The record after one attempt at every provider that has not confirmed yet."""
     confirmed = {item["role"]: ProviderWithdrawal.from_dict(item) for item in record["confirmed"]}
+    key = bytes.fromhex(record["withdrawal_key"])
+    invitation = base64.b64decode(record.get("invitation", "")) or None
     failures, late = [], 0
     providers = len(client.study.right)
     for provider in range(1, providers + 1):
@@ -51,7 +61,7 @@ def ask_providers(
         if role in confirmed:
             continue
         try:
-            confirmed[role] = client.withdraw(bytes.fromhex(record["withdrawal_key"]), provider)
+            confirmed[role] = client.withdraw(key, provider, invitation)
         except TrimaskError as error:
             late += isinstance(error, Refused) and error.reason is Reason.ALREADY_IN_BLOCK
             failures.append(str(error) if role in str(error) else f"{role}: {error}")

@@ -121,6 +121,9 @@ class Reason(StrEnum):
     ALREADY_IN_BLOCK = (
         "already_in_block", _NOT_NOW, _LATER, "The row is in a block and cannot be withdrawn, unless the block is given up.",
         "combined")
+    TOO_MANY_WITHDRAWALS = (
+        "too_many_withdrawals", _EXHAUSTED, _LATER, "Too many withdrawals of submissions the provider never had are kept.",
+        "busy")
     OVERSIZED_MESSAGE = "oversized_message", _EXHAUSTED, _NEVER, "The message is larger than allowed.", "unaccepted"
     MALFORMED = "malformed", _INVALID, _NEVER, "A field of the request is not what it has to be.", "unaccepted"
     # Raised on the device itself

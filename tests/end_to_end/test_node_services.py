@@ -110,5 +110,5 @@ def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
         status = owner.study_status(signed.study)
         assert status.refusals["R1"] == {"unknown_study": 1}
         lab.stop("R2")
-        assert owner.study_status(signed.study).refusals["R2"] is None
+        lab.wait(signed.study, lambda status: status.refusals["R2"] is None)
         lab.start("R2")

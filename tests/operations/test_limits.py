@@ -100,7 +100,7 @@ def tight_lab(keys_only: Any) -> Any:
         ("R2", "rate_limit_per_second = 0.1\nrate_limit_burst = 3\n"),
     ):
         path = keys_only.folder / name / "node.toml"
-        path.write_text(path.read_text() + lines)
+        path.write_text(path.read_text().replace("rate_limit_per_second = 0 ", "#") + lines)
     with ThreadCluster(keys_only.folder) as keys_only.cluster:
         yield keys_only
 

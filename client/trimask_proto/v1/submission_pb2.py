@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"~\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\x12\x16\n\x0esealing_key_id\x18\x05 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"\x17\n\x15GetSealingKeysRequest\"J\n\x16GetSealingKeysResponse\x12\x30\n\x04keys\x18\x01 \x03(\x0b\x32\".trimask_proto.v1.SealingKeyRecord\"k\n\x10SealingKeyRecord\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12\x18\n\x10\x61\x63tivate_time_ms\x18\x02 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\";\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\x98\x02\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12\x63\n\x0eGetSealingKeys\x12\'.trimask_proto.v1.GetSealingKeysRequest\x1a(.trimask_proto.v1.GetSealingKeysResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"~\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\x12\x16\n\x0esealing_key_id\x18\x05 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"\x17\n\x15GetSealingKeysRequest\"J\n\x16GetSealingKeysResponse\x12\x30\n\x04keys\x18\x01 \x03(\x0b\x32\".trimask_proto.v1.SealingKeyRecord\"k\n\x10SealingKeyRecord\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12\x18\n\x10\x61\x63tivate_time_ms\x18\x02 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"O\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\x12\x12\n\ninvitation\x18\x03 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\x98\x02\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12\x63\n\x0eGetSealingKeys\x12\'.trimask_proto.v1.GetSealingKeysRequest\x1a(.trimask_proto.v1.GetSealingKeysResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,9 +42,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEALINGKEYRECORD']._serialized_start=346
   _globals['_SEALINGKEYRECORD']._serialized_end=453
   _globals['_WITHDRAWREQUEST']._serialized_start=455
-  _globals['_WITHDRAWREQUEST']._serialized_end=514
-  _globals['_WITHDRAWRESPONSE']._serialized_start=516
-  _globals['_WITHDRAWRESPONSE']._serialized_end=579
-  _globals['_SUBMISSIONSERVICE']._serialized_start=582
-  _globals['_SUBMISSIONSERVICE']._serialized_end=862
+  _globals['_WITHDRAWREQUEST']._serialized_end=534
+  _globals['_WITHDRAWRESPONSE']._serialized_start=536
+  _globals['_WITHDRAWRESPONSE']._serialized_end=599
+  _globals['_SUBMISSIONSERVICE']._serialized_start=602
+  _globals['_SUBMISSIONSERVICE']._serialized_end=882
 # @@protoc_insertion_point(module_scope)

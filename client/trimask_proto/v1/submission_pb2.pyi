@@ -167,21 +167,27 @@ class WithdrawRequest(_message.Message):
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
     WITHDRAWAL_KEY_FIELD_NUMBER: _builtins.int
+    INVITATION_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     withdrawal_key: _builtins.bytes
     """The 32 bytes the submission's id was derived from; its device alone had them until now, and keeps them in the
     receipt. Whoever saw only the id cannot withdraw it.
     """
+    invitation: _builtins.bytes
+    """In a study for invited people: the invitation the submission was to come with, 88 bytes. Needed only where the
+    submission has not arrived, and then bound to it. Empty otherwise.
+    """
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         withdrawal_key: _builtins.bytes = ...,
+        invitation: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "withdrawal_key", b"withdrawal_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation", b"invitation", "study_id", b"study_id", "withdrawal_key", b"withdrawal_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

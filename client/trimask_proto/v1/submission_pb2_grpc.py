@@ -73,7 +73,8 @@ class SubmissionServiceServicer:
 
     def Withdraw(self, request, context):
         """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
-        already_in_block once its block is planned, for then it can no longer be told apart.
+        already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
+        out too: in an invited study with the invitation alone, in an open one a thousand times at most.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,8 @@ class SubmissionServiceStub:
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
-    already_in_block once its block is planned, for then it can no longer be told apart.
+    already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
+    out too: in an invited study with the invitation alone, in an open one a thousand times at most.
     """
 
 @_typing.type_check_only
@@ -57,7 +58,8 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]  # type: ignore[assignment]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
-    already_in_block once its block is planned, for then it can no longer be told apart.
+    already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
+    out too: in an invited study with the invitation alone, in an open one a thousand times at most.
     """
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -88,7 +90,8 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_submission_pb2.WithdrawResponse, _abc.Awaitable[_submission_pb2.WithdrawResponse]]:
         """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
-        already_in_block once its block is planned, for then it can no longer be told apart.
+        already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
+        out too: in an invited study with the invitation alone, in an open one a thousand times at most.
         """
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

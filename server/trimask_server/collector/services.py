@@ -80,7 +80,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         """The same, for a page of this node's own."""
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._catalogue.releases(study.id)
-        described = await self._sightings.describe(study, 1.0)
+        described = await self._sightings.glance(study)
         refusals = [
             study_pb2.NodeRefusals(
                 role=role,

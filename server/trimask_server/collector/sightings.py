@@ -15,6 +15,7 @@ from trimask_server.protocol.attempts import worker_of
 
 __all__ = ["Described", "Sightings"]
 
+_FRESH_MS = 2000
 Described = dict[str, node_pb2.DescribeNodeResponse | None]
 
 
@@ -24,6 +25,11 @@ class Sightings:
 
     node: NodeContext
     _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
+    # By study: when it was asked, and the answer, which may be on its way.
+    _glances: dict[bytes, tuple[int, asyncio.Future[Described]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.node.studies.on_forget.append(lambda study_id: self._glances.pop(study_id, None))
 
     def last_ms(self, tls_name: str) -> int:
         """When a provider last answered; 0 if not since this collector was started."""
@@ -53,6 +59,15 @@ class Sightings:
             if answer is not None:
                 self._seen_ms[study.party(role).tls_name] = now
         return found
+
+    async def glance(self, study: Study) -> Described:
+        """The same for whoever looks on: all that ask within two seconds, however many, are one question to the nodes."""
+        now = self.node.clock.now_ms()
+        found = self._glances.get(study.id)
+        if found is None or not 0 <= now - found[0] < _FRESH_MS:
+            found = (now, asyncio.ensure_future(self.describe(study, 1.0)))
+            self._glances[study.id] = found
+        return await asyncio.shield(found[1])  # who hangs up does not end it for the others
 
     async def refusals(self, study: Study) -> dict[str, dict[str, int]]:
         """Every node's refusals by reason; a node that does not answer is left out."""

@@ -260,6 +260,9 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
 def _node_config(place: NodePlace, role: str) -> str:
     lines = [
         f'name = "{place.name}"',
@@ -268,6 +271,8 @@ def _node_config(place: NodePlace, role: str) -> str:
     ]
     if role != "left":
         lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')
+        if place.listen.rpartition(":")[0] in _LOOPBACK:
+            lines.append("rate_limit_per_second = 0  # every caller here has this machine's address")
     lines.append(f'peer_listen = "{place.peer_listen}"  # nodes and the owner (mutual TLS)')
     if role != "collector":
         lines.append(

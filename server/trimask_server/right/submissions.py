@@ -38,6 +38,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self._forms: dict[bytes, PayloadForm] = {}
         node.studies.on_forget.append(lambda study_id: self._forms.pop(study_id, None))
         self._withdrawals = WithdrawalStore(node.database, node.audit)
+        node.studies.on_forget.append(self._withdrawals.forget)
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -118,7 +119,13 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         study = node.studies.get(request.study_id)
         # The id is derived from the key, so the key is the proof: nothing else has to be compared.
         submission_id = submission_id_of(study.id, request.withdrawal_key)
-        withdrawn = await self._withdrawals.withdraw(study.id, submission_id, node.clock.now_ms())
+        withdrawn = await self._withdrawals.withdraw(
+            study.id,
+            submission_id,
+            node.clock.now_ms(),
+            invited=study.admission == "invited",
+            invitation=_invitation(study, request.invitation) if request.invitation else None,
+        )
         node.log.info("withdrawn study=%s", study.id.hex()[:12])
         message = withdrawal_message(study.id, submission_id, withdrawn)
         return submission_pb2.WithdrawResponse(

@@ -1,15 +1,24 @@
-"""Withdrawals on disk: a row that is in no block is erased, and its id stays so that it cannot come (again)."""
+"""Withdrawals on disk: a row that is in no block is erased, and its id stays so that it cannot come (again).
+
+Anybody can make up a key. Where its submission is not here, an id is kept only for who has standing: whoever shows an
+invitation, which is bound to that id; in an open study, a bounded number. When the study takes nothing in any more, the
+provider's word is true without anything being kept.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trimask_core.errors import Refused
+from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
+from trimask_server.right.invitations import bind
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["WithdrawalStore"]
+__all__ = ["MOST_UNKNOWN", "WithdrawalStore"]
+
+MOST_UNKNOWN = 1000
 
 
 @dataclass(frozen=True)
@@ -18,18 +27,25 @@ class WithdrawalStore:
 
     database: Store
     audit: AuditLog | None = None
+    # Ids kept of submissions that never came, by study; counted in the store once, then here.
+    _unknown: dict[bytes, int] = field(default_factory=dict, init=False)
 
-    async def withdraw(self, study_id: bytes, submission_id: bytes, now_ms: int) -> int:
-        """Erase a row and refuse its id for ever; when that was first done. Gone from the disk when this returns."""
+    async def withdraw(
+        self,
+        study_id: bytes,
+        submission_id: bytes,
+        now_ms: int,
+        *,
+        invited: bool = False,
+        invitation: Invitation | None = None,
+    ) -> int:
+        """Erase a row and refuse its id for ever; when that was first done. Gone from the disk when this returns.
 
-        def write(tx: Transaction) -> int:
-            # Also where it never arrived: a copy may still be on its way.
+        `invited`: the study is for invited people. A verified `invitation` is bound to the id where its row is not here.
+        """
+
+        def write(tx: Transaction) -> tuple[int, bool]:
             first = tx.run(
-                "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms, withdrawn_ms)"
-                " VALUES (?, ?, NULL, ?, ?, ?) ON CONFLICT (study_id, submission_id) DO NOTHING",
-                (study_id, submission_id, b"", now_ms, now_ms),
-            )
-            first += tx.run(
                 "UPDATE submissions SET payload = NULL, withdrawn_ms = ? WHERE study_id = ? AND submission_id = ?"
                 " AND block_id IS NULL AND withdrawn_ms IS NULL",
                 (now_ms, study_id, submission_id),
@@ -38,7 +54,22 @@ class WithdrawalStore:
                 "SELECT withdrawn_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
                 (study_id, submission_id),
             )
-            if row is None or row[0] is None:
+            if row is None:
+                if not self._takes_in(tx, study_id):
+                    return now_ms, False
+                # A copy may still be on its way.
+                if invited:
+                    _require_standing(tx, invitation, submission_id, now_ms)
+                else:
+                    self._count_unknown(tx, study_id)
+                first = tx.run(
+                    "INSERT INTO submissions"
+                    " (study_id, submission_id, payload, payload_hash, receive_time_ms, withdrawn_ms)"
+                    " VALUES (?, ?, NULL, ?, ?, ?)",
+                    (study_id, submission_id, b"", now_ms, now_ms),
+                )
+                row = (now_ms,)
+            if row[0] is None:
                 raise Refused(
                     Reason.ALREADY_IN_BLOCK,
                     "this submission is already being combined with others: it can no longer be told apart from them, "
@@ -46,8 +77,45 @@ class WithdrawalStore:
                 )
             if first and self.audit is not None:
                 self.audit.append(tx, "submission_withdrawn", study=study_id.hex(), rows=1)
-            return int(row[0])
+            return int(row[0]), bool(first)
 
-        withdrawn_ms = await self.database.write(write)
-        await self.database.scrub()
+        withdrawn_ms, changed = await self.database.write(write)
+        if changed:
+            await self.database.scrub()
         return withdrawn_ms
+
+    def forget(self, study_id: bytes) -> None:
+        """Forget what is counted for a study that is erased."""
+        self._unknown.pop(study_id, None)
+
+    def _takes_in(self, tx: Transaction, study_id: bytes) -> bool:
+        """Whether the study may still take rows in here: also one the operator has stepped back from."""
+        row = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
+        return row is not None and row[0] in ("open", "refused")
+
+    def _count_unknown(self, tx: Transaction, study_id: bytes) -> None:
+        kept = self._unknown.get(study_id)
+        if kept is None:
+            row = tx.row(
+                "SELECT count(*) FROM submissions WHERE study_id = ? AND block_id IS NULL AND payload_hash = ?",
+                (study_id, b""),
+            )
+            kept = 0 if row is None else int(row[0])
+        if kept >= MOST_UNKNOWN:
+            self._unknown[study_id] = kept
+            raise Refused(
+                Reason.TOO_MANY_WITHDRAWALS,
+                "nothing of that submission is here, and too many that are not here were withdrawn; try again later",
+            )
+        self._unknown[study_id] = kept + 1
+
+
+def _require_standing(
+    tx: Transaction, invitation: Invitation | None, submission_id: bytes, now_ms: int
+) -> None:
+    if invitation is None:
+        raise Refused(
+            Reason.NO_INVITATION,
+            "nothing of that submission is here; to keep it out before it comes, show its invitation",
+        )
+    bind(tx, invitation, submission_id, now_ms)

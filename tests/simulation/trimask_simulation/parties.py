@@ -137,7 +137,7 @@ class Party:
             role,
             NodeConfig(
                 name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
-                attempt_timeout_seconds=30.0, owner_tls_name="owner",
+                attempt_timeout_seconds=30.0, owner_tls_name="owner", rate_limit_per_second=0.0,
             ),
             keys=NodeKeys(
                 self.keys.identity, b"", b"", b"", moments=self.keys.moments, storage=storage_ring(self.name)
