@@ -98,19 +98,23 @@ class Worker(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The node's role in the study, such as "L1"."""
     address: _builtins.str
     """The worker's own peer address. Whoever answers there must still show the node's certificate."""
+    signature: _builtins.bytes
+    """The node's Ed25519 signature over the address. Without it nobody is dialled there."""
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         address: _builtins.str = ...,
+        signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "role", b"role", "signature", b"signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

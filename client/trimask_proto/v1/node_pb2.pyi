@@ -51,6 +51,7 @@ class DescribeNodeResponse(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
+    WORKER_SIGNATURE_FIELD_NUMBER: _builtins.int
     AUDIT_HEAD_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
@@ -67,6 +68,8 @@ class DescribeNodeResponse(_message.Message):
     """Drawn when the node's store was made and again when it was restored from a backup, 16 bytes."""
     worker_address: _builtins.str
     """The peer address of the very process that answers, if the node has several; else empty."""
+    worker_signature: _builtins.bytes
+    """Its Ed25519 signature over that address, for others to dial it; empty where there is none."""
     draining: _builtins.bool
     """Whether it takes no new work."""
     @_builtins.property
@@ -88,12 +91,13 @@ class DescribeNodeResponse(_message.Message):
         version: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
         worker_address: _builtins.str = ...,
+        worker_signature: _builtins.bytes = ...,
         audit_head: _governance_pb2.AuditHead | None = ...,
         draining: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

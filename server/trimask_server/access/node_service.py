@@ -12,6 +12,7 @@ from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals, refuse_collector
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
+from trimask_server.protocol.attempts import sign_worker
 from trimask_server.settings.version import VERSION
 
 __all__ = ["NodeServicer"]
@@ -41,6 +42,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             refusals=node.refusals.as_messages(),
             version=VERSION,
             worker_address=node.config.own_address,
+            worker_signature=sign_worker(node.keys.identity, node.config.own_address),
             store_generation=node.database.generation,
             audit_head=head_message(await node.audit.head()),
             draining=node.drain.on,

@@ -42,7 +42,7 @@ class Sightings:
         node = self.node
 
         async def one(role: str) -> node_pb2.DescribeNodeResponse | None:
-            address = "" if attempt is None else worker_of(attempt, role)
+            address = "" if attempt is None else worker_of(study, attempt, role)
             stub = NodeServiceStub(node.peers.channel(study.party(role), address))
             try:
                 answer: node_pb2.DescribeNodeResponse = await node.peers.call(

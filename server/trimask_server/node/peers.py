@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,9 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 _PAUSES = Backoff(first=0.1, longest=2.0)  # seconds
 _LONGEST_RETRY_MS = 5000
 _RETIRE_SECONDS = 60.0
+# A worker is called during a try. Its connection ends a minute after the last call, and the oldest channels are closed.
+_WORKER_OPTIONS: tuple[tuple[str, int], ...] = (("grpc.client_idle_timeout_ms", 60_000),)
+_MOST_WORKERS = 64
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Peers:
     def __init__(self, keys: NodeKeys, observer: Observer | None = None) -> None:
         self._credentials = grpc.ssl_channel_credentials(keys.roots, keys.private_key, keys.certificate)
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
+        self._workers: OrderedDict[tuple[str, str], grpc.aio.Channel] = OrderedDict()  # the last used is last
         self._observer = observer
         self._source: RandomSource = SystemRandom() if observer is None else observer.source
         self._retiring: set[asyncio.Task[None]] = set()
@@ -59,21 +64,35 @@ class Peers:
     def channel(self, party: Party, address: str = "") -> grpc.aio.Channel:
         """The channel to a party's peer address, or to one worker of it at an address of its own."""
         key = (address or party.peer_address, party.tls_name)
-        if key not in self._channels:
-            options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", party.tls_name))
-            self._channels[key] = grpc.aio.secure_channel(key[0], self._credentials, options)
-        return self._channels[key]
+        if not address:
+            if key not in self._channels:
+                self._channels[key] = self._open(*key)
+            return self._channels[key]
+        channel = self._workers.pop(key, None) or self._open(*key, *_WORKER_OPTIONS)
+        self._workers[key] = channel
+        if len(self._workers) > _MOST_WORKERS:
+            self._retire(self._workers.popitem(last=False)[1])
+        return channel
+
+    def _open(self, address: str, tls_name: str, *more: tuple[str, int]) -> grpc.aio.Channel:
+        options = (*CHANNEL_OPTIONS, *more, ("grpc.ssl_target_name_override", tls_name))
+        return grpc.aio.secure_channel(address, self._credentials, options)
+
+    def _retire(self, channel: grpc.aio.Channel) -> None:
+        """Close a channel when the calls under way on it have ended."""
+        task = asyncio.get_running_loop().create_task(channel.close(_RETIRE_SECONDS))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
     def renew(self, material: TlsMaterial) -> None:
         """Use another certificate from now on: channels are opened anew, calls under way end on the old ones."""
         self._credentials = grpc.ssl_channel_credentials(
             material.roots, material.private_key, material.certificate
         )
-        retired, self._channels = list(self._channels.values()), {}
+        retired = [*self._channels.values(), *self._workers.values()]
+        self._channels, self._workers = {}, OrderedDict()
         for channel in retired:
-            task = asyncio.get_running_loop().create_task(_retire(channel))
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            self._retire(channel)
 
     async def call(self, method: Any, request: Any, timeout_seconds: float = 20.0) -> Any:
         """A unary call that waits for the peer to come up, and is repeated when the connection broke under it or the
@@ -128,12 +147,8 @@ class Peers:
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        for channel in self._channels.values():
+        for channel in (*self._channels.values(), *self._workers.values()):
             await channel.close()
-
-
-async def _retire(channel: grpc.aio.Channel) -> None:
-    await channel.close(_RETIRE_SECONDS)
 
 
 def _name(method: Any) -> str:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from trimask_core.clock import Clock
-from trimask_core.errors import Refused
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.identity import SigningKey, verify
 from trimask_core.refusals import Reason
+from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2
 
-__all__ = ["AttemptTable", "attempt_bytes", "worker_of"]
+__all__ = ["AttemptTable", "attempt_bytes", "sign_worker", "worker_of"]
 
 T = TypeVar("T")
+_WORKER = "worker-address"
 _KEEP_MS = 15 * 60 * 1000
 
 
@@ -21,9 +24,27 @@ def attempt_bytes(attempt: common_pb2.Attempt) -> bytes:
     return attempt.study_id + attempt.block_id + attempt.number.to_bytes(4, "big")
 
 
-def worker_of(attempt: common_pb2.Attempt, role: str) -> str:
-    """The address of the worker that takes part for `role`; empty where the node's own address will do."""
-    return next((worker.address for worker in attempt.workers if worker.role == role), "")
+def sign_worker(key: SigningKey, address: str) -> bytes:
+    """A node's word that one of its workers is at an address; empty for none."""
+    return key.sign(_WORKER, address.encode()) if address else b""
+
+
+def worker_of(study: Study, attempt: common_pb2.Attempt, role: str) -> str:
+    """The address of the worker that takes part for `role`; empty where the node's own address will do.
+
+    A try is told of by others. An address that the node itself has not signed is refused: nobody can make this node dial
+    a place of their choice.
+    """
+    worker = next((worker for worker in attempt.workers if worker.role == role), None)
+    if worker is None:
+        return ""
+    try:
+        verify(study.party(role).identity, _WORKER, worker.address.encode(), worker.signature, "it")
+    except VerificationError:
+        raise Refused(
+            Reason.BAD_SIGNATURE, f"{role} has not signed the address of its worker in this try"
+        ) from None
+    return worker.address
 
 
 class AttemptTable(Generic[T]):

@@ -213,7 +213,7 @@ class Rounds:
                 )
 
     def _stub(self, study: Study, attempt: Attempt, role: str) -> MomentsPeerServiceStub:
-        channel = self._node.peers.channel(study.party(role), worker_of(attempt, role))
+        channel = self._node.peers.channel(study.party(role), worker_of(study, attempt, role))
         return MomentsPeerServiceStub(channel)
 
 

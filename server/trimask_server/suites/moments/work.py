@@ -102,7 +102,7 @@ class MomentsWork:
         timeout = node.config.attempt_timeout_seconds
 
         async def one(role: str) -> moments_pb2.CheckBatchResponse:
-            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(attempt, role)))
+            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(study, attempt, role)))
             answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
             return answer
 
@@ -120,16 +120,18 @@ class MomentsWork:
 
     async def _attempt(self, block: Block) -> Attempt:
         study = self._study
-        addresses: dict[str, str] = {}
+        workers = []
         for role, answer in (await self._sightings.describe(study, 5.0)).items():
             if answer is None:
                 raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the batch waits for it")
             await witness(self._node, study.party(role), answer.audit_head)
             if answer.draining:
                 raise Refused(Reason.DRAINING, f"{role} is about to stop; the batch waits for it")
-            addresses[role] = answer.worker_address
+            if answer.worker_address:
+                workers.append(
+                    Worker(role=role, address=answer.worker_address, signature=answer.worker_signature)
+                )
         number = await self._ledger.next_attempt(block.block_id)
-        workers = [Worker(role=role, address=address) for role, address in addresses.items() if address]
         return Attempt(study_id=study.id, block_id=block.block_id, number=number, workers=workers)
 
     # Releases

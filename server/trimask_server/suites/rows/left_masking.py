@@ -112,7 +112,9 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     async def _send(self, study: Study, j: int, attempt: common_pb2.Attempt, k: int, masked: Matrix) -> None:
         peers = self._node.peers
         if j < len(study.left):
-            forward = LeftMaskingServiceStub(peers.channel(study.left[j], worker_of(attempt, f"L{j + 1}")))
+            forward = LeftMaskingServiceStub(
+                peers.channel(study.left[j], worker_of(study, attempt, f"L{j + 1}"))
+            )
             for piece in slices(masked):
                 await peers.call(
                     forward.PushComponent, PushComponentRequest(attempt=attempt, component=k, slice=piece)
@@ -121,7 +123,9 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         role = study.rows.unmasking[k - 1]
         unmasker = study.party(role)
         local = unmasker.identity == self._node.keys.identity.public
-        stub = None if local else UnmaskingServiceStub(peers.channel(unmasker, worker_of(attempt, role)))
+        stub = (
+            None if local else UnmaskingServiceStub(peers.channel(unmasker, worker_of(study, attempt, role)))
+        )
         for piece in slices(masked):
             request = PushMaskedRequest(attempt=attempt, component=k, slice=piece)
             if stub is None:

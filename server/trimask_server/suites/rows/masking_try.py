@@ -21,7 +21,7 @@ from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
-from trimask_server.protocol.attempts import worker_of
+from trimask_server.protocol.attempts import sign_worker, worker_of
 from trimask_server.suites.rows.deliveries import CollectionServicer, PendingDelivery, masked_answers
 
 __all__ = ["MaskingTry"]
@@ -77,7 +77,7 @@ class MaskingTry:
         right = [f"R{k}" for k in range(1, len(study.right) + 1)]
 
         def channel(role: str) -> grpc.aio.Channel:
-            return peers.channel(study.party(role), worker_of(attempt, role))
+            return peers.channel(study.party(role), worker_of(study, attempt, role))
 
         def stub(role: str) -> UnmaskingServiceStub:
             return UnmaskingServiceStub(channel(role))
@@ -107,9 +107,15 @@ class MaskingTry:
 
     def _workers(self, nodes: dict[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
         """The workers of this try: those that have just answered, and this one."""
-        addresses = {role: answer.worker_address for role, answer in nodes.items()}
-        addresses["collector"] = self._node.config.own_address
-        return [Worker(role=role, address=address) for role, address in addresses.items() if address]
+        own = self._node.config.own_address
+        workers = [
+            Worker(role=role, address=answer.worker_address, signature=answer.worker_signature)
+            for role, answer in nodes.items()
+        ]
+        workers.append(
+            Worker(role="collector", address=own, signature=sign_worker(self._node.keys.identity, own))
+        )
+        return [worker for worker in workers if worker.address]
 
     async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
         """A node that was restarted has lost its part of the try: end it now rather than at the timeout.
@@ -123,7 +129,7 @@ class MaskingTry:
                 if answer is not None and answer.boot_id != boots[role]:
                     pending.fail(Reason.PEER_RESTARTED, f"{role} was restarted during the try")
                 silent[role] = silent[role] + 1 if answer is None else 0
-                if silent[role] >= _LOST_POLLS and worker_of(pending.attempt, role):
+                if silent[role] >= _LOST_POLLS and worker_of(self._study, pending.attempt, role):
                     pending.fail(Reason.PEER_RESTARTED, f"the worker of {role} in this try does not answer")
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 

@@ -64,7 +64,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         component = await node.workers.run(self._component, study, k, rows)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask)
-        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(attempt, "L1")))
+        stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(study, attempt, "L1")))
         for piece in slices(masked):
             await node.peers.call(
                 stub.PushComponent,
@@ -88,7 +88,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         stub = (
             None
             if local
-            else UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(attempt, role)))
+            else UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(study, attempt, role)))
         )
         for piece in slices(mask.basis):
             request = unmasking_pb2.PushRightMaskRequest(

@@ -65,8 +65,12 @@ class Tries:
                 node.log.exception("failed while %s", what)
             node.refusals.count(reason)
             node.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
-            collector = node.studies.get(attempt.study_id).collector
-            stub = CollectionServiceStub(node.peers.channel(collector, worker_of(attempt, "collector")))
+            study = node.studies.get(attempt.study_id)
+            try:
+                address = worker_of(study, attempt, "collector")
+            except Refused:  # then any worker of the collector's, at the address in the study
+                address = ""
+            stub = CollectionServiceStub(node.peers.channel(study.collector, address))
             await node.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))
         finally:
             self.running -= 1

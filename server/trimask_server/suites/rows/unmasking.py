@@ -188,7 +188,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         )
         values = await node.workers.run(unmask_component, study, component.masked.take(), mask)
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
-        stub = CollectionServiceStub(node.peers.channel(study.collector, worker_of(attempt, "collector")))
+        stub = CollectionServiceStub(
+            node.peers.channel(study.collector, worker_of(study, attempt, "collector"))
+        )
         for piece in slices(delivery):
             await node.peers.call(
                 stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
