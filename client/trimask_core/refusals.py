@@ -164,6 +164,7 @@ class Reason(StrEnum):
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
     UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the try."
     STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The try is over, or another has replaced it."
+    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the try, have another plan of the block."
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The try took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the try; a new one begins."
     WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has other rows or columns than it has to have."

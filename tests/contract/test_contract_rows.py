@@ -14,7 +14,7 @@ import pytest
 from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_server.local.postgres import LocalPostgres
-from trimask_server.protocol.plans import split_ids
+from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.master_keys import KeyRing
@@ -110,7 +110,10 @@ def test_each_row_of_a_group_is_answered_for_itself(make_store: Any) -> None:
         assert found["in time"] == [7]
         assert [name for _, name in await rows.pending(STUDY, 0, 500)] == IDS + ids
         await rows.assign(STUDY, BLOCK, ids)
-        assert dict(await rows.start(STUDY, BLOCK)) == {name: payload(name) for name in ids}
+        with refused("another plan"):
+            await rows.start(STUDY, BLOCK, plan_hash(STUDY, BLOCK, b"".join(ids[1:])))
+        plan = plan_hash(STUDY, BLOCK, b"".join(ids))
+        assert dict(await rows.start(STUDY, BLOCK, plan)) == {name: payload(name) for name in ids}
 
     asyncio.run(course())
 

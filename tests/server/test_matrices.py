@@ -64,6 +64,19 @@ def test_newer_try_forgets_the_older_and_refuses_it() -> None:
         table.get(_attempt(1))
 
 
+def test_all_of_a_try_name_one_plan() -> None:
+    table: AttemptTable[list[int]] = AttemptTable(ManualClock(), list)
+    one, other = (
+        common_pb2.Attempt(study_id=b"s", block_id=b"b", number=1, plan_hash=bytes([byte]) * 32)
+        for byte in (1, 2)
+    )
+    table.get(one).append(1)
+    with pytest.raises(Refused, match="another plan"):
+        table.get(other)
+    assert table.get(one) == [1]
+    assert table.attempts() == [one]
+
+
 def test_tries_of_other_studies_do_not_meet() -> None:
     table: AttemptTable[list[int]] = AttemptTable(ManualClock(), list)
     table.get(_attempt(5)).append(1)

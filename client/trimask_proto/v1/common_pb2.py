@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrimask_proto/v1/common.proto\x12\x10trimask_proto.v1\"O\n\x0bMatrixSlice\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x11\n\tfirst_row\x18\x03 \x01(\r\x12\x0e\n\x06values\x18\x04 \x01(\x0c\"h\n\x07\x41ttempt\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x0e\n\x06number\x18\x03 \x01(\r\x12)\n\x07workers\x18\x04 \x03(\x0b\x32\x18.trimask_proto.v1.Worker\":\n\x06Worker\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"-\n\x0cRefusalCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrimask_proto/v1/common.proto\x12\x10trimask_proto.v1\"O\n\x0bMatrixSlice\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x11\n\tfirst_row\x18\x03 \x01(\r\x12\x0e\n\x06values\x18\x04 \x01(\x0c\"{\n\x07\x41ttempt\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x0e\n\x06number\x18\x03 \x01(\r\x12)\n\x07workers\x18\x04 \x03(\x0b\x32\x18.trimask_proto.v1.Worker\x12\x11\n\tplan_hash\x18\x05 \x01(\x0c\":\n\x06Worker\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"-\n\x0cRefusalCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,9 +34,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MATRIXSLICE']._serialized_start=51
   _globals['_MATRIXSLICE']._serialized_end=130
   _globals['_ATTEMPT']._serialized_start=132
-  _globals['_ATTEMPT']._serialized_end=236
-  _globals['_WORKER']._serialized_start=238
-  _globals['_WORKER']._serialized_end=296
-  _globals['_REFUSALCOUNT']._serialized_start=298
-  _globals['_REFUSALCOUNT']._serialized_end=343
+  _globals['_ATTEMPT']._serialized_end=255
+  _globals['_WORKER']._serialized_start=257
+  _globals['_WORKER']._serialized_end=315
+  _globals['_REFUSALCOUNT']._serialized_start=317
+  _globals['_REFUSALCOUNT']._serialized_end=362
 # @@protoc_insertion_point(module_scope)

@@ -64,12 +64,17 @@ class Attempt(_message.Message):
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     WORKERS_FIELD_NUMBER: _builtins.int
+    PLAN_HASH_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """Id of the block, 16 bytes, drawn by the collector."""
     number: _builtins.int
     """Number of the try, from 1."""
+    plan_hash: _builtins.bytes
+    """SHA-256 of the block's plan: study id, block id and sorted submission ids. Every right provider compares it with the
+    plan it has bound, and every node takes messages of a try only if all of them name the same one. (Suite rows.)
+    """
     @_builtins.property
     def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Worker]:
         """Which worker of each node takes part, for nodes of several workers: a try lives in the memory of one."""
@@ -81,10 +86,11 @@ class Attempt(_message.Message):
         block_id: _builtins.bytes = ...,
         number: _builtins.int = ...,
         workers: _abc.Iterable[Global___Worker] | None = ...,
+        plan_hash: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "number", b"number", "study_id", b"study_id", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "number", b"number", "plan_hash", b"plan_hash", "study_id", b"study_id", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -33,7 +33,7 @@ class BlindingKey(_message.Message):
     public_key: _builtins.bytes
     """X25519 public key drawn for this try, 32 bytes."""
     signature: _builtins.bytes
-    """Ed25519 signature of the node over the try, its role and the key."""
+    """Ed25519 signature of the node over the try with its plan's hash, its role and the key."""
     def __init__(
         self,
         *,

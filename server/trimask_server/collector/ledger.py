@@ -8,6 +8,7 @@ from typing import Literal
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
+from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["IN_A_BLOCK", "Block", "BlockState", "Ledger", "erase_study"]
@@ -66,7 +67,14 @@ class Ledger:
                 "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')",
                 (block_id, study_id, block.submission_ids, block.rows),
             )
-            self._record(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=block.rows)
+            self._record(
+                tx,
+                "block_planned",
+                study=study_id.hex(),
+                block=block_id.hex(),
+                rows=block.rows,
+                plan=plan_hash(study_id, block_id, block.submission_ids).hex(),
+            )
 
         await self.database.write(write)
         return block

@@ -21,7 +21,7 @@ _KEEP_MS = 15 * 60 * 1000
 
 def attempt_bytes(attempt: common_pb2.Attempt) -> bytes:
     """An unambiguous form of a try, for signatures and key derivation."""
-    return attempt.study_id + attempt.block_id + attempt.number.to_bytes(4, "big")
+    return attempt.study_id + attempt.block_id + attempt.number.to_bytes(4, "big") + attempt.plan_hash
 
 
 def sign_worker(key: SigningKey, address: str) -> bytes:
@@ -48,34 +48,40 @@ def worker_of(study: Study, attempt: common_pb2.Attempt, role: str) -> str:
 
 
 class AttemptTable(Generic[T]):
-    """State by block. A higher try number forgets the lower one; a lower one is refused; old ones expire."""
+    """State by block. A higher try number forgets the lower one; a lower one is refused; old ones expire.
+
+    Whoever takes part in a try must name the plan that the first to come has named: a collector may have given providers
+    different plans under one block id.
+    """
 
     def __init__(self, clock: Clock, fresh: Callable[[], T]) -> None:
         self._clock = clock
         self._fresh = fresh
-        self._entries: dict[tuple[bytes, bytes], tuple[int, int, T]] = {}
+        self._entries: dict[tuple[bytes, bytes], tuple[int, int, bytes, T]] = {}
 
     def get(self, attempt: common_pb2.Attempt) -> T:
         """The state of this try, new if it is newer than what is held."""
         now = self._clock.now_ms()
-        for old in [key for key, (_, since, _) in self._entries.items() if now - since > _KEEP_MS]:
+        for old in [key for key, (_, since, _, _) in self._entries.items() if now - since > _KEEP_MS]:
             del self._entries[old]
         key = (attempt.study_id, attempt.block_id)
-        number, _, state = self._entries.get(key, (0, 0, None))
+        number, _, plan, state = self._entries.get(key, (0, 0, b"", None))
         if attempt.number < number:
             raise Refused(
                 Reason.STALE_ATTEMPT, f"try {attempt.number} of this block was replaced by try {number}"
             )
         if attempt.number > number or state is None:
             state = self._fresh()
-            self._entries[key] = (attempt.number, now, state)
+            self._entries[key] = (attempt.number, now, attempt.plan_hash, state)
+        elif attempt.plan_hash != plan:
+            raise Refused(Reason.PLAN_DIFFERS, "others in this try work on another plan of the block")
         return state
 
     def attempts(self) -> list[common_pb2.Attempt]:
         """The newest try of every block held here."""
         return [
-            common_pb2.Attempt(study_id=study_id, block_id=block_id, number=number)
-            for (study_id, block_id), (number, _, _) in self._entries.items()
+            common_pb2.Attempt(study_id=study_id, block_id=block_id, number=number, plan_hash=plan)
+            for (study_id, block_id), (number, _, plan, _) in self._entries.items()
         ]
 
     def forget(self, study_id: bytes, block_id: bytes) -> None:

@@ -12,6 +12,7 @@ from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
+from trimask_server.protocol.plans import plan_hash
 from trimask_server.right.invitations import bind
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
@@ -141,7 +142,12 @@ class RowStore:
             self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
             if self.audit is not None:
                 self.audit.append(
-                    tx, "block_assigned", study=study_id.hex(), block=block_id.hex(), rows=len(ids)
+                    tx,
+                    "block_assigned",
+                    study=study_id.hex(),
+                    block=block_id.hex(),
+                    rows=len(ids),
+                    plan=plan_hash(study_id, block_id, joined).hex(),
                 )
             return []
 
@@ -202,17 +208,28 @@ class RowStore:
             )
         destroy_keys(tx, study_id, [block_scope(block_id)])
 
-    async def start(self, study_id: bytes, block_id: bytes) -> list[tuple[bytes, bytes]]:
-        """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id."""
+    async def start(
+        self, study_id: bytes, block_id: bytes, plan: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id.
+
+        `plan` is the hash of the plan that the try is at (`protocol.plans.plan_hash`); it must be the one bound here.
+        Without it, the caller compares the ids with others' itself.
+        """
 
         def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
-            block = tx.row("SELECT study_id, erased, cancelled FROM blocks WHERE block_id = ?", (block_id,))
+            block = tx.row(
+                "SELECT study_id, erased, cancelled, submission_ids FROM blocks WHERE block_id = ?",
+                (block_id,),
+            )
             if block is None or block[0] != study_id:
                 raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
             if block[1]:
                 raise Refused(Reason.BLOCK_ERASED, "that block is pooled and erased")
             if block[2]:
                 raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
+            if plan is not None and plan != plan_hash(study_id, block_id, block[3]):
+                raise Refused(Reason.PLAN_DIFFERS, "this provider was given another plan for that block")
             tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
             key = self.vault.find(tx, study_id, block_scope(block_id))
             return [

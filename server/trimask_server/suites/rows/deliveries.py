@@ -104,6 +104,8 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         pending = self._find(request.attempt)
         if pending is None:
             raise Refused(Reason.STALE_ATTEMPT, "that try is over")
+        if request.attempt.plan_hash != pending.attempt.plan_hash:
+            raise Refused(Reason.PLAN_DIFFERS, "this delivery is of another plan of the block")
         if not pending.outcome.done():
             pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.rows.columns)
             if all(part.complete for part in pending.parts):

@@ -22,6 +22,7 @@ from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import sign_worker, worker_of
+from trimask_server.protocol.plans import plan_hash
 from trimask_server.suites.rows.deliveries import CollectionServicer, PendingDelivery, masked_answers
 
 __all__ = ["MaskingTry"]
@@ -54,7 +55,11 @@ class MaskingTry:
         nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
         attempt = Attempt(
-            study_id=study.id, block_id=block.block_id, number=number, workers=self._workers(nodes)
+            study_id=study.id,
+            block_id=block.block_id,
+            number=number,
+            workers=self._workers(nodes),
+            plan_hash=plan_hash(study.id, block.block_id, block.submission_ids),
         )
         pending = self._collection.expect(study, attempt, block.rows)
         boots = {role: answer.boot_id for role, answer in nodes.items()}

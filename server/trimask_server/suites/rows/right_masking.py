@@ -54,7 +54,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         study = self._node.studies.get(request.attempt.study_id)
         require_suite(study, "rows")
         require_role(context, study, ["collector"])
-        rows = await self._rows.start(study.id, request.attempt.block_id)
+        rows = await self._rows.start(study.id, request.attempt.block_id, request.attempt.plan_hash)
         self._tries.begin(request.attempt, self._mask(study, request.attempt, rows), "right masking")
         return right_masking_pb2.StartMaskingResponse()
 

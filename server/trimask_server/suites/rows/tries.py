@@ -55,6 +55,7 @@ class Tries:
                 block=attempt.block_id.hex(),
                 number=attempt.number,
                 part=what,
+                plan=attempt.plan_hash.hex(),
             )
             await work
             node.metrics.tries.labels("done").inc()

@@ -1,0 +1,148 @@
+"""A collector that gives right providers different lists of people under one block id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimask_client import Client
+from trimask_client.grpc_status import plain_errors
+from trimask_core.study import Study
+from trimask_lab import Lab, some_people
+from trimask_proto.v1 import common_pb2, unmasking_pb2
+from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_rogue import refused_with
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.suites.rows import masking_try
+from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows.unmasking import UnmaskingServicer
+
+StartLab = Callable[[], Lab]
+
+
+class Equivocation:
+    """Gives R1 one person's component more, and another's less, than the others; notes what it is delivered."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.sent: list[bytes] = []
+        self.delivered: list[Any] = []
+        honest_assign, honest_sum = RightCalls.assign, masking_try.masked_answers
+
+        async def assign(calls: RightCalls, party: Any, block: Any) -> list[bytes]:
+            return await honest_assign(calls, party, self.plan_for(calls._study, party, block))
+
+        def masked_answers(study: Study, deliveries: Any) -> Any:
+            self.delivered.append(deliveries)
+            return honest_sum(study, deliveries)
+
+        self.plans: dict[str, bytes] = {}
+        """The hash of what R1 was told, and of what the others were."""
+        patch.setattr(RightCalls, "assign", assign)
+        patch.setattr(masking_try, "masked_answers", masked_answers)
+
+    def plan_for(self, study: Study, party: Any, block: Any) -> Any:
+        """What this provider is told."""
+        role = study.role_of(party.identity)
+        if role == "R1":
+            ids = split_ids(block.submission_ids)
+            other = min(set(self.sent) - set(ids))
+            block = replace(block, submission_ids=b"".join(sorted([*ids[1:], other])))
+        plan = plan_hash(study.id, block.block_id, block.submission_ids)
+        self.plans["R1" if role == "R1" else "others"] = plan
+        return block
+
+    def tell_r1_its_own(self, patch: pytest.MonkeyPatch) -> None:
+        """The collector's call that starts masking names, to R1, the plan that R1 was given."""
+        honest = RightMaskingServicer.StartMasking
+
+        async def start(servicer: RightMaskingServicer, request: Any, context: Any) -> Any:
+            if servicer._node.role_in(servicer._node.studies.get(request.attempt.study_id)) == "R1":
+                request.attempt.plan_hash = self.plans["R1"]
+            return await honest(servicer, request, context)
+
+        patch.setattr(RightMaskingServicer, "StartMasking", start)
+
+    def overlook(self, patch: pytest.MonkeyPatch) -> None:
+        """The nodes that remove right masks take R1's as if it were of the others' plan."""
+        honest = UnmaskingServicer.take_right_mask
+
+        def take(servicer: UnmaskingServicer, study: Study, request: Any) -> None:
+            request.attempt.plan_hash = self.plans["others"]
+            honest(servicer, study, request)
+
+        patch.setattr(UnmaskingServicer, "take_right_mask", take)
+
+
+def attack(lab: Lab, equivocation: Equivocation, over: Callable[[], bool]) -> None:
+    """People answer, and the collector goes on until it has something, or somebody has noticed."""
+    signed = lab.open_study()
+    with Client(signed) as client:
+        prepared = [client.prepare(person) for person in some_people(48, seed=3)]
+        equivocation.sent += [submission.submission_id for submission in prepared]
+        for submission in prepared:
+            client.send(submission)
+    lab.wait(signed.study, lambda _: bool(equivocation.delivered) or over())
+
+
+def test_a_right_provider_with_another_plan_masks_nothing(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the plan's hash in the try, the collector was delivered a sum of components of different people."""
+    equivocation = Equivocation(monkeypatch)
+    lab = start_lab()
+    attack(lab, equivocation, lambda: lab.refusals("R1")["plan_differs"] > 0)
+    assert equivocation.delivered == []
+    assert lab.query("R1", "SELECT count(*) FROM blocks WHERE started = 1") == [(0,)]
+
+
+def test_the_unmasking_node_refuses_a_component_of_another_plan(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector tells R1 in the try, too, what it was told in the plan."""
+    equivocation = Equivocation(monkeypatch)
+    equivocation.tell_r1_its_own(monkeypatch)
+    lab = start_lab()
+    attack(lab, equivocation, lambda: lab.refusals("R2")["plan_differs"] > 0)
+    assert equivocation.delivered == []
+
+
+def test_the_first_left_provider_refuses_a_component_of_another_plan(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, with unmasking nodes that overlook it."""
+    equivocation = Equivocation(monkeypatch)
+    equivocation.tell_r1_its_own(monkeypatch)
+    equivocation.overlook(monkeypatch)
+    lab = start_lab()
+    attack(lab, equivocation, lambda: lab.refusals("L1")["plan_differs"] > 0)
+    assert equivocation.delivered == []
+
+
+def test_a_blinding_key_is_of_one_plan(start_lab: StartLab) -> None:
+    """A collector that opens a try at one plan with some unmasking nodes, at another with others, cannot join them."""
+    lab = start_lab()
+    study = lab.open_study().study
+    lab.stop("collector")
+    roles = list(dict.fromkeys(study.rows.unmasking))
+    assert len(roles) > 1
+
+    def attempt(role: str) -> common_pb2.Attempt:
+        plan = bytes([1 if role == roles[0] else 2]) * 32
+        return common_pb2.Attempt(study_id=study.id, block_id=b"b" * 16, number=1, plan_hash=plan)
+
+    def call(role: str, method: str, request: Any) -> Any:
+        with lab.channel_as("collector", to=role) as channel, plain_errors(role):
+            return getattr(UnmaskingServiceStub(channel), method)(request, timeout=30)
+
+    keys = [
+        call(role, "PrepareAttempt", unmasking_pb2.PrepareAttemptRequest(attempt=attempt(role))).key
+        for role in roles
+    ]
+    for role in roles:
+        share = unmasking_pb2.ShareBlindingKeysRequest(attempt=attempt(role), keys=keys)
+        with refused_with("bad_signature"):
+            call(role, "ShareBlindingKeys", share)
