@@ -73,7 +73,7 @@ class Attempt(_message.Message):
     """Number of the try, from 1."""
     plan_hash: _builtins.bytes
     """SHA-256 of the block's plan: study id, block id and sorted submission ids. Every right provider compares it with the
-    plan it has bound, and every node takes messages of a try only if all of them name the same one. (Suite rows.)
+    plan it has bound, and every node takes messages of a try only if all of them name the same one; for the rows suite.
     """
     @_builtins.property
     def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Worker]:
