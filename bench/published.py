@@ -91,7 +91,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
             count = min(_BLOCK, rows - start)
             block = _people(count, start) + study.protection.sigma * _normals(count, start)
             block_id = os.urandom(16)
-            await ledger.plan(study.id, block_id, [])
+            await ledger.plan(study.id, block_id, sorted(os.urandom(16) for _ in range(count)))
             await factors.pool(study.id, block_id, block, rows)
         (release,) = await catalogue.releases(study.id)
         dataset_id = await Publisher(context, factors).publish(signed, release, Tally(0, {}))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimask.counting import read_counted
 from trimask.derived_rows import DERIVED, derived_rows
 from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.export import record_batch, row_schema, write_arrow, write_csv
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     import polars as pl  # type: ignore[import-not-found, unused-ignore]  # an extra, checked only where installed
     import pyarrow as pa
 
+    from trimask_core.counted import Counted, Standing
     from trimask_core.guarantee import Guarantee
+    from trimask_core.receipt import Receipt
     from trimask_core.schema import Column
     from trimask_core.study import Study, SuiteName
 
@@ -73,11 +76,12 @@ class Dataset:
         self._folder = folder
         # Read and checked at once: the signatures of a small file, where a bad one is to be refused when opened.
         self._totals = read_totals(self.path, manifest) if manifest.suite == "moments" else None
+        self._counted = read_counted(folder, manifest, self._totals)
         self._warn_of_clipping()
 
     @classmethod
     def open(cls, folder: str | Path, *, study_id: str | bytes | None = None) -> Dataset:
-        """Open and verify a folder with dataset.parquet (or moments.json), manifest.json and manifest.sig.
+        """Open and verify a folder with dataset.parquet (or moments.json), counted.bin, manifest.json and manifest.sig.
 
         `study_id` pins the study. Raises `VerificationError` if a signature, a hash or a number does not
         agree.
@@ -174,6 +178,18 @@ class Dataset:
     def guarantee(self) -> Guarantee | None:
         """What the release promises towards the public; None in exact mode."""
         return self._manifest.guarantee("public")
+
+    @property
+    def counted(self) -> Counted:
+        """Which submissions the release counts, by the ids that are in people's receipts."""
+        return self._counted
+
+    def standing(self, receipt: Receipt) -> Standing:
+        """Whether a person's submission is "counted" in this release, was "refused" by the right providers' check, or is
+        "absent"; `VerificationError` unless every right provider signed the receipt.
+        """
+        receipt.verify(self.study)
+        return self._counted.standing(receipt.submission_id)
 
     def batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
         """The stored rows in scaled units, a batch at a time; never the whole file in memory.

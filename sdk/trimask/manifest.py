@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from trimask_core.counted import COUNTED_FILE
 from trimask_core.errors import VerificationError
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import verify
@@ -201,8 +202,10 @@ def _agree(manifest: Manifest) -> None:
         if not held:
             raise VerificationError(f"the manifest does not agree with the study it is of: {what}")
     names = [entry.name for entry in manifest.files]
-    if manifest.data_file not in names or len(set(names)) != len(names):
-        raise VerificationError(f"the manifest must name {manifest.data_file}, and every file once")
+    if not {manifest.data_file, COUNTED_FILE} <= set(names) or len(set(names)) != len(names):
+        raise VerificationError(
+            f"the manifest must name {manifest.data_file} and {COUNTED_FILE}, and every file once"
+        )
     for entry in manifest.files:
         named = isinstance(entry.name, str) and _FILE_NAME.fullmatch(entry.name)
         hashed = isinstance(entry.sha256, str) and _SHA256.fullmatch(entry.sha256)

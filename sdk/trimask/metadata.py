@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from trimask_core.counted import COUNTED_FILE
 from trimask_core.schema import ONES, Column, Schema
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str
         "dcat:contactPoint": {"@type": "vcard:Kind", "vcard:fn": study.contact},
         "dcat:version": str(manifest.release),
         "schema:variableMeasured": [_variable(column, study.schema) for column in manifest.columns],
-        "dcat:distribution": [_file(entry.name, entry.bytes, entry.sha256) for entry in manifest.files],
+        "dcat:distribution": [
+            _file(entry.name, entry.bytes, entry.sha256)
+            for entry in manifest.files
+            if entry.name != COUNTED_FILE  # for receipts; it is no data
+        ],
         "dct:provenance": {"@type": "dct:ProvenanceStatement", "dct:description": _provenance(manifest)},
         "prov:wasGeneratedBy": {
             "@type": "prov:Activity",

@@ -26,11 +26,15 @@ _HASH_BYTES = 32
 
 @dataclass(frozen=True)
 class Totals:
-    """Noisy sums of z_j, and of z_j z_l for j <= l row by row, over the people whose reports were accepted."""
+    """Noisy sums of z_j, and of z_j z_l for j <= l row by row, over the people whose reports were accepted.
+
+    `accepted_hash` names those reports; every right provider signed it.
+    """
 
     first: tuple[int, ...]
     products: tuple[int, ...]
     accepted: int
+    accepted_hash: bytes
 
 
 def read_totals(path: Path, manifest: Manifest) -> Totals:
@@ -73,4 +77,4 @@ def _checked(data: Mapping[str, Any], manifest: Manifest) -> Totals:
         raise VerificationError(
             f"the totals of {MOMENTS_FILE} are not the sum of what the providers delivered"
         )
-    return Totals(first, products, manifest.rows)
+    return Totals(first, products, manifest.rows, accepted)

@@ -22,7 +22,7 @@ from trimask_server.suites.moments.kept_ledger import LedgerHead
 STUDY, BATCH, OTHER = b"s" * 32, b"b" * 16, b"o" * 16
 IDS = [bytes([i]) * 16 for i in range(6)]
 TOTAL = [1, P - 1, 12345]
-DECISION = Decision(b"h" * 32, 2, {"bad_bits": 1}, b"signature", TOTAL)
+DECISION = Decision(b"h" * 32, b"\1\0\1", {"bad_bits": 1}, b"signature", TOTAL)
 
 
 class Opened:
@@ -66,7 +66,8 @@ def test_the_first_decision_stays(make_store: Any) -> None:
     async def course() -> None:
         opened = await Opened(make_store(PROVIDER)).fill()
         first = await opened.batches.decide(STUDY, BATCH, DECISION)
-        assert (first.state, first.accepted_count, first.refused) == ("decided", 2, {"bad_bits": 1})
+        assert (first.state, first.accepted_count, first.accepted) == ("decided", 2, b"\1\0\1")
+        assert first.refused == {"bad_bits": 1}
         again = await opened.batches.decide(STUDY, BATCH, replace(DECISION, signature=b"another"))
         assert again == first
         with refused("batch_disagreed"):

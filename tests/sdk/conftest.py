@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.rows import collusion
@@ -111,11 +112,21 @@ def _masked(
     return frame * np.sign(np.diag(r)) @ factor
 
 
+def _counted(rows: int, seed: int) -> Counted:
+    """So many made-up submissions, in two blocks."""
+    ids = [hashlib.sha256(f"{seed} {i}".encode()).digest()[:16] for i in range(rows)]
+    half = (rows + 1) // 2
+    blocks = ids[:half], ids[half:]
+    return Counted(tuple(CountedBlock.of(bytes([k]) * 16, part) for k, part in enumerate(blocks) if part))
+
+
 def _write_release(
     folder: Path, signed: Signed, answers: pd.DataFrame, *, seed: int = 7, compact: bool = False, release: int = 1,
     previous: str | None = None, change: Callable[[dict[str, Any]], None] | None = None, key: SigningKey | None = None,
+    change_counted: Callable[[Counted], Counted] = lambda counted: counted,
 ) -> Path:  # fmt: skip
-    """A dataset folder. `change` edits the manifest before it is signed; `key` signs in place of the collector."""
+    """A dataset folder. `change` edits the manifest before it is signed, `change_counted` the list of submissions; `key`
+    signs in place of the collector."""
     study = signed.study
     X = np.array([study.schema.encode(row) for row in answers.to_dict("records")])
     Y = _masked(X, study.protection.sigma, np.random.default_rng(seed), compact)
@@ -124,6 +135,8 @@ def _write_release(
     path = folder / "dataset.parquet"
     pq.write_table(pa.table({name: Y[:, j] for j, name in enumerate(names)}), path, row_group_size=100)
     content = path.read_bytes()
+    listed = change_counted(_counted(len(X), seed)).to_bytes()
+    (folder / COUNTED_FILE).write_bytes(listed)
     promise = study.protection.public.to_dict() if study.protection.public else None
     data: dict[str, Any] = {
         "format": "trimask-manifest/1",
@@ -154,7 +167,8 @@ def _write_release(
             "refusals": {"R1": {"bad_component": 1}},
         },
         "files": [
-            {"name": "dataset.parquet", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            {"name": name, "bytes": len(held), "sha256": hashlib.sha256(held).hexdigest()}
+            for name, held in (("dataset.parquet", content), (COUNTED_FILE, listed))
         ],
         "signed_study": json.loads(signed.signed.to_json()),
         "previous": previous,

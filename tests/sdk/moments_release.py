@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.moments.field import P, draw, pack
@@ -21,6 +22,7 @@ from trimask_core.moments.release import (
     COMMITMENTS,
     TOTALS,
     AddedBatch,
+    accepted_hash,
     asked_hash,
     commitment_message,
     commitments_message,
@@ -110,15 +112,38 @@ def deliveries(study: Study, totals: Sequence[int], source: DeterministicRandom)
     ]
 
 
+def _counted(release: int, people: int) -> Counted:
+    """Two batches of made-up reports: all of the people, and two that were refused."""
+    ids = [hashlib.sha256(f"{release} {i}".encode()).digest()[:16] for i in range(people + 2)]
+    marks = [i not in (0, people) for i in range(people + 2)]
+    half = len(ids) // 2
+    return Counted(
+        (
+            CountedBlock.of(bytes([release, 1]) * 8, ids[:half], marks[:half]),
+            CountedBlock.of(bytes([release, 2]) * 8, ids[half:], marks[half:]),
+        )
+    )
+
+
 def write_moments(
     folder: Path, signed: SignedMoments, people: Sequence[Mapping[str, Any]], *, seed: str = "7", release: int = 1,
     previous: str | None = None, change: Callable[[dict[str, Any]], None] | None = None,
     change_manifest: Callable[[dict[str, Any]], None] | None = None, key: SigningKey | None = None,
+    change_counted: Callable[[Counted], Counted] | None = None,
 ) -> Path:  # fmt: skip
-    """A dataset folder. `change` edits moments.json and `change_manifest` the manifest before it is signed."""
+    """A dataset folder. `change` edits moments.json and `change_manifest` the manifest before it is signed;
+    `change_counted` the list of submissions after the providers have signed for it."""
     study, source, count = signed.study, DeterministicRandom(f"release {seed}"), len(people)
     layout = study.moments.layout
-    batches = [AddedBatch(bytes([release, k]) * 8, bytes([k]) * 32, 0) for k in (1, 2)]
+    counted = _counted(release, count)
+    batches = [
+        AddedBatch(
+            block.block_id,
+            accepted_hash(study.id, block.block_id, list(block), [mark == 1 for mark in block.accepted]),
+            block.count,
+        )
+        for block in counted.blocks
+    ]
     sent = deliveries(study, exact_totals(study, people), source)
     accepted = release_hash(study.id, release, batches)
     asked = asked_hash(study.id, release, b"".join(batch.batch_id for batch in batches))
@@ -155,6 +180,9 @@ def write_moments(
     content = json.dumps(body).encode()
     folder.mkdir(parents=True)
     (folder / "moments.json").write_bytes(content)
+    if change_counted is not None:
+        counted = change_counted(counted)
+    (folder / COUNTED_FILE).write_bytes(counted.to_bytes())
     promise = study.protection.public.to_dict() if study.protection.public else None
     data: dict[str, Any] = {
         "format": "trimask-manifest/1",
@@ -175,7 +203,8 @@ def write_moments(
         "collusion": {"sentence": "both together"},
         "counts": {"batches": 2, "rows": count, "refusals": {}},
         "files": [
-            {"name": "moments.json", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            {"name": name, "bytes": len(held), "sha256": hashlib.sha256(held).hexdigest()}
+            for name, held in (("moments.json", content), (COUNTED_FILE, counted.to_bytes()))
         ],
         "signed_study": json.loads(signed.signed.to_json()),
         "previous": previous,

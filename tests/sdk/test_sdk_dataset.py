@@ -246,6 +246,13 @@ def test_not_a_manifest(folder: Path) -> None:
             Dataset.open(folder)
 
 
+def _first_file(entry: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    def change(data: dict[str, Any]) -> None:
+        data["files"][0] = entry
+
+    return change
+
+
 def test_file_with_other_columns_or_values(
     noisy: Any, write_release: Write, people: People, tmp_path: Path
 ) -> None:
@@ -268,7 +275,7 @@ def test_file_with_other_columns_or_values(
             "bytes": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),
         }
-        bad = write_release(tmp_path / name, noisy, people(100, 1), change=_set("files", [entry]))
+        bad = write_release(tmp_path / name, noisy, people(100, 1), change=_first_file(entry))
         (bad / "dataset.parquet").write_bytes(content)
         with pytest.raises(VerificationError, match=message):
             _ = Dataset.open(bad).moments

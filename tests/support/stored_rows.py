@@ -51,7 +51,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("invitations", {"study_id": study_id, "invitation_id": b"i" * 16, "submission_id": bytes([1]) * 16}),
         ("moments_batches",
          {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,
-          "refused": "{}", "signature": b"s", "total": b"t", "release_number": None}),
+          "accepted": b"\1", "refused": "{}", "signature": b"s", "total": b"t", "release_number": None}),
         ("moments_heads", {"study_id": study_id, "entries": 1, "digest": b"d"}),
     ]  # fmt: skip
     return rows
@@ -62,7 +62,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
     rows: list[tuple[str, Row]] = [
         ("blocks",
          {"block_id": bytes([i]) + short[1:], "study_id": study_id, "submission_ids": b"ids", "row_count": 9,
-          "state": "erased", "attempts": 2, "release_number": 1, "accepted_count": None})
+          "state": "erased", "attempts": 2, "release_number": 1, "accepted_count": None, "accepted": None})
         for i in (5, 2, 8)
     ]  # fmt: skip
     rows += [

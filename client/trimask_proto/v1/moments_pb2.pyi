@@ -216,10 +216,15 @@ class CheckBatchResponse(_message.Message):
     ACCEPTED_COUNT_FIELD_NUMBER: _builtins.int
     ACCEPTED_HASH_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
     accepted_count: _builtins.int
     """How many reports were accepted and added up."""
     accepted_hash: _builtins.bytes
     """SHA-256 over the batch's ids and which of them were accepted."""
+    accepted: _builtins.bytes
+    """One byte for each report of the batch, in ascending order of their ids: 1 if it was accepted, or 0. accepted_hash is over
+    the same, so whoever has the ids can check it.
+    """
     @_builtins.property
     def refused(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """How many reports were refused, by reason."""
@@ -230,10 +235,11 @@ class CheckBatchResponse(_message.Message):
         accepted_count: _builtins.int = ...,
         accepted_hash: _builtins.bytes = ...,
         refused: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
+        accepted: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_count", b"accepted_count", "accepted_hash", b"accepted_hash", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "accepted_count", b"accepted_count", "accepted_hash", b"accepted_hash", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimask_core.counted import Counted, CountedBlock
+from trimask_server.protocol.plans import split_ids
 from trimask_server.store.interface import Store
 
 __all__ = ["Catalogue", "Release", "dataset_folder"]
 
 
 def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
-    """Where a dataset's files are: by their hash too, so that a publisher that lost its study replaces nobody's."""
+    """Where a dataset's files are: by the hash of its first file too, so that a publisher that lost its study replaces
+    nobody's.
+    """
     return data / "datasets" / f"{dataset_id}.{digest[:16]}"
 
 
@@ -27,7 +31,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Reads the tables that suites write (`releases`, `datasets`)."""
+    """Reads the tables that suites write (`releases`, `datasets`, and `blocks` once they are pooled)."""
 
     database: Store
 
@@ -42,6 +46,24 @@ class Catalogue:
                     (study_id,),
                 )
             ]
+        )
+
+    async def counted(self, study_id: bytes, number: int) -> Counted:
+        """Which submissions a release counts, block by block in the order they were planned."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT block_id, submission_ids, accepted FROM blocks WHERE study_id = ? AND release_number = ?"
+                " ORDER BY sequence",
+                (study_id, number),
+            )
+        )
+        return Counted(
+            tuple(
+                CountedBlock.of(
+                    bytes(row[0]), split_ids(bytes(row[1])), row[2] and [mark == 1 for mark in row[2]]
+                )
+                for row in rows
+            )
         )
 
     async def datasets(self, study_id: bytes = b"") -> list[tuple[str, bytes, bytes, bytes]]:

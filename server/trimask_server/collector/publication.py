@@ -7,17 +7,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from trimask_core.collusion import collusion_of
+from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.signed_study import SignedStudy
 from trimask_server.collector.catalogue import Catalogue, Release, dataset_folder
 from trimask_server.node.context import NodeContext
 
-__all__ = ["PlacedFile", "Tally", "place_file", "remove_others", "signed_manifest"]
+__all__ = ["PlacedFile", "Tally", "place_files", "remove_others", "signed_manifest"]
 
 
 @dataclass(frozen=True)
@@ -37,20 +38,27 @@ class Tally:
     refusals: Mapping[str, Mapping[str, int]]
 
 
-def place_file(data: Path, dataset_id: str, name: str, write: Callable[[Path], None]) -> PlacedFile:
-    """Have a dataset's file written beside its final place, and move it there whole."""
+def place_files(
+    data: Path, dataset_id: str, name: str, write: Callable[[Path], None], counted: Counted
+) -> tuple[PlacedFile, PlacedFile]:
+    """Have a dataset's data file, and the list of whom it counts, written beside their final place and moved there whole."""
     (data / "datasets").mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f"{dataset_id}.new-", dir=data / "datasets"))
     fresh.chmod(0o755)
-    path = fresh / name
-    write(path)
+    write(fresh / name)
+    (fresh / COUNTED_FILE).write_bytes(counted.to_bytes())
+    placed = _durable(fresh / name), _durable(fresh / COUNTED_FILE)
+    folder = dataset_folder(data, dataset_id, placed[0].sha256)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+    return placed
+
+
+def _durable(path: Path) -> PlacedFile:
     with path.open("rb+") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
-    folder = dataset_folder(data, dataset_id, digest)
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
-    return PlacedFile(name, digest, (folder / name).stat().st_size)
+    return PlacedFile(path.name, digest, path.stat().st_size)
 
 
 def remove_others(data: Path, dataset_id: str, digest: str) -> None:
@@ -67,7 +75,7 @@ async def signed_manifest(
     signed: SignedStudy,
     release: Release,
     dataset_id: str,
-    file: PlacedFile,
+    files: Sequence[PlacedFile],
     tally: Tally,
     more: Mapping[str, Any],
 ) -> tuple[bytes, bytes]:
@@ -96,7 +104,7 @@ async def signed_manifest(
             "failed_attempts": tally.failed_attempts,
             "refusals": tally.refusals,
         },
-        "files": [{"name": file.name, "bytes": file.size, "sha256": file.sha256}],
+        "files": [{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in files],
         "signed_study": json.loads(signed.without_seed().to_json()),
         "previous": hashlib.sha256(earlier[-1][2]).hexdigest() if earlier else None,
         **more,

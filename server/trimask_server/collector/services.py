@@ -255,7 +255,8 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.ReadFileResponse:
         manifest, _ = await self._find(request.dataset_id, context)
         # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        files = {item["name"]: item for item in json.loads(manifest)["files"]}
+        listed = json.loads(manifest)["files"]
+        files = {item["name"]: item for item in listed}
         if request.file_name not in files:
             raise Refused(
                 Reason.UNKNOWN_DATASET, f"dataset {request.dataset_id} has no file {request.file_name!r}"
@@ -263,7 +264,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         file = files[request.file_name]
         if request.offset > file["bytes"]:
             raise Refused(Reason.MALFORMED, f"offset must be at most {file['bytes']}, where the file ends")
-        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, file["sha256"])
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, listed[0]["sha256"])
         path = folder / request.file_name
         limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
         return dataset_pb2.ReadFileResponse(

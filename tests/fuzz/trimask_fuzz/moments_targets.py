@@ -11,6 +11,7 @@ from pathlib import Path
 from trimask.manifest import MOMENTS_FILE, Manifest
 from trimask.totals import TOTALS_FORMAT, read_totals
 from trimask_core.collusion import collusion_of
+from trimask_core.counted import COUNTED_FILE
 from trimask_core.errors import Refused, StudyError, VerificationError
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.payloads import check_payload, form_of, payloads
@@ -129,7 +130,7 @@ def _manifest() -> Manifest:
         "study_id": study.id.hex(), "title": study.title, "release": 1, "published_ms": 1, "rows": len(_PEOPLE),
         "columns": [asdict(column) for column in study.schema.columns], "sigma": 0.0,
         "guarantee": {"public": None, "collector": None}, "collusion": collusion_of(study).to_dict(), "counts": {},
-        "files": [{"name": MOMENTS_FILE, "bytes": 1, "sha256": "0" * 64}],
+        "files": [{"name": name, "bytes": 1, "sha256": "0" * 64} for name in (MOMENTS_FILE, COUNTED_FILE)],
         "signed_study": json.loads(signed.to_json()), "previous": None, "batch_ids": [_BATCH.hex()],
     }  # fmt: skip
     body = json.dumps(data).encode()

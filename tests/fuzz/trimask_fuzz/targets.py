@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from trimask.manifest import Manifest
+from trimask_core.counted import COUNTED_FILE
 from trimask_core.errors import (
     ConfigError,
     InvitationError,
@@ -151,7 +152,7 @@ def _manifest_seeds() -> list[bytes]:
         "format": "trimask-manifest/1", "dataset_id": f"{study.id.hex()[:12]}-1", "study_id": study.id.hex(),
         "title": study.title, "release": 1, "published_ms": 1, "rows": 18, "stored_rows": 18, "columns": [],
         "sigma": 0.0, "guarantee": {"public": None, "collector": None}, "collusion": {}, "counts": {},
-        "files": [{"name": "dataset.parquet", "bytes": 1, "sha256": "0" * 64}],
+        "files": [{"name": name, "bytes": 1, "sha256": "0" * 64} for name in ("dataset.parquet", COUNTED_FILE)],
         "signed_study": json.loads(signed.to_json()), "previous": None,
     }  # fmt: skip
     return [json.dumps(data).encode()]

@@ -129,8 +129,9 @@ class MomentsOracle(Oracle):
         total = [0] * PEOPLE
         for dataset_id, manifest in collector.execute("SELECT dataset_id, manifest FROM datasets"):
             body = json.loads(manifest)
-            (file,) = body["files"]
-            path = dataset_folder(folder, dataset_id, file["sha256"]) / file["name"]
+            file = body["files"][0]
+            place = dataset_folder(folder, dataset_id, file["sha256"])
+            path = place / file["name"]
             require(file["name"] == _FILE, f"{dataset_id} is {file['name']}")
             release = json.loads(path.read_bytes())
             people = [
@@ -142,6 +143,7 @@ class MomentsOracle(Oracle):
             )
             require(release["accepted"] == len(people), f"{dataset_id} counts {release['accepted']} reports")
             found = people_in(release["first"], release["products"])
+            self._listed(dataset_id, place, found)
             total = [a + b for a, b in zip(total, found, strict=True)]
         return total
 

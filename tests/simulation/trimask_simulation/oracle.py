@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_server.collector.catalogue import dataset_folder
@@ -223,11 +224,25 @@ class Oracle:
         """How often each person is in everything published, from the files a researcher would read."""
         total = [0] * PEOPLE
         for dataset_id, manifest in collector.execute("SELECT dataset_id, manifest FROM datasets"):
-            (file,) = json.loads(manifest)["files"]
-            table = pq.read_table(dataset_folder(folder, dataset_id, file["sha256"]) / file["name"])
+            file = json.loads(manifest)["files"][0]
+            place = dataset_folder(folder, dataset_id, file["sha256"])
+            table = pq.read_table(place / file["name"])
             matrix = np.column_stack([column.to_numpy() for column in table.columns])
-            total = [a + b for a, b in zip(total, multiplicities(matrix.T @ matrix), strict=True)]
+            found = multiplicities(matrix.T @ matrix)
+            self._listed(dataset_id, place, found)
+            total = [a + b for a, b in zip(total, found, strict=True)]
         return total
+
+    def _listed(self, dataset_id: str, place: Path, found: list[int]) -> None:
+        """The release's list of submissions names those that are in it, so that no receipt is told anything else."""
+        counted = Counted.from_bytes((place / COUNTED_FILE).read_bytes())
+        named = Counter(
+            self.people[submission_id]
+            for block in counted.blocks
+            for submission_id, mark in zip(block, block.accepted, strict=True)
+            if mark
+        )
+        require(found == [named[person] for person in range(PEOPLE)], f"{dataset_id} lists other submissions")
 
     def _nothing_left(self, folders: Mapping[str, Path]) -> None:
         """No component as a device sealed it, and no key of what was erased, in no file of any node."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.collector.publication import place_file
+from trimask_server.collector.publication import place_files
 from trimask_server.local.cluster import role_of
 from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
@@ -37,7 +37,7 @@ __all__ = ["PEER_PORT", "PUBLIC_PORT", "Party", "SkewedClock", "storage_ring"]
 
 PUBLIC_PORT, PEER_PORT = 1, 2
 EPOCH_MS = 1_800_000_000_000
-_WRITING = (place_file, Deliveries._write_down)  # what writes files beside the store
+_WRITING = (place_files, Deliveries._write_down)  # what writes files beside the store
 
 
 def storage_ring(name: str) -> KeyRing:

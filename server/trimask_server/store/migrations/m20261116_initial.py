@@ -6,6 +6,7 @@ moment its masking may have begun: such a plan is never cancelled. At the collec
 release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
 
 Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
+`accepted` has a byte, 1 or 0, for each report in ascending order of ids (at the collector too, NULL in the rows suite);
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come.
 
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
@@ -94,6 +95,7 @@ CREATE TABLE moments_batches (
   state TEXT NOT NULL,
   accepted_hash BLOB NOT NULL,
   accepted_count INTEGER NOT NULL,
+  accepted BLOB NOT NULL,
   refused TEXT NOT NULL,
   signature BLOB NOT NULL,
   total BLOB,
@@ -148,7 +150,8 @@ CREATE TABLE blocks (
   state TEXT NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
   release_number INTEGER,
-  accepted_count INTEGER
+  accepted_count INTEGER,
+  accepted BLOB
 );
 CREATE INDEX blocks_study ON blocks (study_id, sequence);
 CREATE TABLE releases (

@@ -26,15 +26,15 @@ __all__ = ["BatchState", "BatchStore", "Decision", "StoredBatch"]
 
 BatchState = Literal["decided", "added", "disagreed"]
 _SCOPE = "moments"
-_COLUMNS = "batch_id, state, accepted_hash, accepted_count, refused, signature, release_number"
+_COLUMNS = "batch_id, state, accepted_hash, accepted_count, accepted, refused, signature, release_number"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a provider found about a batch, and its share of the sum of what it accepted."""
+    """What a provider found about a batch (a byte for each report, 1 or 0), and its share of the sum of what it accepted."""
 
     accepted_hash: bytes
-    accepted_count: int
+    accepted: bytes
     refused: dict[str, int]
     signature: bytes
     total: Sequence[int] = field(repr=False)
@@ -48,6 +48,7 @@ class StoredBatch:
     state: BatchState
     accepted_hash: bytes
     accepted_count: int
+    accepted: bytes
     refused: dict[str, int]
     signature: bytes
     release_number: int | None
@@ -72,13 +73,15 @@ class BatchStore:
         def write(tx: Transaction) -> StoredBatch:
             key = self.vault.obtain(tx, study_id, _SCOPE)
             tx.run(
-                "INSERT INTO moments_batches (study_id, batch_id, state, accepted_hash, accepted_count, refused,"
-                " signature, total) VALUES (?, ?, 'decided', ?, ?, ?, ?, ?) ON CONFLICT (study_id, batch_id) DO NOTHING",
+                "INSERT INTO moments_batches (study_id, batch_id, state, accepted_hash, accepted_count, accepted,"
+                " refused, signature, total) VALUES (?, ?, 'decided', ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (study_id, batch_id) DO NOTHING",
                 (
                     study_id,
                     batch_id,
                     decision.accepted_hash,
-                    decision.accepted_count,
+                    sum(decision.accepted),
+                    decision.accepted,
                     json.dumps(decision.refused, sort_keys=True),
                     decision.signature,
                     key.encrypt(pack(decision.total), batch_id),
@@ -239,6 +242,6 @@ def _find(tx: Transaction, study_id: bytes, batch_id: bytes) -> StoredBatch | No
     if row is None:
         return None
     return StoredBatch(
-        bytes(row[0]), row[1], bytes(row[2]), int(row[3]), json.loads(row[4]), bytes(row[5]),
-        None if row[6] is None else int(row[6]),
+        bytes(row[0]), row[1], bytes(row[2]), int(row[3]), bytes(row[4]), json.loads(row[5]), bytes(row[6]),
+        None if row[7] is None else int(row[7]),
     )  # fmt: skip

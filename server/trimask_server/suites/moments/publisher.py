@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trimask_core.study import Study
 from trimask_server.collector.catalogue import Catalogue, Release
-from trimask_server.collector.publication import Tally, place_file, remove_others, signed_manifest
+from trimask_server.collector.publication import Tally, place_files, remove_others, signed_manifest
 from trimask_server.node.context import NodeContext
 from trimask_server.suites.moments.gathering import Gathered
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
@@ -31,14 +31,16 @@ async def publish(
     signed, data = node.studies.signed(study.id), Path(node.config.data)
     dataset_id = f"{study.id.hex()[:12]}-{release.number}"
     text = json.dumps(_content(study, release.number, gathered), indent=1).encode()
-    file = await node.workers.run(place_file, data, dataset_id, _FILE, lambda path: _write(path, text))
+    catalogue = Catalogue(ledger.database)
+    counted = await catalogue.counted(study.id, release.number)
+    files = await node.workers.run(
+        place_files, data, dataset_id, _FILE, lambda path: _write(path, text), counted
+    )
     release = Release(release.number, gathered.accepted_count, release.blocks, release.state)
     more = {"batch_ids": [batch_id.hex() for batch_id in batch_ids]}
-    body, signature = await signed_manifest(
-        node, Catalogue(ledger.database), signed, release, dataset_id, file, tally, more
-    )
+    body, signature = await signed_manifest(node, catalogue, signed, release, dataset_id, files, tally, more)
     await ledger.publish(study.id, release.number, dataset_id, body, signature)
-    await node.workers.run(remove_others, data, dataset_id, file.sha256)
+    await node.workers.run(remove_others, data, dataset_id, files[0].sha256)
     node.log.info("published dataset=%s reports=%d batches=%d", dataset_id, release.rows, release.blocks)
     return dataset_id
 

@@ -28,11 +28,15 @@ class ReleaseLedger:
         self,
         study_id: bytes,
         batch_id: bytes,
-        accepted: int,
+        accepted: bytes,
         release_rows: int,
         refused: Mapping[str, int] | None = None,
     ) -> bool:
-        """Count a batch that every right provider has added up into the open release; False if it was before."""
+        """Count a batch that every right provider has added up into the open release; False if it was before.
+
+        `accepted` has a byte for each of its reports, in ascending order of ids: 1 if it was accepted, or 0.
+        """
+        count_accepted = sum(accepted)
 
         def write(tx: Transaction) -> bool:
             block = tx.row(
@@ -51,7 +55,7 @@ class ReleaseLedger:
                 number, rows, batches = (1 if last is None else last[0] + 1), 0, 0
             else:
                 number, rows, batches = last[0], last[1], last[2]
-            rows += accepted
+            rows += count_accepted
             tx.run(
                 "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
                 " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
@@ -59,8 +63,9 @@ class ReleaseLedger:
                 (study_id, number, rows, batches + 1, "full" if rows >= release_rows else "open"),
             )
             tx.run(
-                "UPDATE blocks SET state = 'pooled', release_number = ?, accepted_count = ? WHERE block_id = ?",
-                (number, accepted, batch_id),
+                "UPDATE blocks SET state = 'pooled', release_number = ?, accepted_count = ?, accepted = ?"
+                " WHERE block_id = ?",
+                (number, count_accepted, accepted, batch_id),
             )
             for reason, count in (refused or {}).items():
                 tx.run(
@@ -73,7 +78,7 @@ class ReleaseLedger:
                 "batch_pooled",
                 study=study_id.hex(),
                 batch=batch_id.hex(),
-                accepted=accepted,
+                accepted=count_accepted,
                 release=number,
             )
             return True

@@ -91,6 +91,7 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
             accepted_count=stored.accepted_count,
             accepted_hash=stored.accepted_hash,
             refused=[RefusalCount(reason=reason, count=count) for reason, count in stored.refused.items()],
+            accepted=stored.accepted,
         )
 
     async def CommitTotals(

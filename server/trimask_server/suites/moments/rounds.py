@@ -183,7 +183,7 @@ class Rounds:
         digest = accepted_hash(study.id, batch_id, opened.ids, accepted)
         signature = node.keys.identity.sign("batch-verdict", verdict_message(study.id, batch_id, digest))
         refused = dict(Counter(reason for reason in found if reason is not None))
-        decision = Decision(digest, sum(accepted), refused, signature, total)
+        decision = Decision(digest, bytes(accepted), refused, signature, total)
         return await self._store.decide(study.id, batch_id, decision)
 
     async def _ask_forms(self, study: Study, attempt: Attempt, role: str, ids: list[bytes]) -> FormValues:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from trimask_core.errors import Refused
+from trimask_core.moments.release import accepted_hash
 from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
@@ -22,6 +23,7 @@ from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
+from trimask_server.protocol.plans import split_ids
 from trimask_server.suites.moments.gathering import gather
 from trimask_server.suites.moments.introductions import right_roles
 from trimask_server.suites.moments.publisher import publish
@@ -84,13 +86,16 @@ class MomentsWork:
         self._node.metrics.tries.labels("pooled").inc()
         await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
         self._node.log.info(
-            "added batch=%s accepted=%d refused=%d", block.block_id.hex(), accepted, sum(refused.values())
+            "added batch=%s accepted=%d refused=%d",
+            block.block_id.hex(),
+            sum(accepted),
+            sum(refused.values()),
         )
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
-    async def _check(self, block: Block) -> tuple[int, dict[str, int]]:
-        """(accepted, refused by reason), when every right provider has the batch in its total."""
+    async def _check(self, block: Block) -> tuple[bytes, dict[str, int]]:
+        """(1 or 0 for each report, refused by reason), when every right provider has the batch in its total."""
         study, node = self._study, self._node
         attempt = await self._attempt(block)
         request = moments_pb2.CheckBatchRequest(attempt=attempt)
@@ -104,7 +109,14 @@ class MomentsWork:
         answers = await asyncio.gather(*map(one, right_roles(study)))
         if len({answer.accepted_hash for answer in answers}) != 1:
             raise Refused(Reason.BATCH_DISAGREED, "the right providers accepted different reports")
-        return answers[0].accepted_count, {item.reason: item.count for item in answers[0].refused}
+        ids = split_ids(block.submission_ids)
+        for answer in answers:  # one that says it wrongly does not hold up the others
+            marks = [mark == 1 for mark in answer.accepted]
+            if len(marks) == len(ids) and answer.accepted_hash == accepted_hash(
+                study.id, block.block_id, ids, marks
+            ):
+                return bytes(marks), {item.reason: item.count for item in answer.refused}
+        raise Refused(Reason.BAD_SIGNATURE, "no right provider says which reports it signed for")
 
     async def _attempt(self, block: Block) -> Attempt:
         study = self._study

@@ -12,7 +12,7 @@ from trimask_core.rows.rotation import Matrix
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_server.collector.catalogue import Catalogue, Release
-from trimask_server.collector.publication import Tally, place_file, remove_others, signed_manifest
+from trimask_server.collector.publication import Tally, place_files, remove_others, signed_manifest
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.pool import masked_release
 from trimask_server.suites.rows.factor_ledger import FactorLedger
@@ -37,21 +37,23 @@ class Publisher:
         dataset_id = f"{study.id.hex()[:12]}-{release.number}"
         stored_rows = study.attributes if node.config.compact_releases else release.rows
         rows = await node.workers.run(masked_release, factor, stored_rows, node.source.seed())
-        file = await node.workers.run(
-            place_file, data, dataset_id, _FILE, lambda path: write_parquet(study, rows, path)
+        catalogue = Catalogue(self._factors.database)
+        counted = await catalogue.counted(study.id, release.number)
+        files = await node.workers.run(
+            place_files, data, dataset_id, _FILE, lambda path: write_parquet(study, rows, path), counted
         )
         body, signature = await signed_manifest(
             node,
-            Catalogue(self._factors.database),
+            catalogue,
             signed,
             release,
             dataset_id,
-            file,
+            files,
             tally,
             {"stored_rows": stored_rows},
         )
         await self._factors.publish(study.id, release.number, dataset_id, body, signature)
-        await node.workers.run(remove_others, data, dataset_id, file.sha256)
+        await node.workers.run(remove_others, data, dataset_id, files[0].sha256)
         node.log.info("published dataset=%s rows=%d blocks=%d", dataset_id, release.rows, release.blocks)
         return dataset_id
 
