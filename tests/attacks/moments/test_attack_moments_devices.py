@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.sharing import payloads, split
 from trimask_core.payload import SEED, VECTOR
 from trimask_core.randomness import SystemRandom
+from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_payloads, seal_under
 from trimask_lab import Lab
@@ -113,16 +116,15 @@ def test_rows_that_are_not_allowed_are_refused_one_by_one(
     study, people = signed.study, moments_people(20)
     expected: dict[str, int] = {}
     before = {role: lab.refusals(role) for role in ("R1", "R2")}
+    true: list[Receipt] = []
+    false: list[Receipt] = []
     with Client(signed) as client:
         honest = iter(people)
         for _, reason, elements in forgeries(study):
-            client.send(shared(study, elements))
+            false.append(client.send(shared(study, elements)))
             expected[reason] = expected.get(reason, 0) + 1
-            for person in (next(honest, None),):
-                if person is not None:
-                    client.submit(person)
-        for person in honest:
-            client.submit(person)
+            true += [client.submit(person) for person in islice(honest, 1)]
+        true += [client.submit(person) for person in honest]
     lab.close(study)
     release = published(lab, study)
     assert release["accepted"] == len(people)
@@ -130,6 +132,11 @@ def test_rows_that_are_not_allowed_are_refused_one_by_one(
     for role, counted in before.items():
         now = lab.refusals(role) - counted
         assert {reason: now[reason] for reason in expected} == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of clipped rows, where the study has a ball
+        (dataset,) = lab.datasets(study)
+    assert {dataset.standing(receipt) for receipt in true} == {"counted"}
+    assert {dataset.standing(receipt) for receipt in false} == {"refused"}
 
 
 def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
