@@ -2,7 +2,7 @@
 
 In both suites whoever has the receipt learns from the release that it does not count it. A collector that puts the id on
 the list all the same is refused by every researcher in the moments suite; in the rows suite the list is its word alone, and
-what right providers hold of the block's plan, signed by the collector, contradicts it.
+the plan of the block that every right provider holds contradicts it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_a_false_list_of_the_rows_suite_is_contradicted_by_what_right_providers_
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has as many places as rows, so somebody else is told that they are not counted; and each right provider has the
-    plan of the block, under the id that is on the list, as the collector signed it.
+    plan of the block under the id that is on the list.
     """
     replaced: list[list[bytes]] = []
 
