@@ -114,7 +114,9 @@ def _noise(study: Study) -> Finding | None:
         )
     why = "No noise is added: what is published shows sums of squares and products exactly, from which single people may "
     why += "be found out" + (
-        "." if rows else ", and a collector whose program was changed could ask for one person's."
+        "."
+        if rows
+        else ", and a collector whose program was changed could bring all the others in a release itself."
     )
     fix = "Give epsilon and delta under [privacy] in place of exact = true, or a [privacy.budget]."
     return _weak(Weakness("noise", 0.0, why, fix))

@@ -88,7 +88,7 @@ def test_exact_studies_are_named(make_study: Any, suite: str) -> None:
     study = make_study(suite=suite, sigma=0.0, right=4, label="exact").study
     found = weak(study)
     assert set(found) == {"noise"}
-    assert ("could ask for one person's" in found["noise"].why) == (suite == "moments")
+    assert ("could bring all the others" in found["noise"].why) == (suite == "moments")
 
 
 def test_budgets(make_study: Any) -> None:

@@ -90,7 +90,7 @@ def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
 
 def test_without_noise_nothing_is_said_to_be_private(make_study: Any) -> None:
     story = story_of(make_study(suite="moments", sigma=0.0, label="exact").study, "en")
-    assert "could ask for yours alone" in story.promise[0]
+    assert "could bring all the others itself" in story.promise[0]
     assert "may show answers too" in story.collusion
     assert not [note for note in story.notes if "private" in note or "cannot show" in note]
 
