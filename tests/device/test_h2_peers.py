@@ -149,7 +149,8 @@ def test_a_deadline_holds_while_the_peer_takes_nothing_in(
     def script(peer: Any) -> None:
         peer.wait(h2.events.StreamReset, acknowledge=False)
 
-    with pytest.raises(Unreachable, match="in time"):
+    # On a busy machine the time may be over before the connection is made, which is said in other words.
+    with pytest.raises(Unreachable, match="in time|no answer"):
         transport.call(play(script).endpoint, "/t.T/M", bytes(200_000), 0.3)
 
 
