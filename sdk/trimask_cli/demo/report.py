@@ -149,7 +149,8 @@ def print_report(outcome: Outcome, console: Console) -> None:
     console.rule("Who would have to collude")
     console.print(render(collusion_of(study)))
     console.print(
-        f"Saved in {outcome.out}: {report_of(study).data_file}, manifest.json, manifest.sig, report.json, report.png",
+        f"Saved in {outcome.out}: {report_of(study).data_file}, counted.bin, manifest.json, manifest.sig, "
+        "report.json, report.png",
         style="bold",
     )
 
