@@ -231,7 +231,7 @@ def test_report_in_plain_words() -> None:
     assert "R1 + collector             every row\n" in text
     assert "R1 + R2                    every row, if a device helps\n" in text
     assert "noise columns" in text
-    assert text.startswith("No party alone can recover answers")
+    assert text.startswith("No party alone, following the protocol, can recover answers")
 
 
 def test_report_as_json() -> None:

@@ -155,8 +155,14 @@ class CollusionReport:
         if self.largest_safe == 0:
             return f"NOT SAFE: {', '.join(self.single_breakers)} alone could recover answers."
         if self.largest_safe == 1:
-            return "No party alone can recover answers, whatever devices help it; some two together can."
-        return f"No {self.largest_safe} parties together can recover answers, whatever devices help them."
+            return (
+                "No party alone, following the protocol, can recover answers, whatever devices help it; "
+                "some two together can."
+            )
+        return (
+            f"No {self.largest_safe} parties together, following the protocol, can recover answers, "
+            "whatever devices help them."
+        )
 
     @property
     def right_providers_alone(self) -> str:
