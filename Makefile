@@ -9,7 +9,7 @@ CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/met
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android check demo system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
+.PHONY: app app-images android check demo docs system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/python scripts/scan_dependencies.py
 	$(BIN)/python scripts/scan_secrets.py
+
+docs: $(STAMP)  ## the pages and the reference from docstrings, in out/docs; a warning is an error
+	$(BIN)/mkdocs build
 
 simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7
 	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED))
