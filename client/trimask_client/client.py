@@ -12,7 +12,8 @@ from types import TracebackType
 from google.protobuf.message import DecodeError
 
 from trimask_client.budget import SpentBudget, ask_budget
-from trimask_client.transport import Endpoint, LazyTransport, Transport, Unreachable
+from trimask_client.lazy_transport import LazyTransport
+from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.backoff import Backoff
 from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError

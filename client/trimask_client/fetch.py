@@ -72,7 +72,7 @@ def fetch_study(
 def _call(transport: Transport | None, endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
     if transport is not None:
         return transport.call(endpoint, _METHOD, request, timeout_seconds)
-    from trimask_client.transport import LazyTransport
+    from trimask_client.lazy_transport import LazyTransport
 
     own = LazyTransport()
     try:

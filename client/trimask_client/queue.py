@@ -25,8 +25,9 @@ from trimask_client.entry import (
     provider_receipt,
     receipt_record,
 )
+from trimask_client.lazy_transport import LazyTransport
 from trimask_client.record_store import Vault
-from trimask_client.transport import LazyTransport, Transport
+from trimask_client.transport import Transport
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,6 @@ from trimask_core.refusals import read_reason
 __all__ = [
     "MAX_RESPONSE_BYTES",
     "Endpoint",
-    "LazyTransport",
     "Transport",
     "Unreachable",
     "call_error",
@@ -48,29 +46,6 @@ class Transport(Protocol):
     def close(self) -> None:
         """Drop all connections."""
         ...
-
-
-class LazyTransport:
-    """gRPC over h2, loaded with the first call: reading a study or sealing answers needs none of it."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._made: Transport | None = None
-
-    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
-        """See `Transport`."""
-        from trimask_client.h2_transport import H2Transport
-
-        with self._guard:
-            transport = self._made = self._made or H2Transport()
-        return transport.call(endpoint, method, request, timeout_seconds)
-
-    def close(self) -> None:
-        """See `Transport`."""
-        with self._guard:
-            made, self._made = self._made, None
-        if made is not None:
-            made.close()
 
 
 def read_retry(value: str | bytes | None) -> int | None:

@@ -201,17 +201,21 @@ class Form:
         return cls((language,), questions)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        from trimask_core import form_file
-
-        return form_file.write(self)
-
-    @classmethod
-    def from_dict(cls, data: Any, schema: Schema | None = None) -> Form:
-        """Read what `to_dict` wrote, or a definition's [form] (with its schema, whose bounds are taken over)."""
-        from trimask_core import form_file
-
-        return form_file.read(data, schema)
+        """A JSON-ready form, which `form_file.read_form` reads: settings at their defaults are left out."""
+        data: dict[str, Any] = {"languages": list(self.languages)}
+        for name, texts in (("title", self.title), ("intro", self.intro)):
+            if texts is not None:
+                data[name] = texts.to_dict()
+        if self.agreement is not None:
+            data["consent"] = {"version": self.agreement.version, "text": self.agreement.text.to_dict()}
+        if self.eligibility:
+            data["eligibility"] = [
+                item.question.to_dict()
+                | ({"eligible": item.eligible} if item.question.kind == "yes_no" else {})
+                for item in self.eligibility
+            ]
+        data["questions"] = [question.to_dict() for question in self.questions]
+        return data
 
 
 def _check_relevant(question: Question, earlier: Mapping[str, Question]) -> None:

@@ -15,7 +15,7 @@ from trimask_core.relevance import Condition
 from trimask_core.schema import Attribute, Schema
 from trimask_core.texts import Texts, check_language
 
-__all__ = ["check_schema", "read", "write"]
+__all__ = ["check_schema", "read_form"]
 
 _TOP = ("languages", "title", "intro", "consent", "eligibility", "questions")
 _QUESTION = tuple(item.name for item in fields(Question))
@@ -34,8 +34,11 @@ _SUITABLE = {
 }
 
 
-def read(data: Any, schema: Schema | None) -> Form:
-    """The form; with a schema, limits and choices that are left out are the attribute's own."""
+def read_form(data: Any, schema: Schema | None = None) -> Form:
+    """Read what `Form.to_dict` wrote, or the [form] of a definition.
+
+    With a schema, limits and choices that are left out are the attribute's own.
+    """
     _only(data, _TOP, "form")
     languages = data.get("languages")
     if not isinstance(languages, list) or not languages:
@@ -58,41 +61,6 @@ def read(data: Any, schema: Schema | None) -> Form:
         agreement=agreement,
         eligibility=tuple(_eligibility(item, tags) for item in _list(data, "eligibility")),
     )
-
-
-def write(form: Form) -> dict[str, Any]:
-    """The canonical form: settings at their defaults are left out."""
-    data: dict[str, Any] = {"languages": list(form.languages)}
-    for name in ("title", "intro"):
-        texts: Texts | None = getattr(form, name)
-        if texts is not None:
-            data[name] = texts.to_dict()
-    if form.agreement is not None:
-        data["consent"] = {"version": form.agreement.version, "text": form.agreement.text.to_dict()}
-    if form.eligibility:
-        data["eligibility"] = [
-            _question_dict(item.question)
-            | ({"eligible": item.eligible} if item.question.kind == "yes_no" else {})
-            for item in form.eligibility
-        ]
-    data["questions"] = [_question_dict(question) for question in form.questions]
-    return data
-
-
-def _question_dict(question: Question) -> dict[str, Any]:
-    data: dict[str, Any] = {}
-    for item in fields(question):
-        value = getattr(question, item.name)
-        if value == item.default:
-            continue
-        if isinstance(value, Texts):
-            value = value.to_dict()
-        elif isinstance(value, Condition):
-            value = value.text
-        elif item.name == "choices":
-            value = [{"value": choice.value, "label": choice.label.to_dict()} for choice in value]
-        data[item.name] = value
-    return data
 
 
 def _question(data: Any, languages: tuple[str, ...], attributes: Mapping[str, Attribute]) -> Question:

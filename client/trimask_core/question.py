@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from trimask_core.errors import AnswerError, StudyError
 from trimask_core.relevance import Condition
@@ -127,6 +127,22 @@ class Question:
             return origin.year - day.year - ((origin.month, origin.day) < (day.month, day.day))
         days = (day - origin).days
         return days if self.count == "days" else days / 365.25
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form; settings at their defaults are left out."""
+        data: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if value == item.default:
+                continue
+            if isinstance(value, Texts):
+                value = value.to_dict()
+            elif isinstance(value, Condition):
+                value = value.text
+            elif item.name == "choices":
+                value = [{"value": choice.value, "label": choice.label.to_dict()} for choice in value]
+            data[item.name] = value
+        return data
 
     def _number(self, answer: object, language: str) -> float:
         kind = "whole" if self.kind == "integer" else "number"

@@ -225,11 +225,10 @@ def _read_suite(data: Mapping[str, Any]) -> SuiteSettings:
 
 
 def _read_form(data: Any) -> Form:
-    from trimask_core.form import (
-        Form,
-    )  # here alone: a device starts faster without it, and most studies have none
+    # Imported here: a device starts faster without it, and most studies have none.
+    from trimask_core.form_file import read_form
 
-    return Form.from_dict(data)
+    return read_form(data)
 
 
 def _check_types(settings: Study | SuiteSettings) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from trimask_core.errors import AnswerError, StudyError
 from trimask_core.form import Form
-from trimask_core.form_file import check_schema
+from trimask_core.form_file import check_schema, read_form
 from trimask_core.schema import Attribute, Schema
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -118,7 +118,7 @@ def test_age_counts_whole_years_on_the_day_the_study_was_made() -> None:
 def test_days_and_years_after_an_origin() -> None:
     schema = Schema((Attribute("since", "integer", 0, 366), Attribute("years", "continuous", -50, 50)))
     label = {"label": "When?", "kind": "date", "origin": date(2024, 1, 1)}
-    form = Form.from_dict(
+    form = read_form(
         {
             "languages": ["en"],
             "questions": [
@@ -226,7 +226,7 @@ def _changed(path: str, value: Any) -> Any:
 )  # fmt: skip
 def test_a_form_that_cannot_be_is_refused_by_its_setting(path: str, value: Any, said: str) -> None:
     with pytest.raises(StudyError, match=said):
-        check_schema(Form.from_dict(_changed(path, value), DEFINITION.schema).created(0), DEFINITION.schema)
+        check_schema(read_form(_changed(path, value), DEFINITION.schema).created(0), DEFINITION.schema)
 
 
 def test_every_attribute_is_asked_for() -> None:
@@ -236,7 +236,7 @@ def test_every_attribute_is_asked_for() -> None:
 
 
 def load_definition_with(form: Any) -> None:
-    check_schema(Form.from_dict(form, DEFINITION.schema).created(0), DEFINITION.schema)
+    check_schema(read_form(form, DEFINITION.schema).created(0), DEFINITION.schema)
 
 
 def test_the_form_is_a_part_of_what_is_signed(make_study: Callable[..., Any]) -> None:
@@ -275,4 +275,4 @@ def test_a_plain_form_for_any_schema(make_study: Callable[..., Any]) -> None:
     answers = form.answers({"age": "43", "bmi": 27.25, "smoker": "no", "region": "west"})
     assert answers == {"age": 43, "bmi": 27.25, "smoker": False, "region": "west"}
     study.schema.encode(answers)
-    assert Form.from_dict(form.to_dict()) == form
+    assert read_form(form.to_dict()) == form

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Endpoint, Transport, Unreachable
-from trimask_client.transport import LazyTransport
+from trimask_client.lazy_transport import LazyTransport
 from trimask_core.errors import Refused
 from trimask_core.submission import SealedSubmission
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse

@@ -15,7 +15,7 @@ from typing import get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.form import Form
-from trimask_core.form_file import check_schema
+from trimask_core.form_file import check_schema, read_form
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_theory import suite_settings
@@ -82,7 +82,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
 
 
 def _form(data: object, schema: Schema) -> Form:
-    form = Form.from_dict(data, schema)
+    form = read_form(data, schema)
     # The study checks this again, with the day of its creation where this has any day.
     check_schema(form.created(0), schema)
     return form

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
 from trimask_client.disk import FileDisk
 from trimask_client.fetch import fetch_study
+from trimask_client.lazy_transport import LazyTransport
 from trimask_client.record_store import Vault
-from trimask_client.transport import LazyTransport
 from trimask_core.clock import Clock, SystemClock
 from trimask_core.errors import TrimaskError, VerificationError
 from trimask_core.form import Form

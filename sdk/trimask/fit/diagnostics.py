@@ -14,24 +14,55 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
 from trimask.errors import ParameterError
+from trimask.fit.least_squares import Estimate
 from trimask.fit.report import Block, Facts, Report
 from trimask.fit.signal import CLEAR_SIGNAL
 
-if TYPE_CHECKING:
-    from trimask.fit.results import OLSResults
-
-__all__ = ["DETECTABLE", "Diagnostics", "diagnose", "rows_for_error"]
+__all__ = ["DETECTABLE", "Diagnostics", "LeastSquaresFit", "diagnose", "rows_for_error"]
 
 DETECTABLE = 2.8
 """|effect| / standard error that a two-sided test of level 5% finds four times in five."""
 _MOST = 1e15
+
+
+class LeastSquaresFit(Protocol):
+    """What diagnostics need of a fit: `OLSResults` has it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def nobs(self) -> int: ...
+    @property
+    def sigma(self) -> float: ...
+    @property
+    def noise_falls_with_rows(self) -> bool: ...
+    @property
+    def cov_sampling(self) -> Any: ...
+    @property
+    def cov_privacy(self) -> Any: ...
+    @property
+    def estimate(self) -> Estimate: ...
+    @property
+    def params(self) -> pd.Series[float]: ...
+    @property
+    def bse(self) -> pd.Series[float]: ...
+    @property
+    def bse_privacy(self) -> pd.Series[float]: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def signal(self) -> float: ...
+    @property
+    def condition_number(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +121,7 @@ class Diagnostics(Report):
         return f"<Diagnostics of a fit on {self.label}: rows enough, {'yes' if self.enough else 'no'}>"
 
 
-def diagnose(result: OLSResults) -> Diagnostics:
+def diagnose(result: LeastSquaresFit) -> Diagnostics:
     """The diagnostics of a fit."""
     estimate = result.estimate
     with np.errstate(invalid="ignore"):
@@ -120,7 +151,7 @@ def diagnose(result: OLSResults) -> Diagnostics:
     )
 
 
-def rows_for_error(result: OLSResults, name: str, error: float) -> float:
+def rows_for_error(result: LeastSquaresFit, name: str, error: float) -> float:
     """About how many rows give a coefficient this standard error; inf for an error of zero."""
     if name not in result.names:
         raise ParameterError("name", f"one of {', '.join(result.names)}", name)

@@ -12,7 +12,8 @@ import pytest
 
 from trimask_cli import invitations, owner
 from trimask_client import Client, Queue
-from trimask_client.transport import Endpoint, LazyTransport, Unreachable
+from trimask_client.lazy_transport import LazyTransport
+from trimask_client.transport import Endpoint, Unreachable
 from trimask_core.errors import Refused
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom

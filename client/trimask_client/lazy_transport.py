@@ -1,0 +1,32 @@
+"""The transport of a client that brings none: gRPC over h2, loaded with the first call."""
+
+from __future__ import annotations
+
+import threading
+
+from trimask_client.transport import Endpoint, Transport
+
+__all__ = ["LazyTransport"]
+
+
+class LazyTransport:
+    """gRPC over h2, loaded with the first call: reading a study or sealing answers needs none of it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._made: Transport | None = None
+
+    def call(self, endpoint: Endpoint, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        """See `Transport`."""
+        from trimask_client.h2_transport import H2Transport
+
+        with self._guard:
+            transport = self._made = self._made or H2Transport()
+        return transport.call(endpoint, method, request, timeout_seconds)
+
+    def close(self) -> None:
+        """See `Transport`."""
+        with self._guard:
+            made, self._made = self._made, None
+        if made is not None:
+            made.close()
