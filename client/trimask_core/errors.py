@@ -11,12 +11,15 @@ TrimaskError
  |- ConnectionFailed        a node could not be reached, or TLS failed (also a ConnectionError)
  |- VerificationError       a signature, hash or invariant did not hold
  |- ConfigError             a configuration file that cannot be used
+ |   `- SeveralProblems     a file with several things wrong, all of them listed
  `- UnsafeRandomness        a test generator where privacy is at stake
 
 A message says what is wrong and what to do; none carries a secret (mask, share, seed, key, answer).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from trimask_core.refusals import AnyReason
 
@@ -29,6 +32,7 @@ __all__ = [
     "InvitationError",
     "ParameterError",
     "Refused",
+    "SeveralProblems",
     "StudyError",
     "TrimaskError",
     "UnsafeRandomness",
@@ -104,6 +108,15 @@ class VerificationError(TrimaskError):
 
 class ConfigError(TrimaskError):
     """A configuration that cannot be used."""
+
+
+class SeveralProblems(ConfigError):
+    """A file in which several things are wrong: `.problems` has a line for each, so that they are mended in one go."""
+
+    def __init__(self, heading: str, problems: Sequence[str]) -> None:
+        self.heading = heading
+        self.problems = tuple(problems)
+        super().__init__("\n".join([heading, *(f"  {problem}" for problem in problems)]))
 
 
 class UnsafeRandomness(TrimaskError):

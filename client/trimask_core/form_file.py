@@ -15,11 +15,11 @@ from trimask_core.relevance import Condition
 from trimask_core.schema import Attribute, Schema
 from trimask_core.texts import Texts, check_language
 
-__all__ = ["check_schema", "read_form"]
+__all__ = ["ELIGIBILITY_KEYS", "FORM_KEYS", "check_schema", "read_form"]
 
-_TOP = ("languages", "title", "intro", "consent", "eligibility", "questions")
+FORM_KEYS = ("languages", "title", "intro", "consent", "eligibility", "questions")
 _QUESTION = tuple(item.name for item in fields(Question))
-_ELIGIBILITY = ("name", "kind", "label", "help", "unit", "eligible", "minimum", "maximum")
+ELIGIBILITY_KEYS = ("name", "kind", "label", "help", "unit", "eligible", "minimum", "maximum")
 _TEXTS = ("label", "help", "unit", "message")
 _NUMBERS = ("minimum", "maximum", "step")
 _DATES = ("origin", "earliest", "latest")
@@ -39,7 +39,7 @@ def read_form(data: Any, schema: Schema | None = None) -> Form:
 
     With a schema, limits and choices that are left out are the attribute's own.
     """
-    _only(data, _TOP, "form")
+    _only(data, FORM_KEYS, "form")
     languages = data.get("languages")
     if not isinstance(languages, list) or not languages:
         raise StudyError('form.languages must be a list such as ["en", "de"]')
@@ -102,7 +102,7 @@ def _question(data: Any, languages: tuple[str, ...], attributes: Mapping[str, At
 
 def _eligibility(data: Any, languages: tuple[str, ...]) -> Eligibility:
     where = _where(data, "form.eligibility")
-    _only(data, _ELIGIBILITY, where)
+    _only(data, ELIGIBILITY_KEYS, where)
     kind, eligible = _text(data, "kind", where), data.get("eligible", True)
     if kind not in ("yes_no", "number", "integer"):
         raise StudyError(f"{where}.kind must be yes_no, number or integer")

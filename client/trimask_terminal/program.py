@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
-from trimask_core.errors import TrimaskError
+from trimask_core.errors import SeveralProblems, TrimaskError
 
 __all__ = ["GROUP", "build_parser", "main"]
 
@@ -87,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = int(args.run(args) or 0)
         sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
+    except SeveralProblems as error:
+        return _fail(error.heading, error.problems)
     except TrimaskError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -159,8 +161,10 @@ def _versions() -> str:
     return "\n".join(shown)
 
 
-def _fail(message: str) -> int:
-    print(f"trimask: {' '.join(message.split())}", file=sys.stderr)
+def _fail(message: str, listed: Sequence[str] = ()) -> int:
+    print(
+        f"trimask: {' '.join(message.split())}", *(f"  {line}" for line in listed), sep="\n", file=sys.stderr
+    )
     return EXIT_ERROR
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from trimask_server.settings.config import NodeConfig, StoreConfig
+from trimask_server.settings import reference as node_reference
+from trimask_server.settings.config import NodeConfig
+from trimask_theory import study_reference
 
 ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -37,18 +39,12 @@ def test_a_test_named_in_the_threat_model_exists(file: str, name: str) -> None:
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def _settings_in(section: str) -> list[str]:
-    """Names in the first column of a table of settings."""
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
-    return re.findall(r"`(\w+)`", " ".join(rows))
-
-
-def test_every_setting_is_in_the_documents_once() -> None:
-    settings = OPERATIONS.split("## Settings")[1].split("\n## ")[0]
-    node, store = settings.split("The table `[store]`")
-    known = {item.name for item in fields(NodeConfig)}
-    assert sorted(_settings_in(node)) == sorted(known - {"store"})
-    assert sorted(_settings_in(store)) == sorted(item.name for item in fields(StoreConfig))
+def test_reference_pages_are_what_the_code_reads() -> None:
+    for name, text in (
+        ("node-file.md", node_reference.render_page()),
+        ("study-file.md", study_reference.render_page()),
+    ):
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"docs/{name}: write it again"
 
 
 def test_settings_of_the_example_exist() -> None:

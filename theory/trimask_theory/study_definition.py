@@ -30,6 +30,8 @@ from trimask_theory.definition import (
 )
 
 __all__ = [
+    "CLIPPING_COLUMN_KEYS",
+    "TOP_KEYS",
     "ClippingPlan",
     "CollectionPlan",
     "Method",
@@ -39,7 +41,7 @@ __all__ = [
     "load_definition",
 ]
 
-_TOP = (
+TOP_KEYS = (
     "title",
     "purpose",
     "contact",
@@ -51,6 +53,7 @@ _TOP = (
     "form",
     "licence",
 )
+CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
 _BOUNDED = ("continuous", "integer")
 
 
@@ -61,7 +64,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StudyError(f"the study definition is not TOML: {error}") from None
-    refuse_unknown(data, _TOP, "the study definition")
+    refuse_unknown(data, TOP_KEYS, "the study definition")
     top = Table(data, "")
     collection = _collection(top.table("collection"))
     attributes = tuple(_attribute(Table(item, "attributes")) for item in top.tables("attributes"))
@@ -132,7 +135,7 @@ def _clipping(privacy: Table) -> ClippingPlan | None:
     table.refuse_unknown(("columns", "probability"))
     columns = [Table(item, f"{table.path}.columns") for item in table.tables("columns")]
     for column in columns:
-        column.refuse_unknown(("name", "centre", "deviation"))
+        column.refuse_unknown(CLIPPING_COLUMN_KEYS)
     return ClippingPlan(
         columns=tuple(column.text("name") for column in columns),
         centre=tuple(column.required("centre") for column in columns),

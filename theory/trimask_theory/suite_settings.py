@@ -13,10 +13,10 @@ from trimask_core.errors import ParameterError, StudyError
 from trimask_core.study import SuiteName
 from trimask_theory.definition import PrivacyTarget, StudyDefinition
 
-__all__ = ["check_definition", "check_suite", "refuse_foreign_keys"]
+__all__ = ["FOREIGN", "check_definition", "check_suite", "refuse_foreign_keys"]
 
 _NO_MASKS = "no row is masked there, so there is nothing to set"
-_FOREIGN: dict[SuiteName, dict[str, str]] = {
+FOREIGN: dict[SuiteName, dict[str, str]] = {
     "rows": {
         "privacy.honest_providers": "there every row brings its own noise, and no provider adds any",
         "attributes.step": "its rows are real numbers and have no steps",
@@ -38,16 +38,16 @@ _FOREIGN: dict[SuiteName, dict[str, str]] = {
 
 def check_suite(word: str) -> SuiteName:
     """The suite of this name; refused if there is none."""
-    for suite in _FOREIGN:
+    for suite in FOREIGN:
         if word == suite:
             return suite
-    raise ParameterError("collection.suite", "one of " + ", ".join(map(repr, _FOREIGN)), word)
+    raise ParameterError("collection.suite", "one of " + ", ".join(map(repr, FOREIGN)), word)
 
 
 def refuse_foreign_keys(suite: SuiteName, section: str, keys: Iterable[str], shown: str = "") -> None:
     """Refuse keys of a TOML section that are of the other suite; `shown` is the section's name in the refusal."""
     for key in keys:
-        reason = _FOREIGN[suite].get(f"{section}.{key}")
+        reason = FOREIGN[suite].get(f"{section}.{key}")
         if reason is not None:
             other = "moments" if suite == "rows" else "rows"
             raise StudyError(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.commands import budget, study_admission, study_check
+from trimask_cli.commands import budget, study_admission, study_check, study_from_csv
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def register(subparsers: Subparsers) -> None:
         "--suite", choices=("rows", "moments"), default="rows", help="the way of collecting (default rows)"
     )
     example.set_defaults(run=run_example)
+
+    study_from_csv.register_in(commands)
 
     xlsform = commands.add_parser(
         "import-xlsform",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from trimask_cli.demo.population import Answers
+from trimask_cli.table.people import Answers
 from trimask_client import Client
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway

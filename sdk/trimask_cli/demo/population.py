@@ -1,18 +1,12 @@
-"""Whom the demo asks: the bundled study's simulated people, or the user's own file."""
+"""Whom the demo asks when nobody brings a table: the bundled study's simulated people."""
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
 import numpy as np
 
-from trimask_core.errors import AnswerError, ConfigError
-from trimask_core.schema import Schema
+from trimask_cli.table.people import Answers
 
-__all__ = ["Answers", "blood_pressure_population", "read_rows"]
-
-Answers = dict[str, object]
+__all__ = ["blood_pressure_population"]
 
 
 def blood_pressure_population(count: int, seed: int) -> list[Answers]:
@@ -37,26 +31,3 @@ def blood_pressure_population(count: int, seed: int) -> list[Answers]:
         }
         for i in range(count)
     ]
-
-
-def read_rows(path: Path, schema: Schema) -> list[Answers]:
-    """Answers from a CSV whose header names the attributes; the first line that does not fit is named."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        wanted = [attribute.name for attribute in schema.attributes]
-        missing = [name for name in wanted if name not in (reader.fieldnames or [])]
-        if missing:
-            raise ConfigError(
-                f"{path}: there is no column {missing[0]}; the study asks for {', '.join(wanted)}"
-            )
-        people: list[Answers] = []
-        for line in reader:
-            answers: Answers = {name: line[name] for name in wanted}
-            try:
-                schema.encode(answers)
-            except AnswerError as error:
-                raise ConfigError(f"{path}, line {reader.line_num}: {error}") from None
-            people.append(answers)
-    if not people:
-        raise ConfigError(f"{path} has no rows")
-    return people

@@ -17,8 +17,8 @@ from trimask import fit, plot
 from trimask.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
-from trimask_cli.demo.population import Answers
 from trimask_cli.demo.suite_report import report_of, upload_words
+from trimask_cli.table.people import Answers
 from trimask_core.collusion import collusion_of
 from trimask_core.study import Study
 from trimask_terminal.collusion_view import render

@@ -26,9 +26,10 @@ import trimask
 from trimask_cli import owner
 from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
-from trimask_cli.demo.population import Answers, blood_pressure_population, read_rows
+from trimask_cli.demo.population import blood_pressure_population
 from trimask_cli.signing import sign
 from trimask_cli.study_file import bundled_definition, write_signed
+from trimask_cli.table.people import Answers, read_people
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, TrimaskError
 from trimask_core.randomness import SystemRandom
@@ -80,7 +81,10 @@ def _what(args: argparse.Namespace) -> Asked:
         formula = args.formula or "systolic ~ age + bmi + salt + smoker + C(activity)"
     else:
         definition = load_definition(args.study)
-        people = read_rows(args.rows, definition.schema)[: args.participants]
+        table = read_people(args.rows, definition.schema, definition.form)
+        people = table.answers[: args.participants]
+        if table.unused:
+            print(f"Not asked by the study, so left out: {', '.join(table.unused)}", file=sys.stderr)
         formula = args.formula or _default_formula(definition)
     suite = definition.collection.suite
     if args.suite not in (None, suite):

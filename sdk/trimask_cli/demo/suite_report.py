@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from trimask.dataset import Dataset
-from trimask_cli.demo.population import Answers
+from trimask_cli.table.people import Answers
 from trimask_core.errors import TrimaskError
 from trimask_core.moments.noise import release_noise
 from trimask_core.study import Study

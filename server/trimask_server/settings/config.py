@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from trimask_core.errors import ConfigError
 
-__all__ = ["NodeConfig", "NodeRole", "StoreConfig", "load_config"]
+__all__ = ["TYPE_WORDS", "NodeConfig", "NodeRole", "StoreConfig", "load_config"]
 
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
@@ -24,7 +24,7 @@ _TOML_TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "tuple[str, ...]": (list,),
 }
-_TYPE_WORDS = {
+TYPE_WORDS = {
     "Path": "a path",
     "str": "text",
     "float": "a number",
@@ -56,7 +56,7 @@ class NodeConfig:
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
     `http_listen` where health, metrics and (on a collector) the status page are: plain HTTP, so loopback or a proxy's.
     Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
-    `worker_listen` of its own, which peers reach at `worker_address`. docs/operations.md says what the others do.
+    `worker_listen` of its own, which peers reach at `worker_address`. docs/node-file.md says what the others do.
     `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
     """
 
@@ -134,10 +134,10 @@ def _read_table(
         if not isinstance(value, _TOML_TYPES[str(item.type)]) or (
             isinstance(value, bool) and item.type != "bool"
         ):
-            raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+            raise ConfigError(f"setting {of + name!r} must be {TYPE_WORDS[str(item.type)]}")
         if isinstance(value, list):
             if not all(isinstance(word, str) for word in value):
-                raise ConfigError(f"setting {of + name!r} must be {_TYPE_WORDS[str(item.type)]}")
+                raise ConfigError(f"setting {of + name!r} must be {TYPE_WORDS[str(item.type)]}")
             value = tuple(value)
         values[name] = base / str(value) if item.type == "Path" else value
     return values

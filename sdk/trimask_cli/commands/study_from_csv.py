@@ -1,0 +1,66 @@
+"""`trimask study from-csv`: draft a study's definition from a table one has."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from trimask_terminal.options import Subparsers, add_json, print_json
+
+__all__ = ["register_in"]
+
+
+def register_in(commands: Subparsers) -> None:
+    """Add the command to those of `trimask study`."""
+    parser = commands.add_parser(
+        "from-csv",
+        help="draft a definition from a table, to be edited",
+        description="Find out what each column asks (kind, bounds rounded outward, levels, what stands for empty cells) "
+        "and write a definition to be edited. Reads UTF-8, UTF-16 and Latin-1, commas, semicolons and tabs.",
+    )
+    parser.add_argument("table", type=Path, metavar="DATA.csv", help="one person a line, names in the first")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.toml", help="where the definition goes (default: standard output)"
+    )
+    parser.add_argument("--suite", choices=("rows", "moments"), default="rows", help="default rows")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draft, and say what was left out."""
+    from trimask_cli.table.draft import draft_study
+    from trimask_cli.table.sheet import read_sheet
+    from trimask_core.errors import ConfigError
+    from trimask_theory.study_definition import load_definition
+
+    if args.out is not None and args.out.exists():
+        raise ConfigError(f"{args.out} exists already; give another --out")
+    sheet = read_sheet(args.table)
+    draft = draft_study(sheet, args.suite)
+    load_definition(draft.text)  # what is drafted can be read, or the reason is said now
+    if args.out is not None:
+        args.out.write_text(draft.text, encoding="utf-8")
+    if args.json:
+        print_json({
+            "people": len(sheet.lines),
+            "encoding": sheet.encoding,
+            "delimiter": sheet.delimiter,
+            "attributes": [asdict(column) for column in draft.attributes],
+            "left_out": [asdict(column) for column in draft.left_out],
+            "definition": draft.text,
+        })  # fmt: skip
+        return 0
+    if args.out is None:
+        print(draft.text, end="")
+        return 0
+    for column in draft.left_out:
+        print(f"left out: {column.header!r} {column.why}", file=sys.stderr)
+    print(
+        f"{args.out}: {len(draft.attributes)} attributes from {len(sheet.lines):,} people. Edit it, then\n"
+        f"  trimask plan --study {args.out} --pilot {args.table}\n"
+        f"  trimask demo --study {args.out} --rows {args.table}"
+    )
+    return 0

@@ -1,0 +1,142 @@
+"""What a column of a table seems to ask: its kind, bounds rounded outward, levels, and what stands for its empty cells.
+
+Bounds are rounded outward to a step of 1, 2 or 5 times a power of ten, about a twentieth of the range: what is written
+into a study is public, and a file's own smallest and largest value belong to two people.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trimask_cli.table.sheet import MISSING, number, slug
+from trimask_core.question import is_date
+from trimask_core.schema import ONES, AttributeKind
+
+__all__ = ["Guess", "LeftOut", "attribute_name", "guess", "outward"]
+
+_WORDS = frozenset(["yes", "no", "true", "false"])
+_NUMBERED = re.compile(r"(?:^|_)(id|nr|no|number|index)$", re.IGNORECASE)
+_MOST_LEVELS = 12
+_FEW_PEOPLE = 5
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A column as an attribute. `empty` cells have no answer, and `missing` would stand in them; `notes` are to be read."""
+
+    header: str
+    name: str
+    kind: AttributeKind
+    minimum: float | None = None
+    maximum: float | None = None
+    levels: tuple[str, ...] = ()
+    step: float | None = None
+    empty: int = 0
+    missing: bool | float | str = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A column that no attribute can be made of, and why."""
+
+    header: str
+    why: str
+
+
+def attribute_name(header: str) -> str:
+    """A name the schema takes, from a header."""
+    name = slug(header)
+    if not name or not name[0].isalpha() or name == ONES:
+        name = f"x_{name}" if name else "x"
+    return name[:63]
+
+
+def guess(header: str, cells: Sequence[str], *, decimal_comma: bool) -> Guess | LeftOut:
+    """What a column asks, from its cells."""
+    given = [cell for cell in cells if cell.casefold() not in MISSING]
+    empty = len(cells) - len(given)
+    if len(set(given)) < 2:
+        return LeftOut(header, "has one value in every line" if given else "is empty")
+    name = attribute_name(header)
+    found = [value for cell in given if (value := number(cell, decimal_comma=decimal_comma)) is not None]
+    if len(found) == len(given) and all(map(math.isfinite, found)):
+        return _numeric(header, name, found, empty)
+    words = [cell.casefold() for cell in given]
+    if set(words) <= _WORDS:
+        return Guess(header, name, "binary", empty=empty, missing=False)
+    if all(is_date(cell) for cell in given):
+        return LeftOut(header, 'is a date: ask it by a [form] question of kind = "date" (docs/forms.md)')
+    odd = [cell for cell in given if number(cell, decimal_comma=decimal_comma) is None]
+    if len(odd) * 20 <= len(given):
+        shown = ", ".join(map(repr, sorted(set(odd))[:5]))
+        return LeftOut(header, f"is all numbers but for {shown}: mend or empty these cells")
+    return _levels(header, name, given, empty)
+
+
+def _numeric(header: str, name: str, values: list[float], empty: int) -> Guess | LeftOut:
+    low, high = min(values), max(values)
+    if set(values) == {0.0, 1.0}:
+        return Guess(header, name, "binary", empty=empty, missing=False)
+    whole = all(value.is_integer() for value in values)
+    all_different = whole and len(set(values)) == len(values) > 10
+    if all_different and (high - low == len(values) - 1 or _NUMBERED.search(name)):
+        return LeftOut(header, "numbers the lines: an identifier is never asked")
+    notes = _far(values)
+    low, high = outward(low, high)
+    middle = min(max(float(f"{statistics.median(values):.2g}"), low), high)
+    if whole:
+        return Guess(
+            header, name, "integer", low, high, empty=empty, missing=float(round(middle)), notes=notes
+        )
+    step = outward_step(high - low, 1000)
+    return Guess(header, name, "continuous", low, high, step=step, empty=empty, missing=middle, notes=notes)
+
+
+def _far(values: list[float]) -> tuple[str, ...]:
+    """Values five times the middle half's width away from it: 999 is often a code for no answer."""
+    if len(values) < 10:
+        return ()
+    low, _, high = statistics.quantiles(values, n=4)
+    width = high - low
+    far = sorted({value for value in values if width and not low - 5 * width <= value <= high + 5 * width})
+    if not far:
+        return ()
+    shown = ", ".join(f"{value:g}" for value in far[:5]) + (", ..." if len(far) > 5 else "")
+    return (f"far from the others: {shown}; if that is a code or a slip, empty these cells and draft again",)
+
+
+def _levels(header: str, name: str, given: list[str], empty: int) -> Guess | LeftOut:
+    counts = Counter(given)
+    if len(counts) > _MOST_LEVELS:
+        return LeftOut(header, f"has {len(counts)} different texts: group them into {_MOST_LEVELS} at most")
+    levels = [slug(text) for text in counts]
+    if not all(levels) or len(set(levels)) != len(levels):
+        return LeftOut(header, "has texts that differ in other than letters and digits: rename them")
+    rare = [f"{slug(text)} ({count})" for text, count in counts.items() if count < _FEW_PEOPLE]
+    notes = (f"few people: {', '.join(sorted(rare))}; join them with others",) if rare else ()
+    usual = slug(counts.most_common(1)[0][0])
+    return Guess(
+        header, name, "categorical", levels=tuple(sorted(levels)), empty=empty, missing=usual, notes=notes
+    )
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """Bounds that no single person's value shows through."""
+    step = outward_step(high - low, 20)
+    return _times(math.floor(low / step), step), _times(math.ceil(high / step), step)
+
+
+def outward_step(width: float, parts: int) -> float:
+    """1, 2 or 5 times a power of ten: the least that is not below a `parts`-th of the width."""
+    ten: float = 10.0 ** math.floor(math.log10(width / parts))
+    return next(float(f"{m * ten:.1g}") for m in (1, 2, 5, 10) if m * ten >= width / parts * (1 - 1e-12))
+
+
+def _times(count: int, step: float) -> float:
+    return float(f"{count * step:.12g}")

@@ -1,0 +1,233 @@
+"""One's own CSV: whatever program wrote it is read, and what does not fit is listed at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_cli.study_file import bundled_definition
+from trimask_cli.table.guess import outward
+from trimask_cli.table.people import read_people
+from trimask_core.errors import ConfigError, SeveralProblems
+from trimask_theory.study_plan import load_definition
+
+BUNDLED = load_definition(bundled_definition()).schema
+HEADER = "systolic,age,bmi,salt,smoker,activity"
+PERSON = "120,40,25.5,9,1,low"
+EXPECTED = {"systolic": 120, "age": 40, "bmi": 25.5, "salt": 9, "smoker": True, "activity": "low"}
+
+
+def _write(folder: Path, data: str | bytes) -> Path:
+    path = folder / "own.csv"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def _encoded(answers: dict[str, object]) -> list[float]:
+    return BUNDLED.encode(answers)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f"{HEADER}\n{PERSON}\n".encode("utf-16"),
+        f"{HEADER}\n{PERSON}\n".encode("utf-16-le"),
+        f"\ufeff{HEADER}\r\n{PERSON}\r\n".encode(),
+        f"{HEADER},Größe\n{PERSON},klein\n".encode("latin-1"),
+        f"{HEADER}\n{PERSON}\n".replace(",", "\t").encode(),
+        f"{HEADER}\n{PERSON}\n".replace(",", ";").replace(".", ",").encode(),
+        f"sep=;\n{HEADER}\n{PERSON}\n".replace(",", ";").encode(),
+        b"systolic,age,bmi,salt,smoker,activity\n120.0,40.0,25.5,9.0,1.0,low\n\n",
+    ],
+    ids=[
+        "utf-16",
+        "utf-16 without mark",
+        "utf-8 with mark",
+        "latin-1",
+        "tab",
+        "semicolon",
+        "excel",
+        "pandas",
+    ],
+)
+def test_repro_a_table_is_read_whatever_wrote_it(tmp_path: Path, data: bytes) -> None:
+    (answers,) = read_people(_write(tmp_path, data), BUNDLED).answers
+    assert _encoded(answers) == _encoded(dict(EXPECTED))
+
+
+def test_repro_every_problem_is_listed_with_line_column_and_value(tmp_path: Path) -> None:
+    lines = [
+        HEADER.replace("bmi", "BMI") + ",age",
+        PERSON + ",1",
+        "12,40,25.5,9,maybe,lo,1",
+        ",40,25.5,9,0.0,low,1",
+    ]
+    with pytest.raises(SeveralProblems) as caught:
+        read_people(_write(tmp_path, "\n".join(lines)), BUNDLED)
+    assert caught.value.problems[:-1] == (
+        "header: there is no column 'bmi'; did you mean 'BMI'? Rename it",
+        "header: 'age' is there more than once, in columns 2, 7; keep one",
+        "line 3, column systolic, value '12': must be between 90 and 180",
+        "line 3, column smoker, value 'maybe': answer yes or no",
+        "line 3, column activity, value 'lo': is not one of low, medium, high; did you mean 'low'?",
+        "line 4, column systolic, value '': an answer is needed",
+    )
+    assert "missing" in caught.value.problems[-1]
+
+
+def test_twenty_problems_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+    with pytest.raises(SeveralProblems) as caught:
+        read_people(_write(tmp_path, "\n".join([HEADER, *["1,40,25,9,1,low"] * 23])), BUNDLED)
+    assert caught.value.heading.endswith("23 problems, the first 20:")
+    assert caught.value.problems[20:] == ("and 3 more",)
+
+
+def test_a_line_with_a_cell_too_many_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SeveralProblems, match="line 2: 7 cells under 6 headers"):
+        read_people(_write(tmp_path, f"{HEADER}\n{PERSON},x\n"), BUNDLED)
+
+
+@pytest.mark.parametrize("data", [b"", b"a,b\n", b"\xff\xfe\x00"])
+def test_what_is_no_table_is_refused_by_name(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"own\.csv"):
+        read_people(_write(tmp_path, data), BUNDLED)
+
+
+FORM = """
+title = "T"
+purpose = "P"
+contact = "C"
+[privacy]
+exact = true
+[collection]
+block_rows = 32
+release_rows = 64
+[[attributes]]
+name = "smokes"
+kind = "binary"
+[[attributes]]
+name = "cigarettes"
+kind = "integer"
+minimum = 0
+maximum = 80
+[[attributes]]
+name = "mood"
+kind = "categorical"
+levels = ["1", "2", "very_good"]
+[[attributes]]
+name = "mood_missing"
+kind = "binary"
+[[attributes]]
+name = "signs_cough"
+kind = "binary"
+[[attributes]]
+name = "signs_fever"
+kind = "binary"
+[[attributes]]
+name = "age"
+kind = "integer"
+minimum = 18
+maximum = 99
+[form]
+languages = ["en"]
+[[form.questions]]
+name = "smokes"
+kind = "yes_no"
+label = "Do you smoke?"
+[[form.questions]]
+name = "cigarettes"
+kind = "integer"
+label = "How many?"
+relevant = "smokes = yes"
+missing = 0
+[[form.questions]]
+name = "mood"
+kind = "single_choice"
+label = "Mood"
+required = false
+missing = "1"
+missing_indicator = "mood_missing"
+choices = [
+    { value = "1", label = "one" }, { value = "2", label = "two" }, { value = "very_good", label = "good" },
+]
+[[form.questions]]
+name = "signs"
+kind = "multiple_choice"
+label = "Signs"
+choices = [{ value = "cough", label = "Cough" }, { value = "fever", label = "Fever" }]
+[[form.questions]]
+name = "age"
+kind = "date"
+label = "Born on"
+count = "age"
+origin = "2026-01-01"
+"""
+
+
+def test_empty_cells_follow_the_form(tmp_path: Path) -> None:
+    study = load_definition(FORM)
+    table = (
+        "smokes,cigarettes,mood,signs,age\n"
+        "0.0,,NA,cough fever,1980-06-01\n"
+        "1,12,very good,fever,45\n"
+        "yes,3,2.0,cough,1990-01-01\n"
+    )
+    people = read_people(_write(tmp_path, table), study.schema, study.form)
+    assert [study.schema.read(answers) for answers in people.answers] == [
+        {"smokes": 0.0, "cigarettes": 0.0, "mood": "1", "mood_missing": 1.0, "signs_cough": 1.0, "signs_fever": 1.0,
+         "age": 45.0},
+        {"smokes": 1.0, "cigarettes": 12.0, "mood": "very_good", "mood_missing": 0.0, "signs_cough": 0.0,
+         "signs_fever": 1.0, "age": 45.0},
+        {"smokes": 1.0, "cigarettes": 3.0, "mood": "2", "mood_missing": 0.0, "signs_cough": 1.0, "signs_fever": 0.0,
+         "age": 36.0},
+    ]  # fmt: skip
+    with pytest.raises(SeveralProblems, match="column cigarettes, value '': an answer is needed"):
+        read_people(_write(tmp_path, table.replace("1,12", "1,")), study.schema, study.form)
+
+
+OWN = "id;Größe (cm);weight;smoker;mood;city;visit;flag;always\n" + "".join(
+    f"{i};{160 + i % 31},{i % 10};{'' if i % 7 == 0 else 48 + i % 50};{'Yes' if i % 3 else 'no'};"
+    f"{['very good', 'so-so', 'bad'][i % 3]};c{i};2026-01-{i % 28 + 1:02d};{i % 2}.0;1\n"
+    for i in range(60)
+)
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_a_draft_fits_its_own_table(tmp_path: Path, trimask: Callable[..., Any], suite: str) -> None:
+    table = _write(tmp_path, OWN.encode("latin-1"))
+    done = trimask("study", "from-csv", table, "--out", tmp_path / "own.toml", "--suite", suite, "--json")
+    assert done.status == 0, done.err
+    told = json.loads(done.out)
+    kinds = {item["name"]: item["kind"] for item in told["attributes"]}
+    assert kinds == {
+        "Grosse_cm": "continuous", "weight": "integer", "smoker": "binary", "mood": "categorical", "flag": "binary",
+    }  # fmt: skip
+    assert [item["header"] for item in told["left_out"]] == ["id", "city", "visit", "always"]
+    study = load_definition(tmp_path / "own.toml")
+    people = read_people(table, study.schema, study.form)
+    assert len(people.answers) == 60
+    assert sum(answers["weight_missing"] is True for answers in people.answers) == 9
+    assert study.collection.suite == suite
+    for answers in people.answers:
+        study.schema.encode(answers)
+
+
+def test_bounds_are_rounded_outward() -> None:
+    assert outward(23, 78) == (20, 80)
+    assert outward(0.113, 0.187) == (0.11, 0.19)
+    assert outward(-3.2, 1000.1) == (-100, 1100)
+
+
+def test_the_program_lists_problems_a_line_each(tmp_path: Path, trimask: Callable[..., Any]) -> None:
+    (tmp_path / "study.toml").write_text(bundled_definition())
+    table = _write(tmp_path, f"{HEADER}\n1,40,25,9,1,low\n120,1,25,9,1,low\n")
+    done = trimask("demo", "--study", tmp_path / "study.toml", "--rows", table)
+    assert done.status == 2
+    assert [line for line in done.err.splitlines() if line.startswith("  line")] == [
+        "  line 2, column systolic, value '1': must be between 90 and 180",
+        "  line 3, column age, value '1': must be between 20 and 80",
+    ]

@@ -1,0 +1,251 @@
+"""Every key of a study's TOML file, in words. `python -m trimask_theory.study_reference` writes docs/study-file.md.
+
+Which keys there are, their types and defaults come from the classes that the file is read into, and which suite has a key
+from `suite_settings`; only the words are here.
+"""
+
+from __future__ import annotations
+
+from trimask_core.form_file import ELIGIBILITY_KEYS, FORM_KEYS
+from trimask_core.question import Choice, Question
+from trimask_core.schema import Attribute, Derived
+from trimask_core.study import Budget
+from trimask_theory._reference import Section
+from trimask_theory.definition import CollectionPlan, PrivacyTarget
+from trimask_theory.study_definition import CLIPPING_COLUMN_KEYS, TOP_KEYS
+
+__all__ = ["SECTIONS", "render_page"]
+
+_NAME = ("text", "required")
+SECTIONS = (
+    Section(
+        "The top of the file",
+        "Who asks what, and why. It is shown to everybody who is asked to take part, or to approve.",
+        {
+            "title": "What the study is called.",
+            "purpose": "What the answers are for, in a sentence.",
+            "contact": "Where participants and parties turn to.",
+            "ones": "A column of ones. Means and the intercept need it; the moments suite always has it.",
+            "licence": "Under which licence releases may be used.",
+            "privacy": "The guarantee.",
+            "collection": "How answers are collected and published.",
+            "attributes": "What people are asked, one table each; one at least.",
+            "derived": "Columns that the device forms of answers, one table each.",
+            "form": "What people are shown, in every language; a plain form is made of the attributes without it.",
+        },
+        keys=TOP_KEYS,
+        given={
+            "title": _NAME,
+            "purpose": _NAME,
+            "contact": _NAME,
+            "ones": ("true or false", "`true`"),
+            "licence": ("text", ""),
+            "privacy": ("table", "required"),
+            "collection": ("table", "required"),
+            "attributes": ("tables", "required"),
+            "derived": ("tables", ""),
+            "form": ("table", ""),
+        },
+    ),
+    Section(
+        "`[privacy]`",
+        "The guarantee towards whoever reads a release. Give `epsilon` and `delta`, or `exact`, or a budget.",
+        {
+            "epsilon": "Privacy of a release: smaller is more private, and noisier.",
+            "delta": "Its failure probability: well below one in the people of a release.",
+            "protect": "What may change without being noticed: a person's whole row, or a row's move by 1 (scaled).",
+            "method": "How the noise is found: the sharp calculation, or the published theorem's bound (more noise).",
+            "exact": "Publish without noise, and without differential privacy. Leave epsilon and delta out then.",
+            "row_norm": "Longer rows are shrunk to this norm on the device: less noise, some bias. `trimask plan --study` "
+            "recommends one.",
+            "budget": "Publish nothing; give private answers until this is spent.",
+            "clipping": "Columns that are about normal, whose sums are clipped to an ellipsoid (needs a budget).",
+            "honest_providers": "h: any h right providers who add their noise give the guarantee; 1 when left out.",
+        },
+        PrivacyTarget,
+        suite_section="privacy",
+    ),
+    Section(
+        "`[privacy.budget]`",
+        "What all answers together may spend: `epsilon` and `delta`, or `mu`.",
+        {
+            "epsilon": "In all.",
+            "delta": "In all.",
+            "mu": "In all, as Gaussian differential privacy.",
+        },
+        Budget,
+    ),
+    Section(
+        "`[privacy.clipping]`",
+        "",
+        {
+            "columns": "One `[[privacy.clipping.columns]]` table a column.",
+            "probability": "Share of people whose values are moved; one in `release_rows` when left out.",
+        },
+        keys=("columns", "probability"),
+        given={"columns": ("tables", "required"), "probability": ("number", "")},
+    ),
+    Section(
+        "`[[privacy.clipping.columns]]`",
+        "",
+        {
+            "name": "The column.",
+            "centre": "The mean one expects: public, never from this study's answers.",
+            "deviation": "The standard deviation one expects, likewise.",
+        },
+        keys=CLIPPING_COLUMN_KEYS,
+        given={"name": _NAME, "centre": ("number", "required"), "deviation": ("number", "required")},
+    ),
+    Section(
+        "`[collection]`",
+        "",
+        {
+            "suite": "The way of collecting (docs/suites.md).",
+            "release_rows": "N: people published together, at least. More mean less noise.",
+            "block_rows": "n: rows masked together, more than a row has columns. Required in the rows suite.",
+            "noise_columns": "Columns of noise that hide a block; a safe number when left out.",
+            "share_leakage": "How far apart what a right provider holds may be for two rows.",
+            "obfuscation_failure": "Probability that the noise columns are too small.",
+            "unmasking": 'Who unmasks R1, R2, ..., such as ["R2", "R3", "R1"]; a ring when left out.',
+            "admission": "`open`: anybody with the study; `invited`: only with an invitation.",
+            "access": "`public`: anybody may fetch releases; `token`: only with a token.",
+        },
+        CollectionPlan,
+        suite_section="collection",
+    ),
+    Section(
+        "`[[attributes]]`",
+        "One question's answer as a number or a level. An answer outside its bounds is refused on the device.",
+        {
+            "name": "A letter, then letters, digits and `_`.",
+            "kind": "A real number, a whole number, yes or no, or one of some levels.",
+            "minimum": "The least answer. Required for numbers, forbidden otherwise; wide bounds mean more noise.",
+            "maximum": "The greatest answer, likewise.",
+            "levels": "What one chooses from; required for categorical.",
+            "label": "The question in words, for the plain form and reports.",
+            "unit": "The unit of a number.",
+            "step": "The grid of a continuous answer.",
+            "centre": "About the mean one expects: rows are shrunk towards it.",
+            "scale": "The distance from the centre that counts as 1 in a row's norm.",
+        },
+        Attribute,
+        suite_section="attributes",
+    ),
+    Section(
+        "`[[derived]]`",
+        "Nothing nonlinear can be computed after collection, so it is formed on the device.",
+        {
+            "name": "The column's name.",
+            "kind": "The square or the natural logarithm of one attribute, or the product of two.",
+            "of": "The attributes it is formed of.",
+        },
+        Derived,
+    ),
+    Section(
+        "`[form]`",
+        "What people see; [forms.md](forms.md) explains it with an example.",
+        {
+            "languages": 'Such as ["en", "de"]; the first is the default.',
+            "title": "Above the form.",
+            "intro": "Below the title.",
+            "consent": "The table `[form.consent]`: `version` and `text`.",
+            "eligibility": "Questions that decide who takes part; their answers never leave the device.",
+            "questions": "The questions, in their order. Every attribute is filled by one.",
+        },
+        keys=FORM_KEYS,
+        given={
+            "languages": ("list of texts", "required"),
+            "title": ("text, or one a language", ""),
+            "intro": ("text, or one a language", ""),
+            "consent": ("table", ""),
+            "eligibility": ("tables", ""),
+            "questions": ("tables", "required"),
+        },
+    ),
+    Section(
+        "`[[form.eligibility]]`",
+        "",
+        {
+            "name": "Its name.",
+            "kind": "`yes_no`, `number` or `integer`.",
+            "label": "The question.",
+            "help": "More words about it.",
+            "unit": "Of a number.",
+            "eligible": "Of yes_no: the answer that lets a person take part.",
+            "minimum": "Of a number: who answers within the limits takes part.",
+            "maximum": "Likewise.",
+        },
+        keys=ELIGIBILITY_KEYS,
+        given={
+            "name": _NAME,
+            "kind": ("one of these", "required"),
+            "label": ("text, or one a language", "required"),
+            "help": ("text, or one a language", ""),
+            "unit": ("text, or one a language", ""),
+            "eligible": ("true or false", "`true`"),
+            "minimum": ("number", ""),
+            "maximum": ("number", ""),
+        },
+    ),
+    Section(
+        "`[[form.questions]]`",
+        "",
+        {
+            "name": "The attribute it fills (of multiple_choice: `NAME_VALUE` for each choice).",
+            "kind": "How it is asked.",
+            "label": "The question.",
+            "help": "More words about it.",
+            "unit": "Of a number.",
+            "required": "Whether it must be answered; if not, give `missing`.",
+            "relevant": 'When it is asked, such as `"smoker = yes"`; then give `missing`.',
+            "message": "Said when an answer is outside the limits.",
+            "minimum": "The attribute's when left out, and within it.",
+            "maximum": "Likewise.",
+            "step": "Of a slider.",
+            "choices": "Of choices: tables with `value` and `label`.",
+            "count": "Of a date: days or years after `origin`, or whole years at `origin`.",
+            "origin": "Of a date: a date, or `creation`.",
+            "earliest": "Of a date.",
+            "latest": "Of a date.",
+            "missing": "What stands in the row when there is no answer, since a row has no empty cells.",
+            "missing_indicator": "A binary attribute that says which rows it stands in.",
+        },
+        Question,
+    ),
+    Section(
+        "`choices`",
+        "",
+        {"value": "The level of the attribute.", "label": "What a person reads."},
+        Choice,
+    ),
+)
+_HEAD = """# The study file
+
+Every key of a study's definition (TOML), written by `python -m trimask_theory.study_reference` from what reads the file; a
+test holds this page to it. A key that is not here is refused with the nearest one that is. `trimask study example` prints a
+whole file, `trimask study from-csv DATA.csv` drafts one from a table, `trimask study new` makes a study of it.
+"""
+_OWN_TABLE = """## Your own table
+
+`trimask study from-csv DATA.csv --out my.toml` drafts a definition: each column's kind, bounds rounded outward, levels, and
+a form that says what stands for empty cells. Identifiers, dates and free text are left out, with the reason. Edit it; it is public.
+`trimask demo --study my.toml --rows DATA.csv` then runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it
+will show.
+
+- Read are UTF-8, UTF-16 and Latin-1 (Windows-1252), commas, semicolons, tabs and `|`, Excel's `sep=;`, decimal commas.
+- Columns go by the attribute's name, or by a header whose letters and digits make it (`Body mass (kg)` for `Body_mass_kg`);
+  other columns are left out. `3.0` is 3, `0.0` and `1.0` are no and yes, `very good` is the level `very_good`.
+- A question of several choices is one column a choice, or one column with the chosen values and blanks between them; a date
+  is written year-month-day, or is the attribute's number already.
+- Empty, `NA`, `NaN`, `null` and `None` are no answer: the form's `missing` stands in the row, or it is a problem.
+- What does not fit is listed at once, up to twenty, with line, column and value.
+"""
+
+
+def render_page() -> str:
+    """docs/study-file.md."""
+    return "\n".join([_HEAD, *(section.table() for section in SECTIONS), _OWN_TABLE])
+
+
+if __name__ == "__main__":
+    print(render_page(), end="")
