@@ -228,7 +228,7 @@ whole file, `trimask study from-csv DATA.csv` drafts one from a table, `trimask 
 _OWN_TABLE = """## Your own table
 
 `trimask study from-csv DATA.csv --out my.toml` drafts a definition: each column's kind, bounds rounded outward, levels, and
-a form that says what stands for empty cells. Identifiers, dates and free text are left out, with the reason. Edit it; it is public.
+a form that says what stands for empty cells. Identifiers, dates and free text are left out, with the reason. Edit it.
 `trimask demo --study my.toml --rows DATA.csv` then runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it
 will show.
 
