@@ -51,7 +51,8 @@ class Client:
     The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
     frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
     `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
-    however well signed, is taken for the one the person was invited to. An `invitation` is sent with every upload.
+    however well signed, is taken for the one the person was invited to. An `invitation` stays here:
+    it signs what is uploaded.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Client:
         if invitation is not None:
             if invitation.study_id != self.study.id:
                 raise InvitationError("this invitation is to another study")
-            invitation.verify(self.study.collector.identity)
+            invitation.verify(self.study.admits)
         self.invitation = invitation
         self.refusals: Counter[str] = Counter()
         self.sealing: dict[
@@ -141,8 +142,9 @@ class Client:
         """Upload a frozen submission to every right provider; safe to repeat after any failure."""
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
+        admission = self.admission_of(submission)
         receipts = tuple(
-            self._upload(submission, k, self._call) for k in range(1, len(submission.sealed) + 1)
+            self._upload(submission, k, self._call, admission) for k in range(1, len(submission.sealed) + 1)
         )
         receipt = self.receipt(submission, receipts)
         receipt.verify(self.study)
@@ -159,22 +161,21 @@ class Client:
         )
 
     def withdraw(
-        self, withdrawal_key: bytes, provider: int, invitation: bytes | None = None
+        self, withdrawal_key: bytes, provider: int, admission: bytes | None = None
     ) -> ProviderWithdrawal:
         """One attempt at one right provider (1..K1): its signed word that the submission is erased there, verified.
 
         `Refused` with reason already_in_block if it is too late there. `Queue.withdraw` asks all of them, and again.
-        `invitation`: the bytes kept with the submission, instead of this client's own; in an invited study a provider that
-        the submission has not reached wants to see it.
+        `admission`: the bytes kept with the submission (`admission_of`); in an invited study a provider that the submission
+        has not reached wants to see them. Without them this client's own invitation signs.
         """
         role = f"R{provider}"
         party = self.study.party(role)
         submission_id = submission_id_of(self.study.id, withdrawal_key)
-        if invitation is None:
-            invitation = b"" if self.invitation is None else self.invitation.to_bytes()
-        request = WithdrawRequest(
-            study_id=self.study.id, withdrawal_key=withdrawal_key, invitation=invitation
-        )
+        if admission is None:
+            own = self.invitation
+            admission = b"" if own is None else own.admit_withdrawal(submission_id).to_bytes()
+        request = WithdrawRequest(study_id=self.study.id, withdrawal_key=withdrawal_key, invitation=admission)
         endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
         try:
             answer = self._transport.call(endpoint, _WITHDRAW, request.SerializeToString(), self._timeout)
@@ -188,16 +189,20 @@ class Client:
         word.verify(self.study, submission_id)
         return word
 
+    def admission_of(self, submission: SealedSubmission) -> bytes:
+        """What this client's invitation signs for a submission, to be kept and sent with it; empty without an invitation."""
+        return b"" if self.invitation is None else self.invitation.admit(submission).to_bytes()
+
     def upload(
-        self, submission: SealedSubmission, provider: int, invitation: bytes | None = None
+        self, submission: SealedSubmission, provider: int, admission: bytes | None = None
     ) -> ProviderReceipt:
         """One attempt at one right provider (1..K1): its receipt, verified. What a queue is built on.
 
-        `invitation`: the bytes kept with the submission, instead of this client's own.
+        `admission`: the bytes kept with the submission (`admission_of`); without them this client's own invitation signs.
         """
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
-        receipt = self._upload(submission, provider, self._call_once, invitation)
+        receipt = self._upload(submission, provider, self._call_once, admission)
         if not 0 <= receipt.receive_time_ms < 1 << 63:
             raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
         message = receipt_message(
@@ -215,9 +220,8 @@ class Client:
         submission: SealedSubmission,
         provider: int,
         call: Callable[[Endpoint, bytes], bytes],
-        invitation: bytes | None = None,
+        admission: bytes | None = None,
     ) -> ProviderReceipt:
-        own = b"" if self.invitation is None else self.invitation.to_bytes()
         role, sealed = f"R{provider}", submission.sealed[provider - 1]
         party = self.study.party(role)
         endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
@@ -225,7 +229,7 @@ class Client:
             study_id=submission.study_id,
             submission_id=submission.submission_id,
             sealed_component=sealed,
-            invitation=own if invitation is None else invitation,
+            invitation=self.admission_of(submission) if admission is None else admission,
             sealing_key_id=submission.key_ids[provider - 1] if submission.key_ids else b"",
         ).SerializeToString()
         try:

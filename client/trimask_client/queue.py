@@ -30,7 +30,14 @@ from trimask_client.record_store import Vault
 from trimask_client.transport import Transport
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
-from trimask_core.errors import ConfigError, Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.errors import (
+    ConfigError,
+    InvitationError,
+    Refused,
+    StudyError,
+    TrimaskError,
+    VerificationError,
+)
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
@@ -114,7 +121,7 @@ class Queue:
             self._clients[study_id] = Client(
                 signed,
                 study_id=study_id,
-                invitation=Invitation.from_bytes(study_id, invited) if invited else None,
+                invitation=_kept_invitation(study_id, invited),
                 transport=self._transport,
                 source=self._source,
                 timeout_seconds=self._timeout,
@@ -178,7 +185,6 @@ class Queue:
                     Reason.NO_INVITATION, "this study is for invited people; join with your invitation"
                 )
             sealed = client.prepare(answers)
-            invited = b"" if client.invitation is None else client.invitation.to_bytes()
             self._vault.put(
                 PAYLOADS,
                 sealed.submission_id.hex(),
@@ -188,7 +194,7 @@ class Queue:
                     "key_ids": [key_id.hex() for key_id in sealed.key_ids],
                     "sealed_ms": self._clock.now_ms(),
                     "withdrawal_key": sealed.withdrawal_key.hex(),
-                    "invitation": base64.b64encode(invited).decode(),
+                    "invitation": base64.b64encode(client.admission_of(sealed)).decode(),
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
             )
@@ -349,7 +355,7 @@ class Queue:
         key = bytes.fromhex(payload.get("withdrawal_key", ""))
         key_ids = tuple(bytes.fromhex(key_id) for key_id in payload.get("key_ids", ()))
         submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key, key_ids)
-        invitation = base64.b64decode(payload.get("invitation", ""))
+        admission = base64.b64decode(payload.get("invitation", ""))
         progress = self._progress(name)
         if name not in self._vault.names(PROGRESS):
             self._save(
@@ -363,7 +369,7 @@ class Queue:
             if role in received:
                 continue
             try:
-                received[role] = client.upload(submission, provider, invitation)
+                received[role] = client.upload(submission, provider, admission)
             except TrimaskError as error:
                 failures.append(str(error) if role in str(error) else f"{role}: {error}")
                 if isinstance(error, Refused):
@@ -371,7 +377,7 @@ class Queue:
                 if isinstance(error, Refused) and error.reason.final:
                     progress["final"] = True
                     break
-                if invitation and not received:
+                if admission and not received:
                     # The first provider decides whose an invitation is: used twice, it then counts once, not never.
                     break
                 continue
@@ -436,6 +442,15 @@ class Queue:
         except VerificationError:
             return None
         return None if record is None else record["draft_id"]
+
+
+def _kept_invitation(study_id: bytes, data: bytes) -> Invitation | None:
+    try:
+        return Invitation.from_bytes(study_id, data) if data else None
+    except InvitationError:
+        return (
+            None  # of an older format, which no provider takes any more; the study stays, to be joined again
+        )
 
 
 def _number(role: str) -> int:

@@ -30,7 +30,7 @@ def new_withdrawal(
     draft_id: str | None,
     invitation: str,
 ) -> dict[str, Any]:
-    """A withdrawal that nobody has been told of. `invitation`: what is kept with the payload, in base64."""
+    """A withdrawal that nobody has been told of. `invitation`: what admits the payload, kept with it, in base64."""
     return {
         "study_id": study_id.hex(),
         "title": title,
@@ -53,7 +53,7 @@ def ask_providers(
     """The record after one attempt at every provider that has not confirmed yet."""
     confirmed = {item["role"]: ProviderWithdrawal.from_dict(item) for item in record["confirmed"]}
     key = bytes.fromhex(record["withdrawal_key"])
-    invitation = base64.b64decode(record.get("invitation", "")) or None
+    admission = base64.b64decode(record.get("invitation", "")) or None
     failures, late = [], 0
     providers = len(client.study.right)
     for provider in range(1, providers + 1):
@@ -61,7 +61,7 @@ def ask_providers(
         if role in confirmed:
             continue
         try:
-            confirmed[role] = client.withdraw(key, provider, invitation)
+            confirmed[role] = client.withdraw(key, provider, admission)
         except TrimaskError as error:
             late += isinstance(error, Refused) and error.reason is Reason.ALREADY_IN_BLOCK
             failures.append(str(error) if role in str(error) else f"{role}: {error}")

@@ -1,4 +1,8 @@
-"""Invitations: the collector's signed word that one person may submit once, and the link it travels in.
+"""Invitations: the word of who admits people that one of them may submit once, and the link it travels in.
+
+An invitation is a secret of the person's: an Ed25519 key is derived from it, and who admits has signed the public half.
+The secret goes to nobody. A device shows the public half, signed, beside its own signature over the one submission it
+admits (`trimask_core.admission`), so that a provider that has seen it cannot use it for another.
 
 An invitation names a study by its id, so a device that opens one knows the hash of what it must be shown. A study is
 open (its link carries the id alone; anybody may submit) or invited (right providers take a submission in only with an
@@ -9,56 +13,108 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
 
+from trimask_core.admission import Admission, admission_message, invited_message, signed_digests
 from trimask_core.errors import InvitationError
 from trimask_core.identity import SigningKey, verify
+from trimask_core.randomness import RandomSource
+from trimask_core.submission import SealedSubmission
 
 __all__ = ["INVITATION_BYTES", "SCHEME", "Invitation", "Link"]
 
 SCHEME = "trimask://"
-_CONTEXT = "invitation"
-_STUDY, _ID, _TIME, _SIGNATURE = 32, 16, 8, 64
-INVITATION_BYTES = _ID + _TIME + _SIGNATURE
+_STUDY, _SECRET, _TIME, _SIGNATURE = 32, 16, 6, 64
+_FORMAT = b"\x02"
+INVITATION_BYTES = len(_FORMAT) + _SECRET + _TIME + _SIGNATURE
+_OLDER_BYTES = 88  # the first format: an id that whoever saw it could use
+_DERIVE = b"trimask/v1/invitation-key\0"
 
 
 @dataclass(frozen=True)
 class Invitation:
-    """One person's admission to one study, until `expires_ms`."""
+    """One person's admission to one study, until `expires_ms`. Whoever has the secret may use it."""
 
     study_id: bytes
-    invitation_id: bytes
+    secret: bytes = field(repr=False)
     expires_ms: int
-    signature: bytes
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if (
+            len(self.study_id) != _STUDY
+            or len(self.secret) != _SECRET
+            or not 0 < self.expires_ms < 1 << 8 * _TIME
+        ):
+            raise InvitationError(
+                f"an invitation needs a study id, {_SECRET} bytes of its own, and a time it ends"
+            )
 
     @classmethod
-    def issue(cls, key: SigningKey, study_id: bytes, invitation_id: bytes, expires_ms: int) -> Invitation:
-        """An invitation signed with the collector's identity."""
-        if len(study_id) != _STUDY or len(invitation_id) != _ID or not 0 < expires_ms < 1 << 63:
-            raise InvitationError("an invitation needs a study id, 16 bytes of its own, and a time it ends")
-        return cls(
-            study_id,
-            invitation_id,
-            expires_ms,
-            key.sign(_CONTEXT, _message(study_id, invitation_id, expires_ms)),
+    def draw(cls, study_id: bytes, expires_ms: int, source: RandomSource) -> Invitation:
+        """A fresh one, which who admits has still to sign (`signed`)."""
+        return cls(study_id, source.read(_SECRET), expires_ms)
+
+    @cached_property
+    def key(self) -> SigningKey:
+        """The key the secret stands for: 128 bits of it, as much as Ed25519 gives, keep the code short."""
+        return SigningKey(hashlib.sha256(_DERIVE + self.study_id + self.secret).digest())
+
+    def signed(self, signature: bytes) -> Invitation:
+        """The same with the signature of who admits; `verify` is still to be called."""
+        return Invitation(self.study_id, self.secret, self.expires_ms, signature)
+
+    def signed_with(self, signer: SigningKey) -> Invitation:
+        """The same, signed by who admits."""
+        message = invited_message(self.study_id, self.key.public, self.expires_ms)
+        return self.signed(signer.sign("invited", message))
+
+    def verify(self, signer: bytes) -> None:
+        """Raise `VerificationError` unless who admits, known by this key, signed it. Expiry is the caller's to check."""
+        message = invited_message(self.study_id, self.key.public, self.expires_ms)
+        verify(signer, "invited", message, self.signature, "the invitation")
+
+    def admit(self, submission: SealedSubmission) -> Admission:
+        """What a device shows to every right provider beside this submission, and can be used with no other."""
+        if submission.study_id != self.study_id:
+            raise InvitationError("this invitation is to another study")
+        return self._admit(submission.submission_id, signed_digests(submission.sealed))
+
+    def admit_withdrawal(self, submission_id: bytes) -> Admission:
+        """What a device shows to keep out a submission whose sealed parts it has no longer; nothing can come with it."""
+        return self._admit(submission_id, ())
+
+    def _admit(self, submission_id: bytes, digests: tuple[bytes, ...]) -> Admission:
+        message = admission_message(self.study_id, submission_id, digests)
+        return Admission(
+            self.study_id,
+            submission_id,
+            self.key.public,
+            self.expires_ms,
+            self.signature,
+            digests,
+            self.key.sign("admission", message),
         )
 
-    def verify(self, collector: bytes) -> None:
-        """Raise `VerificationError` unless the collector with this identity issued it. Expiry is the caller's to check."""
-        message = _message(self.study_id, self.invitation_id, self.expires_ms)
-        verify(collector, _CONTEXT, message, self.signature, "the invitation")
-
     def to_bytes(self) -> bytes:
-        """What a device sends beside its submission, which names the study itself."""
-        return self.invitation_id + self.expires_ms.to_bytes(_TIME, "big") + self.signature
+        """What a link carries beside the study's id, and a device keeps; it is sent to nobody."""
+        return _FORMAT + self.secret + self.expires_ms.to_bytes(_TIME, "big") + self.signature
 
     @classmethod
     def from_bytes(cls, study_id: bytes, data: bytes) -> Invitation:
         """Read what `to_bytes` wrote; `verify` is still to be called."""
+        if len(data) == _OLDER_BYTES:
+            raise InvitationError(
+                "this invitation is of an older format, which every provider could use; ask for a new one"
+            )
         if len(data) != INVITATION_BYTES or len(study_id) != _STUDY:
             raise InvitationError(f"an invitation has {INVITATION_BYTES} bytes")
-        expires_ms = int.from_bytes(data[_ID : _ID + _TIME], "big")
-        return cls(study_id, data[:_ID], expires_ms, data[_ID + _TIME :])
+        if data[:1] != _FORMAT:
+            raise InvitationError("this invitation is of a format that a newer version may know")
+        secret, rest = data[1 : 1 + _SECRET], data[1 + _SECRET :]
+        return cls(study_id, secret, int.from_bytes(rest[:_TIME], "big"), rest[_TIME:])
 
 
 @dataclass(frozen=True)
@@ -98,11 +154,7 @@ class Link:
             data = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             raise InvitationError("this invitation link has a character that does not belong in it") from None
-        if len(data) not in (_STUDY, _STUDY + INVITATION_BYTES):
+        if len(data) not in (_STUDY, _STUDY + _OLDER_BYTES, _STUDY + INVITATION_BYTES):
             raise InvitationError("this invitation link is not whole; copy all of it from your message")
         study_id, rest = data[:_STUDY], data[_STUDY:]
         return cls(address, study_id, Invitation.from_bytes(study_id, rest) if rest else None)
-
-
-def _message(study_id: bytes, invitation_id: bytes, expires_ms: int) -> bytes:
-    return study_id + invitation_id + expires_ms.to_bytes(_TIME, "big")

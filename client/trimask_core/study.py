@@ -127,6 +127,11 @@ class Study:
             raise StudyError("this copy of the study is without the approvals of all right providers")
         return hashlib.sha256(b"trimask/v1/binding\0" + self.id + b"".join(self.commitments)).digest()
 
+    @property
+    def admits(self) -> bytes:
+        """The key of who signs invitations to this study."""
+        return self.collector.identity
+
     # Parties
 
     @cached_property

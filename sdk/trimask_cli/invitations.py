@@ -6,14 +6,15 @@ import csv
 import html
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import segno
 
 from trimask_cli.owner import owner_channel
 from trimask_core.errors import ConfigError, VerificationError
-from trimask_core.invitation import INVITATION_BYTES, Invitation, Link
+from trimask_core.invitation import Invitation, Link
+from trimask_core.randomness import SystemRandom
 from trimask_core.study import Study
 from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
@@ -32,6 +33,7 @@ __all__ = [
 
 BATCH = 500
 _SECONDS = 60.0
+_SIGNATURE_BYTES = 64
 _STYLE = """
 body { font: 11pt/1.35 sans-serif; margin: 1.5em; color: #111; background: #fff; }
 main { display: grid; grid-template-columns: repeat(auto-fill, minmax(5.6cm, 1fr)); gap: 0.4cm; }
@@ -50,26 +52,26 @@ def open_link(study: Study) -> Link:
 def make_invitations(
     study: Study, owner: Path, count: int, expires_ms: int, progress: Callable[[int], None]
 ) -> list[Link]:
-    """Have the collector sign `count` invitations; every one is checked before anybody is sent it."""
+    """Draw `count` invitations and have their public keys signed; every one is checked before anybody is sent it."""
     links: list[Link] = []
+    source = SystemRandom()
     with owner_channel(study, owner) as channel:
         stub = AdmissionOwnerServiceStub(channel)
         while len(links) < count:
             wanted = min(BATCH, count - len(links))
-            request = CreateInvitationsRequest(study_id=study.id, count=wanted, expire_time_ms=expires_ms)
-            made = list(_split(study, stub.CreateInvitations(request, timeout=_SECONDS).invitations))
-            if len(made) != wanted:
-                raise VerificationError(f"the collector sent {len(made)} invitations when asked for {wanted}")
-            links += (Link(study.collector.address, study.id, invitation) for invitation in made)
+            drawn = [Invitation.draw(study.id, expires_ms, source) for _ in range(wanted)]
+            keys = b"".join(invitation.key.public for invitation in drawn)
+            request = CreateInvitationsRequest(study_id=study.id, public_keys=keys, expire_time_ms=expires_ms)
+            signatures = stub.CreateInvitations(request, timeout=_SECONDS).signatures
+            if len(signatures) != wanted * _SIGNATURE_BYTES:
+                raise VerificationError(f"the answer does not have {wanted} signatures")
+            for number, invitation in enumerate(drawn):
+                start = number * _SIGNATURE_BYTES
+                signed = invitation.signed(signatures[start : start + _SIGNATURE_BYTES])
+                signed.verify(study.admits)
+                links.append(Link(study.collector.address, study.id, signed))
             progress(len(links))
     return links
-
-
-def _split(study: Study, data: bytes) -> Iterator[Invitation]:
-    for start in range(0, len(data), INVITATION_BYTES):
-        invitation = Invitation.from_bytes(study.id, data[start : start + INVITATION_BYTES])
-        invitation.verify(study.collector.identity)
-        yield invitation
 
 
 def write_links(path: Path, links: list[Link]) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 
 import pytest
 
+from trimask_core.admission import Admission
 from trimask_core.errors import InvitationError, StudyError, VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import INVITATION_BYTES, Invitation, Link
+from trimask_core.submission import SealedSubmission
 
 KEY = SigningKey(bytes(range(32)))
 STUDY, PERSON, ENDS = bytes([7]) * 32, bytes([9]) * 16, 1_800_000_000_000
+SENT = SealedSubmission(STUDY, bytes([3]) * 16, (b"one", b"two", b"three"))
 
 
 @pytest.fixture
 def invitation() -> Invitation:
-    return Invitation.issue(KEY, STUDY, PERSON, ENDS)
+    return Invitation(STUDY, PERSON, ENDS).signed_with(KEY)
 
 
 def test_an_invitation_comes_back_from_its_link(invitation: Invitation) -> None:
@@ -25,7 +29,7 @@ def test_an_invitation_comes_back_from_its_link(invitation: Invitation) -> None:
     assert read == link
     assert read.invitation is not None
     read.invitation.verify(KEY.public)
-    assert len(str(link)) < 220  # a QR code of version 10 at most, which every phone reads
+    assert len(str(link)) <= 213  # a QR code of version 10 at most, level M, which every phone reads
     assert len(invitation.to_bytes()) == INVITATION_BYTES
 
 
@@ -39,7 +43,7 @@ def test_line_breaks_in_a_pasted_link_do_no_harm(invitation: Invitation) -> None
     assert Link.parse(f"  {text[:80]}\r\n {text[80:]}\n") == Link("c.example:1", STUDY, invitation)
 
 
-@pytest.mark.parametrize("part", ["study_id", "invitation_id", "expires_ms", "signature"])
+@pytest.mark.parametrize("part", ["study_id", "secret", "expires_ms", "signature"])
 def test_every_part_is_signed(invitation: Invitation, part: str) -> None:
     value = getattr(invitation, part)
     other = value + 1 if isinstance(value, int) else bytes([value[0] ^ 1]) + value[1:]
@@ -47,7 +51,7 @@ def test_every_part_is_signed(invitation: Invitation, part: str) -> None:
         replace(invitation, **{part: other}).verify(KEY.public)
 
 
-def test_another_collector_cannot_invite(invitation: Invitation) -> None:
+def test_nobody_else_can_invite(invitation: Invitation) -> None:
     with pytest.raises(VerificationError):
         invitation.verify(SigningKey(bytes(32)).public)
 
@@ -70,10 +74,58 @@ def test_a_link_that_is_not_one(text: str, said: str) -> None:
 
 
 def test_an_invitation_of_the_wrong_size_is_refused() -> None:
-    with pytest.raises(InvitationError, match="88 bytes"):
+    with pytest.raises(InvitationError, match="87 bytes"):
         Invitation.from_bytes(STUDY, b"short")
     with pytest.raises(InvitationError, match="a study id"):
-        Invitation.issue(KEY, b"short", PERSON, ENDS)
+        Invitation(b"short", PERSON, ENDS)
+
+
+def test_older_and_newer_formats_are_refused_with_a_reason(invitation: Invitation) -> None:
+    older = base64.urlsafe_b64encode(STUDY + bytes(88)).decode()
+    with pytest.raises(InvitationError, match="older format.*ask for a new one"):
+        Link.parse(f"trimask://c.example:1/join/{older}")
+    with pytest.raises(InvitationError, match="older format"):
+        Admission.from_bytes(STUDY, SENT.submission_id, bytes(88))
+    with pytest.raises(InvitationError, match="newer version"):
+        Invitation.from_bytes(STUDY, b"\x03" + invitation.to_bytes()[1:])
+
+
+def test_what_is_shown_holds_no_secret_and_admits_one_submission(invitation: Invitation) -> None:
+    shown = invitation.admit(SENT)
+    data = shown.to_bytes()
+    read = Admission.from_bytes(STUDY, SENT.submission_id, data)
+    assert read == shown
+    read.verify(KEY.public)
+    assert PERSON not in data
+    assert invitation.key.secret_bytes() not in data
+    assert PERSON.hex() not in repr(invitation) and str(PERSON) not in repr(invitation)
+    assert [read.covers(k, 3, part) for k, part in enumerate(SENT.sealed, 1)] == [True] * 3
+    assert not read.covers(1, 3, b"two")
+    assert not read.covers(1, 2, b"one")
+    assert not invitation.admit_withdrawal(SENT.submission_id).covers(1, 3, b"one")
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["study_id", "submission_id", "public_key", "expires_ms", "signature", "digests", "device_signature"],
+)
+def test_every_part_of_what_is_shown_is_signed(invitation: Invitation, part: str) -> None:
+    shown = invitation.admit(SENT)
+    value = getattr(shown, part)
+    if isinstance(value, tuple):
+        others = [value[:-1], (*value, value[0]), (value[1], value[0], value[2])]
+    else:
+        others = [value + 1 if isinstance(value, int) else bytes([value[0] ^ 1]) + value[1:]]
+    for other in others:
+        with pytest.raises(VerificationError):
+            replace(shown, **{part: other}).verify(KEY.public)
+
+
+def test_an_invitation_admits_to_its_own_study_alone(invitation: Invitation) -> None:
+    with pytest.raises(InvitationError, match="another study"):
+        invitation.admit(replace(SENT, study_id=bytes(32)))
+    with pytest.raises(InvitationError, match="not an invitation"):
+        Admission.from_bytes(STUDY, SENT.submission_id, invitation.admit(SENT).to_bytes() + b"x")
 
 
 def test_admission_is_part_of_what_is_signed(make_study) -> None:  # type: ignore[no-untyped-def]

@@ -67,7 +67,7 @@ def test_invited_people_are_counted_once_each(lab: Lab) -> None:
             assert link.invitation is not None
             submission = client.prepare(answers)
             for k in range(1, lab.right + 1):
-                client.upload(submission, k, link.invitation.to_bytes())
+                client.upload(submission, k, link.invitation.admit(submission).to_bytes())
     with Client(signed, invitation=links[0].invitation, attempts=1) as client:
         with pytest.raises(Refused, match="used before") as caught:
             client.submit(people[0])
@@ -103,21 +103,30 @@ def test_without_one_or_with_one_that_is_not_the_collectors(
 ) -> None:
     (good,) = invite(1)
     study = signed.study
-    forged = Invitation.issue(SigningKey.generate(DeterministicRandom("forger")), study.id, bytes(16), FAR)
+    forger = SigningKey.generate(DeterministicRandom("forger"))
+    forged = Invitation(study.id, bytes(16), FAR).signed_with(forger)
     longer = dataclasses.replace(good, expires_ms=good.expires_ms + 1)
-    other = dataclasses.replace(good, invitation_id=bytes(16))
+    other = dataclasses.replace(good, secret=bytes(16))
     before = pending(lab, study.id)
     with Client(signed, attempts=1) as client:
         submission = client.prepare(ANSWERS)
         with pytest.raises(Refused) as caught:
             client.send(submission)
         assert caught.value.reason == "no_invitation"
-        for bad in (forged.to_bytes(), longer.to_bytes(), other.to_bytes(), b"short", good.to_bytes() + b"x"):
+        shown = good.admit(submission)
+        for bad in (
+            *(item.admit(submission).to_bytes() for item in (forged, longer, other)),
+            dataclasses.replace(shown, digests=shown.digests[:-1]).to_bytes(),
+            good.admit_withdrawal(submission.submission_id).to_bytes(),
+            good.to_bytes(),
+            bytes(88),
+            shown.to_bytes() + b"x",
+        ):
             with pytest.raises(Refused) as caught:
                 client.upload(submission, 1, bad)
             assert caught.value.reason == "bad_invitation"
         assert pending(lab, study.id) == before
-        client.upload(submission, 1, good.to_bytes())  # nothing of the bad ones stood in the way
+        client.upload(submission, 1, shown.to_bytes())  # nothing of the bad ones stood in the way
     with pytest.raises(VerificationError):
         Client(signed, invitation=forged)
     with pytest.raises(InvitationError, match="another study"):
@@ -161,9 +170,9 @@ def test_two_submissions_race_with_one_invitation(lab: Lab, signed: SignedStudy,
             if number % 2:
                 jobs.reverse()
 
-            def upload(job: Any, token: bytes = invitation.to_bytes()) -> str:
+            def upload(job: Any, invitation: Invitation = invitation) -> str:
                 try:
-                    client.upload(*job, token)
+                    client.upload(*job, invitation.admit(job[0]).to_bytes())
                 except Refused as error:
                     return error.reason
                 return "ok"
@@ -187,14 +196,13 @@ def test_an_invitation_split_between_two_submissions_serves_neither(
 ) -> None:
     """Only a client that does not keep the order can do this, and only to its own invitation."""
     (invitation,) = invite(1)
-    token = invitation.to_bytes()
-    with Client(signed, attempts=1) as client:
+    with Client(signed, invitation=invitation, attempts=1) as client:
         one, two = client.prepare(ANSWERS), client.prepare(ANSWERS)
-        client.upload(one, 1, token)
-        client.upload(two, 2, token)
+        client.upload(one, 1)
+        client.upload(two, 2)
         for submission, provider in ((one, 2), (two, 1)):
             with pytest.raises(Refused) as caught:
-                client.upload(submission, provider, token)
+                client.upload(submission, provider)
             assert caught.value.reason == "invitation_used"
     held = pending(lab, signed.study.id)
     assert one.submission_id not in set.intersection(*held)
@@ -206,8 +214,10 @@ def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Lab, 
     with pytest.raises(Refused) as caught:
         invitations.make_invitations(open_study.study, lab.owner, 1, FAR, lambda _: None)
     assert caught.value.reason == "study_open"
-    for count, expires_ms in ((0, FAR), (1001, FAR), (1, int(time.time() * 1000) - 1), (1, -5)):
-        request = CreateInvitationsRequest(study_id=signed.study.id, count=count, expire_time_ms=expires_ms)
+    for size, expires_ms in ((0, FAR), (33, FAR), (32032, FAR), (32, int(time.time() * 1000) - 1), (32, -5)):
+        request = CreateInvitationsRequest(
+            study_id=signed.study.id, public_keys=bytes(size), expire_time_ms=expires_ms
+        )
         with (
             lab.channel_as("owner", "collector") as channel,
             pytest.raises(Refused) as caught,

@@ -231,7 +231,7 @@ class MobileLab:
         study = signed.study
         invitation = None
         if expires_ms is not None:
-            invitation = Invitation.issue(self.key("collector"), study.id, bytes(16), expires_ms)
+            invitation = Invitation(study.id, bytes(16), expires_ms).signed_with(self.key("collector"))
         return str(Link(study.collector.address, study.id, invitation))
 
     @contextlib.contextmanager

@@ -48,7 +48,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("blocks",
          {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "erased": 0, "started": 1,
           "cancelled": 0}),
-        ("invitations", {"study_id": study_id, "invitation_id": b"i" * 16, "submission_id": bytes([1]) * 16}),
+        ("invitations", {"study_id": study_id, "invitation_id": b"i" * 32, "submission_id": bytes([1]) * 16}),
         ("moments_batches",
          {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,
           "accepted": b"\1", "refused": "{}", "signature": b"s", "total": b"t", "release_number": None}),

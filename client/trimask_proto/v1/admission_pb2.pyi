@@ -25,24 +25,26 @@ class CreateInvitationsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEYS_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_MS_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
-    count: _builtins.int
-    """How many, at most 1000 a call."""
+    public_keys: _builtins.bytes
+    """The public key of each (Ed25519, 32 bytes), one after the other, at most 1000 a call. The owner has drawn the keys; whoever
+    signs them cannot use them.
+    """
     expire_time_ms: _builtins.int
     """When they end, milliseconds since 1970 UTC."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
-        count: _builtins.int = ...,
+        public_keys: _builtins.bytes = ...,
         expire_time_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "expire_time_ms", b"expire_time_ms", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time_ms", b"expire_time_ms", "public_keys", b"public_keys", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -54,21 +56,21 @@ class CreateInvitationsResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    INVITATIONS_FIELD_NUMBER: _builtins.int
+    SIGNATURES_FIELD_NUMBER: _builtins.int
     MADE_FIELD_NUMBER: _builtins.int
-    invitations: _builtins.bytes
-    """88 bytes each, one after the other: invitation id, expiry, signature of the collector."""
+    signatures: _builtins.bytes
+    """64 bytes each, in the order of the keys: the signature over study id, public key and expiry."""
     made: _builtins.int
     """How many were made for this study so far, these included."""
     def __init__(
         self,
         *,
-        invitations: _builtins.bytes = ...,
+        signatures: _builtins.bytes = ...,
         made: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitations", b"invitations", "made", b"made"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["made", b"made", "signatures", b"signatures"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -62,7 +62,7 @@ class AdmissionOwnerServiceServicer:
     """
 
     def CreateInvitations(self, request, context):
-        """Signs invitations to a study that asks for them. How many were made is kept, not which: none can be revoked.
+        """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,7 @@ class AdmissionOwnerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdmissionOwnerServiceAsyncStub: ...
     CreateInvitations: _grpc.UnaryUnaryMultiCallable[_admission_pb2.CreateInvitationsRequest, _admission_pb2.CreateInvitationsResponse]
-    """Signs invitations to a study that asks for them. How many were made is kept, not which: none can be revoked."""
+    """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
     CreateToken: _grpc.UnaryUnaryMultiCallable[_admission_pb2.CreateTokenRequest, _admission_pb2.CreateTokenResponse]
     """Makes a researcher's token. It is shown in this answer and never again."""
     ListTokens: _grpc.UnaryUnaryMultiCallable[_admission_pb2.ListTokensRequest, _admission_pb2.ListTokensResponse]
@@ -48,7 +48,7 @@ class AdmissionOwnerServiceAsyncStub(AdmissionOwnerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateInvitations: _aio.UnaryUnaryMultiCallable[_admission_pb2.CreateInvitationsRequest, _admission_pb2.CreateInvitationsResponse]  # type: ignore[assignment]
-    """Signs invitations to a study that asks for them. How many were made is kept, not which: none can be revoked."""
+    """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
     CreateToken: _aio.UnaryUnaryMultiCallable[_admission_pb2.CreateTokenRequest, _admission_pb2.CreateTokenResponse]  # type: ignore[assignment]
     """Makes a researcher's token. It is shown in this answer and never again."""
     ListTokens: _aio.UnaryUnaryMultiCallable[_admission_pb2.ListTokensRequest, _admission_pb2.ListTokensResponse]  # type: ignore[assignment]
@@ -65,7 +65,7 @@ class AdmissionOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admission_pb2.CreateInvitationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admission_pb2.CreateInvitationsResponse, _abc.Awaitable[_admission_pb2.CreateInvitationsResponse]]:
-        """Signs invitations to a study that asks for them. How many were made is kept, not which: none can be revoked."""
+        """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
 
     @_abc_1.abstractmethod
     def CreateToken(

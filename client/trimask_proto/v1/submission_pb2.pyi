@@ -36,7 +36,11 @@ class SubmitRequest(_message.Message):
     sealed_component: _builtins.bytes
     """The component, sealed to this right provider (HPKE: encapsulated key, then ciphertext)."""
     invitation: _builtins.bytes
-    """In a study for invited people: the invitation, 88 bytes; bound to this submission id for ever. Empty otherwise."""
+    """In a study for invited people, what admits this submission and no other: a byte 2, the public key of the invitation (32),
+    when it ends (6), the signature over both of who admits people (64), the signature of that public key (64) over study id,
+    submission id and digests, and the SHA-256 of every right provider's sealed component (32 each). The key is bound to this
+    submission id for ever. Empty otherwise.
+    """
     sealing_key_id: _builtins.bytes
     """Which of the provider's keys it is sealed to: the first 8 bytes of the SHA-256 of the public key. When empty, the
     provider tries each.
@@ -175,8 +179,8 @@ class WithdrawRequest(_message.Message):
     receipt. Whoever saw only the id cannot withdraw it.
     """
     invitation: _builtins.bytes
-    """In a study for invited people: the invitation the submission was to come with, 88 bytes. Needed only where the
-    submission has not arrived, and then bound to it. Empty otherwise.
+    """In a study for invited people: what was to come with the submission, as in SubmitRequest (without digests where they
+    are not known any more). Needed only where the submission has not arrived; its key is then bound to it. Empty otherwise.
     """
     def __init__(
         self,

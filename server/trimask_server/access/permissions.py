@@ -97,7 +97,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "Submit": _rule(
             Role.DEVICE,
             new_work=True,
-            note="an invited study: with an invitation of its collector, bound to one submission for ever",
+            note="an invited study: signed with an invitation, which is bound to one submission for ever",
         ),
         "GetSealingKeys": _PUBLIC,
         "Withdraw": _rule(Role.ANYONE, note="whoever has the key to withdraw, which is on its device alone"),

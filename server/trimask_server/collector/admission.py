@@ -1,15 +1,15 @@
 """What the owner asks of the collector about people: invitations for those who submit, tokens for those who read.
 
-Invitations are signed and handed out, and only their number is kept: the collector cannot tell later who was invited,
-and cannot take one back. Right providers bind each to the first submission that comes with it.
+Invitations are keys that the owner draws; their public halves are signed, and only how many is kept: it cannot be told later
+who was invited, and none can be taken back. Right providers bind each to the first submission that comes with it.
 """
 
 from __future__ import annotations
 
 import grpc
 
+from trimask_core.admission import invited_message
 from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
 from trimask_server.access.gate import require_owner
@@ -21,7 +21,7 @@ from trimask_server.store.interface import Transaction
 __all__ = ["MOST_INVITATIONS", "AdmissionOwnerServicer", "erase_study"]
 
 MOST_INVITATIONS = 1000
-_ID_BYTES = 16
+_KEY_BYTES = 32
 
 
 class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
@@ -48,39 +48,42 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
             )
         if await node.studies.state_now(study.id) != "open":
             raise Refused(Reason.STUDY_CLOSED, "this study takes no more submissions")
-        if not 1 <= request.count <= MOST_INVITATIONS:
-            raise Refused(Reason.MALFORMED, f"count must be between 1 and {MOST_INVITATIONS}")
-        if not node.clock.now_ms() < request.expire_time_ms < 1 << 62:
+        count, odd = divmod(len(request.public_keys), _KEY_BYTES)
+        if odd or not 1 <= count <= MOST_INVITATIONS:
+            raise Refused(
+                Reason.MALFORMED, f"public_keys must be 1 to {MOST_INVITATIONS} keys of {_KEY_BYTES} bytes"
+            )
+        if not node.clock.now_ms() < request.expire_time_ms < 1 << 48:
             raise Refused(Reason.MALFORMED, "expire_time_ms must be in the future")
 
         def sign() -> bytes:
-            made = (
-                Invitation.issue(
-                    node.keys.identity, study.id, node.source.read(_ID_BYTES), request.expire_time_ms
-                )
-                for _ in range(request.count)
+            keys = (
+                request.public_keys[at : at + _KEY_BYTES] for at in range(0, count * _KEY_BYTES, _KEY_BYTES)
             )
-            return b"".join(invitation.to_bytes() for invitation in made)
+            return b"".join(
+                node.keys.identity.sign("invited", invited_message(study.id, key, request.expire_time_ms))
+                for key in keys
+            )
 
-        def count(tx: Transaction) -> int:
+        def note(tx: Transaction) -> int:
             tx.run(
                 "INSERT INTO invitations_made (study_id, count) VALUES (?, ?)"
                 " ON CONFLICT (study_id) DO UPDATE SET count = invitations_made.count + excluded.count",
-                (study.id, request.count),
+                (study.id, count),
             )
             node.audit.append(
                 tx,
                 "invitations_made",
                 study=study.id.hex(),
-                count=request.count,
+                count=count,
                 expires_ms=request.expire_time_ms,
             )
             row = tx.row("SELECT count FROM invitations_made WHERE study_id = ?", (study.id,))
             return 0 if row is None else int(row[0])
 
         # Counted before they leave: a crash in between counts invitations nobody has, never the other way round.
-        made = await node.database.write(count)
-        return admission_pb2.CreateInvitationsResponse(invitations=await node.workers.run(sign), made=made)
+        made = await node.database.write(note)
+        return admission_pb2.CreateInvitationsResponse(signatures=await node.workers.run(sign), made=made)
 
     async def CreateToken(
         self, request: admission_pb2.CreateTokenRequest, context: Context

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from trimask_core.admission import Admission
 from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
 __all__ = ["bind", "erase_study"]
 
 
-def bind(tx: Transaction, invitation: Invitation, submission_id: bytes, now_ms: int) -> None:
-    """Bind an invitation to a submission, unless its time is over or it has another one."""
-    if invitation.expires_ms <= now_ms:
+def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
+    """Bind an invitation, known by its public key, to its submission, unless its time is over or it has another one."""
+    if admission.expires_ms <= now_ms:
         raise Refused(Reason.INVITATION_EXPIRED, "this invitation's time is over; ask for another")
-    key = (invitation.study_id, invitation.invitation_id)
+    key, submission_id = (admission.study_id, admission.public_key), admission.submission_id
     tx.run(
         "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"
         " ON CONFLICT (study_id, invitation_id) DO NOTHING",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from trimask_core.admission import Admission
 from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
@@ -60,11 +60,11 @@ class RowStore:
         payload: bytes,
         now_ms: int,
         digest: bytes = b"",
-        invitation: Invitation | None = None,
+        admission: Admission | None = None,
     ) -> int:
         """Take a sealed component in; when it was first taken in. On disk when this returns.
 
-        A verified `invitation` is bound to the submission in the same transaction.
+        The invitation of a verified `admission` is bound to the submission in the same transaction.
         """
         digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
@@ -74,14 +74,14 @@ class RowStore:
             key is None
         ):  # it was not open; should an operator open it again meanwhile, this row is for the next attempt
             return await self.database.write(lambda tx: _or_raise(_first_time(tx, arrival)))
-        if invitation is None:
+        if admission is None:
             return await self.database.write_each(_insert, arrival)
 
         def write(tx: Transaction) -> int:
             repeat = _known(tx, study_id, submission_id, digest)
             if repeat is not None:
                 return repeat
-            bind(tx, invitation, submission_id, now_ms)
+            bind(tx, admission, now_ms)
             return _or_raise(_insert(tx, [arrival])[0])
 
         return await self.database.write(write)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import grpc
 
+from trimask_core.admission import Admission
 from trimask_core.errors import InvitationError, Refused, VerificationError
-from trimask_core.invitation import Invitation
 from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_digest_message, receipt_message
 from trimask_core.refusals import Reason
@@ -56,7 +56,12 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         form = self._form(study)
         if len(sealed) > 8 * form.values + 1024:
             raise Refused(Reason.OVERSIZED_MESSAGE, "the sealed component is larger than this study's rows")
-        invitation = _invitation(study, request.invitation)
+        admission = _admission(study, request.submission_id, request.invitation)
+        if admission is not None and not admission.covers(form.provider, len(study.right), sealed):
+            raise Refused(
+                Reason.BAD_INVITATION,
+                "this invitation was used for another submission than the bytes that came",
+            )
         ring = self._live.ring
         now_ms = node.clock.now_ms()
         try:
@@ -79,7 +84,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
         # A repeat is recognised where it is written, in the same transaction.
         received = await self._rows.insert(
-            study.id, request.submission_id, sealed, now_ms, opened.digest, invitation
+            study.id, request.submission_id, sealed, now_ms, opened.digest, admission
         )
         signature = opened.signature
         if received != now_ms:  # a repeat: the receipt is for when it first came
@@ -124,7 +129,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             submission_id,
             node.clock.now_ms(),
             invited=study.admission == "invited",
-            invitation=_invitation(study, request.invitation) if request.invitation else None,
+            admission=_admission(study, submission_id, request.invitation) if request.invitation else None,
         )
         node.log.info("withdrawn study=%s", study.id.hex()[:12])
         message = withdrawal_message(study.id, submission_id, withdrawn)
@@ -133,8 +138,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         )
 
 
-def _invitation(study: Study, data: bytes) -> Invitation | None:
-    """The invitation an invited study asks for, signed by its collector; whether it is over or used is for the store."""
+def _admission(study: Study, submission_id: bytes, data: bytes) -> Admission | None:
+    """What an invited study asks for, both signatures verified; whether the invitation is over or used is for the store."""
     if study.admission != "invited":
         return None
     if not data:
@@ -142,8 +147,12 @@ def _invitation(study: Study, data: bytes) -> Invitation | None:
             Reason.NO_INVITATION, "this study is for invited people; open the link of your invitation"
         )
     try:
-        invitation = Invitation.from_bytes(study.id, data)
-        invitation.verify(study.collector.identity)
-    except (InvitationError, VerificationError):
-        raise Refused(Reason.BAD_INVITATION, "this study's collector did not make this invitation") from None
-    return invitation
+        admission = Admission.from_bytes(study.id, submission_id, data)
+        admission.verify(study.admits)
+    except InvitationError as error:
+        raise Refused(Reason.BAD_INVITATION, str(error)) from None
+    except VerificationError:
+        raise Refused(
+            Reason.BAD_INVITATION, "who admits people to this study did not invite, or not to this submission"
+        ) from None
+    return admission

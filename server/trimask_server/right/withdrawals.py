@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trimask_core.admission import Admission
 from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.right.invitations import bind
@@ -37,11 +37,12 @@ class WithdrawalStore:
         now_ms: int,
         *,
         invited: bool = False,
-        invitation: Invitation | None = None,
+        admission: Admission | None = None,
     ) -> int:
         """Erase a row and refuse its id for ever; when that was first done. Gone from the disk when this returns.
 
-        `invited`: the study is for invited people. A verified `invitation` is bound to the id where its row is not here.
+        `invited`: the study is for invited people. The invitation of a verified `admission` is bound to the id where
+        its row is not here.
         """
 
         def write(tx: Transaction) -> tuple[int, bool]:
@@ -59,7 +60,7 @@ class WithdrawalStore:
                     return now_ms, False
                 # A copy may still be on its way.
                 if invited:
-                    _require_standing(tx, invitation, submission_id, now_ms)
+                    _require_standing(tx, admission, now_ms)
                 else:
                     self._count_unknown(tx, study_id)
                 first = tx.run(
@@ -110,12 +111,10 @@ class WithdrawalStore:
         self._unknown[study_id] = kept + 1
 
 
-def _require_standing(
-    tx: Transaction, invitation: Invitation | None, submission_id: bytes, now_ms: int
-) -> None:
-    if invitation is None:
+def _require_standing(tx: Transaction, admission: Admission | None, now_ms: int) -> None:
+    if admission is None:
         raise Refused(
             Reason.NO_INVITATION,
             "nothing of that submission is here; to keep it out before it comes, show its invitation",
         )
-    bind(tx, invitation, submission_id, now_ms)
+    bind(tx, admission, now_ms)

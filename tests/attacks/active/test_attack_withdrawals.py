@@ -63,23 +63,24 @@ def test_random_keys_in_an_invited_study_leave_nothing(lab: Lab) -> None:
 def test_one_invitation_keeps_one_id_out(lab: Lab) -> None:
     signed = lab.open_study(admission="invited")
     invitation, other = invite(lab, signed), invite(lab, signed)
-    whole = other.to_bytes()
-    altered = whole[:-1] + bytes([whole[-1] ^ 1])
     with Client(signed, invitation=invitation, attempts=1) as client:
         late = client.prepare(ANSWERS)
         word = client.withdraw(late.withdrawal_key, 1)
         assert client.withdraw(late.withdrawal_key, 1) == word
+        whole = other.admit(late).to_bytes()
+        altered = whole[:-1] + bytes([whole[-1] ^ 1])
         for number in range(5):
             with pytest.raises(Refused) as caught:
                 client.withdraw(bytes([number]) * 32, 1)
             assert caught.value.reason == "invitation_used"
-        with pytest.raises(Refused) as caught:
-            client.withdraw(bytes(32), 1, altered)
-        assert caught.value.reason == "bad_invitation"
+        for unfit in (altered, whole):  # the second was signed for another id
+            with pytest.raises(Refused) as caught:
+                client.withdraw(bytes(32), 1, unfit)
+            assert caught.value.reason == "bad_invitation"
         assert kept(lab, signed.study.id) == (1, 1)
         for token in (invitation, other):
             with pytest.raises(Refused) as caught:
-                client.upload(late, 1, token.to_bytes())
+                client.upload(late, 1, token.admit(late).to_bytes())
             assert caught.value.reason == "submission_withdrawn"
 
 

@@ -166,7 +166,7 @@ def _receipt_seeds() -> list[bytes]:
 
 def _link_seeds() -> list[bytes]:
     signed, keys = make_study()
-    invitation = Invitation.issue(keys["collector"].identity, signed.study.id, bytes(16), 1 << 40)
+    invitation = Invitation(signed.study.id, bytes(16), 1 << 40).signed_with(keys["collector"].identity)
     return [
         str(Link("collector.example.org:7000", signed.study.id, found)).encode()
         for found in (None, invitation)
