@@ -21,10 +21,13 @@ _PREFIXES = ("", "k", "M", "G", "T", "P")
 def render(target: Target, plan: Plan | None, moments: MomentsPlan | None) -> RenderableType:
     """The suites side by side; then noise by release size, costs by block size, and how to read them."""
     what = "a person's whole row" if target.protect == "record" else "a change of at most 1 in a row"
-    left = "" if plan is None else f" and {target.left} left"
+    providers = f"{target.right} right and {target.left} left"
+    if moments is not None and (plan is None or moments.target.right != target.right):
+        fewer = f"{moments.target.right} right"
+        providers = fewer if plan is None else f"{providers} (moments: {fewer})"
     head = Text(
         f"({target.epsilon:g}, {target.delta:g})-differential privacy for {what}; {target.rows:,} people, "
-        f"{target.attributes} columns, rows of norm at most {target.norm:.3g}; {target.right} right{left} providers",
+        f"{target.attributes} columns, rows of norm at most {target.norm:.3g}; {providers} providers",
         style="bold",
     )
     parts: list[RenderableType] = [head]
@@ -43,16 +46,17 @@ def _suites(target: Target, plan: Plan | None, moments: MomentsPlan) -> Renderab
     )
     table.columns[0].justify = "left"
     rows = _rows_column(target, plan) if plan is not None else {}
-    for words, cell in _moments_column(target, moments).items():
+    for words, cell in _moments_column(moments).items():
         table.add_row(words, *([rows[words]] if both else []), cell)
     note = (
-        f"moments: any {moments.honest} of {target.right} right providers give the noise; values in steps of a thousandth "
-        f"of their range; the bias of clipping is not counted. {moments.collusion}"
+        f"moments: any {moments.honest} of {moments.target.right} right providers give the noise; values in steps of a "
+        f"thousandth of their range; the bias of clipping is not counted. {moments.collusion}"
     )
     return Group(table, Text(note, style="dim"))
 
 
-def _moments_column(target: Target, moments: MomentsPlan) -> dict[str, RenderableType]:
+def _moments_column(moments: MomentsPlan) -> dict[str, RenderableType]:
+    target = moments.target
     cells: dict[str, RenderableType] = {"nodes": f"{target.right + 1}"}
     cells["any so many together see no answer"] = f"{moments.largest_safe}"
     cells["epsilon towards the collector"] = f"{target.epsilon:.3g}"

@@ -120,7 +120,7 @@ def test_larger_releases_and_blocks_are_better_where_they_should_be() -> None:
 
 def test_example_of_the_architecture() -> None:
     # 20 columns, n = 256, K1 = 3: "about 8.4 KB and two seeds", "2.1 MB a block", "0.4 GFLOP a left provider".
-    block = make_plan(Target(1.0, 1e-6, 20, 1024), [1024], [256]).blocks[0]
+    block = make_plan(Target(1.0, 1e-6, 20, 1024, right=3), [1024], [256]).blocks[0]
     assert 8_400 < block.upload_bytes < 10_000
     assert block.right_bytes == pytest.approx(2.1e6, rel=0.1)
     assert block.left_flops == pytest.approx(0.41e9, rel=0.1)

@@ -51,7 +51,7 @@ class Target:
     rows: int
     protect: masked_noise.Protection = "record"
     row_norm: float | None = None
-    right: int = 3
+    right: int = 4
     left: int = 2
     obfuscation_failure: float = 1e-9
     r_squared: float = 0.5

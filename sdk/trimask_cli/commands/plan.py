@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from trimask_core.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register"]
+
+_RIGHT, _RIGHT_OF_MOMENTS = 4, 3
 
 
 def register(subparsers: Subparsers) -> None:
@@ -47,7 +50,9 @@ def register(subparsers: Subparsers) -> None:
         metavar="R",
         help="default sqrt(P1); a category counts once; below it devices clip",
     )
-    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
+    parser.add_argument(
+        "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 3)"
+    )
     parser.add_argument(
         "--left", type=int, default=2, metavar="K2", help="left providers of the rows suite (default 2)"
     )
@@ -77,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         args.rows,
         protect=args.protect,
         row_norm=args.row_norm,
-        right=args.right,
+        right=_RIGHT if args.right is None else args.right,
         left=args.left,
         r_squared=args.r_squared,
     )
@@ -88,13 +93,18 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--plot draws the methods of the rows suite; leave out --suite moments")
     # The noise of the moments suite covers a whole record, so with --protect unit there is nothing to set beside rows.
     if args.suite == "moments" or (args.suite == "both" and args.protect == "record"):
-        moments = make_moments_plan(target, args.release_sizes, args.honest)
+        fewer = replace(target, right=_RIGHT_OF_MOMENTS) if args.right is None else target
+        moments = make_moments_plan(fewer, args.release_sizes, args.honest)
     if plan is not None and args.plot is not None:
         from trimask_cli.plan_plot import save_plot
 
         save_plot(plan, args.plot)
     if args.json:
-        data = {"target": target.to_dict()} if plan is None else plan.to_dict()
+        data = (
+            plan.to_dict()
+            if plan is not None
+            else {"target": (moments.target if moments else target).to_dict()}
+        )
         print_json(data if moments is None else data | {"moments": moments.to_dict()})
         return 0
     from trimask_cli.plan_view import render

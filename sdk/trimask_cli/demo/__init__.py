@@ -27,7 +27,7 @@ def register(subparsers: Subparsers) -> None:
         help="the way of collecting (default: the study's; bundled: rows)",
     )
     parser.add_argument(
-        "--right", type=int, metavar="K1", help="right providers (default 3, in the moments suite 2)"
+        "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 2)"
     )
     parser.add_argument(
         "--left", type=int, metavar="K2", help="left providers (default 2; the moments suite has none)"

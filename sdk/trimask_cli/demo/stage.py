@@ -105,7 +105,7 @@ def _what(args: argparse.Namespace) -> Asked:
     if len(people) < block:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
     left = 2 if args.left is None else args.left
-    return Asked(definition.changed(block_rows=block), people, formula, args.right or 3, left)
+    return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left)
 
 
 def _default_formula(definition: StudyDefinition) -> str:

@@ -19,7 +19,7 @@ def register(subparsers: Subparsers) -> None:
         "owner. In production each institution makes its own node's keys and shares node.json alone.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder to create")
-    parser.add_argument("--right", type=int, default=3, metavar="K1", help="right providers (default 3)")
+    parser.add_argument("--right", type=int, default=4, metavar="K1", help="right providers (default 4)")
     parser.add_argument(
         "--left",
         type=int,
