@@ -55,7 +55,6 @@ def _open(endpoint: Endpoint) -> grpc.Channel:
         ("grpc.ssl_target_name_override", endpoint.tls_name),
         ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 2000),
     ]
     return grpc.secure_channel(endpoint.address, credentials, options)

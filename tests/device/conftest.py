@@ -7,7 +7,6 @@ import datetime as dt
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,24 +20,18 @@ import h2.events
 import h2.settings
 import pytest
 
-from trimask_cli import owner
 from trimask_client import Endpoint, Transport
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_server.local.cluster import ThreadCluster, free_base_port
+from trimask_core.signed_study import SignedStudy
+from trimask_lab import Lab
+from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import (
     Authority,
     Certificate,
     issue_certificate,
     make_authority,
-    make_keys,
-    node_places,
 )
-from trimask_theory.study_plan import create_study, load_definition
 
 NAME = "r1.trimask.local"
 DEFINITION = """
@@ -275,7 +268,9 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
     sockets: list[socket.socket] = []
     found: list[Peer] = []
 
-    def start(*scripts: Script, alpn: bool = True, window: int | None = None) -> Peer:
+    def start(
+        *scripts: Script, alpn: bool = True, window: int | None = None, handshake_after: float = 0.0
+    ) -> Peer:
         (tmp_path / "cert.pem").write_bytes(tls.good.certificate + tls.good.private_key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / "cert.pem")
@@ -287,6 +282,7 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
 
         def serve(plain: socket.socket, script: Script) -> None:
             try:
+                threading.Event().wait(handshake_after)  # as far away as that
                 with context.wrap_socket(plain, server_side=True) as sock:
                     sockets.append(sock)
                     peer.connections += 1
@@ -322,44 +318,15 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
     assert [failure for peer in found for failure in peer.failures] == []
 
 
-@dataclass(frozen=True)
-class DeviceLab:
-    """A running cluster and an open study on it."""
-
-    folder: Path
-    cluster: ThreadCluster
-    parties: dict[str, Any]
+class DeviceLab(Lab):
+    """Studies for devices."""
 
     def open_study(self, title: str = "Sleep") -> SignedStudy:
-        study = create_study(
-            load_definition(DEFINITION.replace("Sleep", title)),
-            self.parties["collector"],
-            [self.parties[f"R{k}"] for k in (1, 2, 3)],
-            [self.parties[f"L{j}"] for j in (1, 2)],
-            (self.folder / "authority" / "ca.pem").read_text(),
-            int(time.time() * 1000),
-            SystemRandom(),
-        )
-        signed = SignedStudy(study)
-        for name in self.parties:
-            key = SigningKey(read_secret(self.folder / name / "identity.key"))
-            signed = signed.with_approval(approve(study, key, 1))
-        owner.open_study(signed, self.folder / "owner")
-        return signed
-
-    def rows(self, role: str, study_id: bytes) -> list[bytes]:
-        """The ids a right provider holds."""
-        import sqlite3
-
-        path = self.folder / role / "data" / "right.sqlite3"
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute("SELECT submission_id FROM submissions WHERE study_id = ?", (study_id,))
-            return [row[0] for row in found]
+        return super().open_study(DEFINITION.replace("Sleep", title))
 
 
 @pytest.fixture(scope="session")
 def device_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceLab]:
-    folder = tmp_path_factory.mktemp("devices")
-    parties = make_keys(folder, node_places(3, 2, "127.0.0.1", free_base_port(12)))
-    with ThreadCluster(folder) as cluster:
-        yield DeviceLab(folder, cluster, parties)
+    lab = DeviceLab(tmp_path_factory.mktemp("devices"))
+    with ThreadCluster(lab.folder) as lab.cluster:
+        yield lab

@@ -37,8 +37,8 @@ def test_a_graceful_goaway_lets_the_call_under_way_finish(
         peer.linger()
 
     peer = play(first, second)
-    assert transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"finished"
-    assert transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"elsewhere"
+    assert transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"finished"
+    assert transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"elsewhere"
 
 
 def test_a_call_the_goaway_leaves_out_is_made_again_elsewhere(
@@ -56,8 +56,8 @@ def test_a_call_the_goaway_leaves_out_is_made_again_elsewhere(
         peer.linger()
 
     peer = play(first, second)
-    assert transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"one"
-    assert transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"two"
+    assert transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"one"
+    assert transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"two"
     assert peer.connections == 2
 
 
@@ -78,9 +78,9 @@ def test_a_goaway_between_calls_is_seen_before_the_next(
         peer.linger()
 
     peer = play(first, second)
-    assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"one"
+    assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"one"
     assert told.wait(10)
-    assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 10) == b"two"
+    assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"two"
 
 
 def test_pings_are_answered_while_waiting(transport: Transport, play: Callable[..., Any]) -> None:
@@ -93,7 +93,7 @@ def test_pings_are_answered_while_waiting(transport: Transport, play: Callable[.
         peer.answer(stream, b"pong")
         peer.linger()
 
-    assert transport.call(play(script).endpoint, "/t.T/M", b"x", 10) == b"pong"
+    assert transport.call(play(script).endpoint, "/t.T/M", b"x", 60) == b"pong"
 
 
 def test_a_small_window_is_respected(transport: Transport, play: Callable[..., Any]) -> None:
@@ -110,6 +110,16 @@ def test_a_small_window_is_respected(transport: Transport, play: Callable[..., A
     assert transport.call(endpoint, "/t.T/M", sent, 20) == sent
 
 
+def test_a_handshake_may_take_its_time(transport: Transport, play: Callable[..., Any]) -> None:
+    """grpcio gives a handshake only `grpc.min_reconnect_backoff_ms`, whatever its name says."""
+
+    def script(peer: Any) -> None:
+        peer.answer(peer.request(), b"from afar")
+        peer.linger()
+
+    assert transport.call(play(script, handshake_after=0.8).endpoint, "/t.T/M", b"x", 30) == b"from afar"
+
+
 def test_a_refusal_before_the_request_is_through(transport: Transport, play: Callable[..., Any]) -> None:
     def script(peer: Any) -> None:
         stream = peer.wait(h2.events.RequestReceived).stream_id
@@ -123,9 +133,9 @@ def test_a_refusal_before_the_request_is_through(transport: Transport, play: Cal
 
     endpoint = play(script, window=1000).endpoint
     with pytest.raises(Refused) as caught:
-        transport.call(endpoint, "/t.T/M", bytes(100_000), 10)
+        transport.call(endpoint, "/t.T/M", bytes(100_000), 60)
     assert caught.value.reason == "oversized_message"
-    assert transport.call(endpoint, "/t.T/M", b"", 10) == b"next"
+    assert transport.call(endpoint, "/t.T/M", b"", 60) == b"next"
 
 
 def test_a_deadline_holds_against_a_peer_that_keeps_talking(
@@ -181,7 +191,7 @@ def test_a_proxy_answers(
         peer.linger()
 
     with pytest.raises((Refused, Unreachable)) as caught:
-        transport.call(play(script).endpoint, "/t.T/M", b"x", 10)
+        transport.call(play(script).endpoint, "/t.T/M", b"x", 60)
     assert getattr(caught.value, "reason", None) == reason
 
 
@@ -190,7 +200,7 @@ def test_gone_after_the_request(transport: Transport, play: Callable[..., Any]) 
         peer.request()
 
     with pytest.raises(Unreachable):
-        transport.call(play(script).endpoint, "/t.T/M", b"x", 10)
+        transport.call(play(script).endpoint, "/t.T/M", b"x", 60)
 
 
 def test_gone_in_the_middle_of_the_answer(transport: Transport, play: Callable[..., Any]) -> None:
@@ -201,12 +211,12 @@ def test_gone_in_the_middle_of_the_answer(transport: Transport, play: Callable[.
         peer.flush()
 
     with pytest.raises(Unreachable):
-        transport.call(play(script).endpoint, "/t.T/M", b"x", 10)
+        transport.call(play(script).endpoint, "/t.T/M", b"x", 60)
 
 
 def test_no_http2(h2_transport: H2Transport, play: Callable[..., Any]) -> None:
     with pytest.raises(Unreachable, match="HTTP/2"):
-        h2_transport.call(play(lambda _: None, alpn=False).endpoint, "/t.T/M", b"x", 5)
+        h2_transport.call(play(lambda _: None, alpn=False).endpoint, "/t.T/M", b"x", 60)
 
 
 def test_not_http2_after_all(h2_transport: H2Transport, play: Callable[..., Any]) -> None:
@@ -215,7 +225,7 @@ def test_not_http2_after_all(h2_transport: H2Transport, play: Callable[..., Any]
         peer.linger()
 
     with pytest.raises(Unreachable):
-        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 5)
+        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 2)
 
 
 def test_a_peer_that_allows_no_streams(h2_transport: H2Transport, play: Callable[..., Any]) -> None:
@@ -225,9 +235,9 @@ def test_a_peer_that_allows_no_streams(h2_transport: H2Transport, play: Callable
         peer.linger()
 
     endpoint = play(script).endpoint
-    assert h2_transport.call(endpoint, "/t.T/M", b"x", 5) == b"one"
+    assert h2_transport.call(endpoint, "/t.T/M", b"x", 60) == b"one"
     with pytest.raises(Unreachable, match="takes no calls"):
-        h2_transport.call(endpoint, "/t.T/M", b"x", 5)
+        h2_transport.call(endpoint, "/t.T/M", b"x", 60)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -247,7 +257,7 @@ def test_garbage_is_never_more_than_unreachable(
         peer.sock.sendall(rng.randbytes(rng.randint(0, 100)))
 
     with pytest.raises((Unreachable, Refused)):
-        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 5)
+        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 60)
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\0\0", b"\0\0\0\0\2x", b"\1\0\0\0\1x", b"\0\0\0\0\1xy"])
@@ -263,7 +273,7 @@ def test_an_answer_that_is_not_one_message(
         peer.linger()
 
     with pytest.raises(Refused, match="one uncompressed gRPC message"):
-        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 5)
+        h2_transport.call(play(script).endpoint, "/t.T/M", b"x", 60)
 
 
 def test_an_idle_connection_is_asked_for_a_sign_of_life(play: Callable[..., Any]) -> None:
@@ -278,9 +288,9 @@ def test_an_idle_connection_is_asked_for_a_sign_of_life(play: Callable[..., Any]
     clock = _Clock()
     transport = H2Transport(clock=clock)
     endpoint = play(script).endpoint
-    assert transport.call(endpoint, "/t.T/M", b"", 10) == b"one"
+    assert transport.call(endpoint, "/t.T/M", b"", 60) == b"one"
     clock.now += 60
-    assert transport.call(endpoint, "/t.T/M", b"", 10) == b"two"
+    assert transport.call(endpoint, "/t.T/M", b"", 60) == b"two"
     assert len(pings) == 1
     transport.close()
 
@@ -317,7 +327,7 @@ class _Clock:
 def test_a_call_that_finds_the_line_taken_ends_at_its_deadline(h2_transport: H2Transport, stock: Any) -> None:
     def hang() -> None:
         with pytest.raises(Unreachable):
-            h2_transport.call(stock.endpoint, "/t.T/Hang", b"", 5)
+            h2_transport.call(stock.endpoint, "/t.T/Hang", b"", 60)
 
     thread = threading.Thread(target=hang)
     thread.start()
@@ -332,12 +342,12 @@ def test_a_call_that_finds_the_line_taken_ends_at_its_deadline(h2_transport: H2T
 @pytest.mark.parametrize("address", ["", "nowhere", "host:port", "127.0.0.1:99999", "no-such-host.invalid:1"])
 def test_addresses_that_lead_nowhere(h2_transport: H2Transport, address: str) -> None:
     with pytest.raises(Unreachable):
-        h2_transport.call(Endpoint(address, "name", ""), "/t.T/M", b"", 5)
+        h2_transport.call(Endpoint(address, "name", ""), "/t.T/M", b"", 60)
 
 
 def test_roots_that_are_not_certificates(h2_transport: H2Transport) -> None:
     with pytest.raises(ConfigError, match="PEM"):
-        h2_transport.call(Endpoint("127.0.0.1:1", "name", "not a certificate"), "/t.T/M", b"", 5)
+        h2_transport.call(Endpoint("127.0.0.1:1", "name", "not a certificate"), "/t.T/M", b"", 60)
 
 
 def test_no_time_at_all(tls: Any) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,18 +18,14 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_cli import owner
-from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
-from trimask_core.party_files import read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy
+from trimask_lab import Lab
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
-from trimask_server.local.cluster import ThreadCluster, free_base_port
-from trimask_server.local.keys import issue_certificate, make_authority, make_keys, node_places
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_server.local.cluster import ThreadCluster
+from trimask_server.local.keys import issue_certificate, make_authority
 
 ROOT = Path(__file__).parents[2]
 NAMES = {
@@ -191,40 +185,18 @@ class Phone:
         self.answer()
 
 
-class MobileLab:
-    """A running cluster of six named institutions, and studies on it."""
+class MobileLab(Lab):
+    """Six named institutions, and the sleep study."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        places = [
-            dataclasses.replace(place, organisation=NAMES[place.name])
-            for place in node_places(3, 2, "127.0.0.1", free_base_port(12))
-        ]
-        self.parties = make_keys(folder, places)
-        self.cluster = ThreadCluster(folder)
+        super().__init__(folder, organisations=NAMES)
         self.definition = files("trimask_cli").joinpath("data/sleep-and-wellbeing.toml").read_text()
 
     def study(self, *, without: str = "", open_it: bool = True, **changes: Any) -> SignedStudy:
         """A study all (but one) have signed."""
-        study = create_study(
-            load_definition(self.definition).changed(**changes),
-            self.parties["collector"],
-            [self.parties[f"R{k}"] for k in (1, 2, 3)],
-            [self.parties[f"L{j}"] for j in (1, 2)],
-            (self.folder / "authority" / "ca.pem").read_text(),
-            int(time.time() * 1000),
-            SystemRandom(),
-        )
-        signed = SignedStudy(study)
-        for name in self.parties:
-            if name != without:
-                signed = signed.with_approval(approve(study, self.key(name), 1))
         if open_it and not without:
-            owner.open_study(signed, self.folder / "owner")
-        return signed
-
-    def key(self, name: str) -> SigningKey:
-        return SigningKey(read_secret(self.folder / name / "identity.key"))
+            return self.open_study(self.definition, **changes)
+        return self.new_study(self.definition, without=without, **changes)
 
     def link(self, signed: SignedStudy, expires_ms: int | None = None) -> str:
         """The link of an open study, or one with an invitation."""
@@ -254,16 +226,6 @@ class MobileLab:
             server.stop(None).wait()
             pool.shutdown()
 
-    def rows(self, role: str, study_id: bytes) -> list[bytes]:
-        """The ids a right provider holds."""
-        path = self.folder / role / "data" / "right.sqlite3"
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            found = database.execute(
-                "SELECT submission_id FROM submissions WHERE study_id = ? AND payload IS NOT NULL",
-                (study_id,),
-            )
-            return [row[0] for row in found]
-
     @contextlib.contextmanager
     def down(self, *roles: str) -> Iterator[None]:
         """Some providers cannot be reached."""
@@ -291,7 +253,7 @@ class MobileLab:
 @pytest.fixture(scope="module")
 def mobile_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MobileLab]:
     lab = MobileLab(tmp_path_factory.mktemp("institutions"))
-    with lab.cluster:
+    with ThreadCluster(lab.folder) as lab.cluster:
         yield lab
 
 

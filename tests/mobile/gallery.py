@@ -11,7 +11,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from trimask_server.local.cluster import ThreadCluster
+
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from conftest import MobileLab, Phone  # type: ignore[import-not-found]
 
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "images"
@@ -20,7 +23,7 @@ OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "d
 def main() -> None:
     folder = Path(tempfile.mkdtemp())
     lab = MobileLab(folder / "institutions")
-    with lab.cluster:
+    with ThreadCluster(lab.folder) as lab.cluster:
         the_way(lab, folder)
         on_its_side(lab, folder)
         what_goes_wrong(lab, folder)

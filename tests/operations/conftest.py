@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from trimask_cli import owner
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_server.local.cluster import ThreadCluster, free_base_port
-from trimask_server.local.keys import make_keys, node_places
-from trimask_server.programs.roles import Node
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_core.signed_study import SignedStudy
+from trimask_lab import Lab
+from trimask_server.local.cluster import ThreadCluster
 
-T = TypeVar("T")
 DEFINITION = """
 title = "Sleep & work <in numbers>"
 purpose = "How sleep and working hours go together"
@@ -43,60 +33,21 @@ maximum = 12
 name = "rested"
 kind = "binary"
 """
-NODES = ("collector", "R1", "R2", "L1")
 
 
-@dataclass
-class OpsLab:
-    """Keys, a cluster, studies."""
+class OpsLab(Lab):
+    """The smallest cluster, with HTTP ports."""
 
-    folder: Path
-    parties: dict[str, Any]
-    cluster: Any = None
-
-    @classmethod
-    def make(cls, folder: Path) -> OpsLab:
-        base = free_base_port(3 * len(NODES))
-        return cls(folder, make_keys(folder, node_places(2, 1, "127.0.0.1", base, http=True)))
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 2, 1, http=True)
 
     def new_study(self, title: str = "", **changes: Any) -> SignedStudy:
+        """A study of `DEFINITION`, under a title of its own."""
         text = DEFINITION.replace("Sleep & work <in numbers>", title) if title else DEFINITION
-        study = create_study(
-            load_definition(text).changed(**changes),
-            self.parties["collector"],
-            [self.parties["R1"], self.parties["R2"]],
-            [self.parties["L1"]],
-            (self.folder / "authority" / "ca.pem").read_text(),
-            int(time.time() * 1000),
-            SystemRandom(),
-        )
-        signed = SignedStudy(study)
-        for name in self.parties:
-            key = SigningKey(read_secret(self.folder / name / "identity.key"))
-            signed = signed.with_approval(approve(study, key, 1))
-        return signed
+        return super().new_study(text, **changes)
 
     def open_study(self, title: str = "", **changes: Any) -> SignedStudy:
-        signed = self.new_study(title, **changes)
-        owner.open_study(signed, self.folder / "owner")
-        return signed
-
-    def wait(self, ready: Callable[[], Any], seconds: float = 60) -> Any:
-        """What `ready` returns once it is true."""
-        deadline = time.monotonic() + seconds
-        pause = __import__("threading").Event()
-        while not (found := ready()):
-            assert time.monotonic() < deadline, "still waiting"
-            pause.wait(0.03)
-        return found
-
-    def node(self, name: str) -> Node:
-        found: Node = self.cluster.nodes[name]
-        return found
-
-    def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the nodes' own loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.cluster._loop).result(30)
+        return super().open_study(title, **changes)
 
     def http(self, name: str) -> str:
         line = next(
@@ -132,7 +83,7 @@ class OpsLab:
 @pytest.fixture(scope="session")
 def ops_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpsLab]:
     """Shared by all tests that leave the nodes as they found them."""
-    lab = OpsLab.make(tmp_path_factory.mktemp("ops"))
+    lab = OpsLab(tmp_path_factory.mktemp("ops"))
     with ThreadCluster(lab.folder) as lab.cluster:
         yield lab
 
@@ -140,7 +91,7 @@ def ops_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpsLab]:
 @pytest.fixture
 def own_lab(tmp_path: Path) -> Iterator[OpsLab]:
     """A cluster of a test's own."""
-    lab = OpsLab.make(tmp_path)
+    lab = OpsLab(tmp_path)
     with ThreadCluster(lab.folder) as lab.cluster:
         yield lab
 
@@ -148,4 +99,4 @@ def own_lab(tmp_path: Path) -> Iterator[OpsLab]:
 @pytest.fixture
 def keys_only(tmp_path: Path) -> OpsLab:
     """Keys and settings, nothing running."""
-    return OpsLab.make(tmp_path)
+    return OpsLab(tmp_path)

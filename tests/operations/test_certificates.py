@@ -168,9 +168,9 @@ def test_a_changed_file_is_noticed_without_a_signal(keys_only: Any) -> None:
             [sys.executable, "-m", "trimask_terminal", "left", "--config", str(path)], stdout=log, stderr=log
         )
     try:
-        keys_only.wait(lambda: "ready role=left" in Path(log.name).read_text())
+        keys_only.until(lambda: "ready role=left" in Path(log.name).read_text())
         renewed = _renew(keys_only, "L1")
-        keys_only.wait(lambda: _served(keys_only, "L1", peer=True) == renewed)
+        keys_only.until(lambda: _served(keys_only, "L1", peer=True) == renewed)
         process.send_signal(signal.SIGHUP)  # nothing new: nothing happens, and it does not end the process
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

@@ -95,7 +95,7 @@ def test_sigterm_under_load(right_process: Process) -> None:
     threads = [threading.Thread(target=_load, args=(running, stop, kept, seen)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    running.lab.wait(lambda: len(kept) >= 60)
+    running.lab.until(lambda: len(kept) >= 60)
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(GRACE_SECONDS + 5) == 0, running.text()
     stop.set()
@@ -170,7 +170,7 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
     )
     own_lab.cluster.stop("L1")
     own_lab.cluster.start("L1")
-    own_lab.wait(lambda: owner.study_status(signed.study).pooled_blocks == 1)
+    own_lab.until(lambda: owner.study_status(signed.study).pooled_blocks == 1)
     assert owner.study_status(signed.study).failed_attempts >= 1
 
 

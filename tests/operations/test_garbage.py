@@ -51,7 +51,7 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
             client.submit({"hours": hour / 3, "rested": True})
         late = client.prepare({"hours": 1.0, "rested": True})
     owner.close_study(study, owner_folder)
-    own_lab.wait(lambda: owner.study_status(study).state == "closed")
+    own_lab.until(lambda: owner.study_status(study).state == "closed")
     assert len(_tables(own_lab, "R1")["submissions"]) == 32
     for name in NODES:
         node = own_lab.node(name)

@@ -87,7 +87,7 @@ def test_metrics_of_blocks(ops_lab: Any) -> None:
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": False})
-    ops_lab.wait(lambda: ops_lab.metric("collector", "trimask_blocks", study=study, state="erased") == 1)
+    ops_lab.until(lambda: ops_lab.metric("collector", "trimask_blocks", study=study, state="erased") == 1)
     assert ops_lab.metric("R1", "trimask_blocks", study=study, state="erased") == 1
     assert ops_lab.metric("R1", "trimask_pending_rows", study=study) == 16
     assert (ops_lab.metric("R1", "trimask_erased_rows_total", why="pooled") or 0) >= 16

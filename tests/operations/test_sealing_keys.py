@@ -197,7 +197,7 @@ def test_rows_under_two_keys_are_masked_together(own_lab: Any) -> None:
     from trimask_cli import owner
 
     owner.close_study(signed.study, own_lab.folder / "owner")
-    own_lab.wait(lambda: owner.study_status(signed.study).published_rows == 32)
+    own_lab.until(lambda: owner.study_status(signed.study).published_rows == 32)
 
 
 def test_a_key_that_is_not_signed_by_the_identity_is_not_used(own_lab: Any) -> None:

@@ -61,7 +61,7 @@ def filled(ops_lab: Any) -> Any:
         good = client.prepare({"hours": 1.0, "rested": True})
         with pytest.raises(Refused):
             client.send(type(good)(good.study_id, good.submission_id, (bytes(120), *good.sealed[1:])))
-    ops_lab.wait(lambda: owner.study_status(signed.study).pooled_blocks == 1)
+    ops_lab.until(lambda: owner.study_status(signed.study).pooled_blocks == 1)
     return signed
 
 
@@ -130,7 +130,7 @@ def test_a_node_that_is_down_is_shown_with_when_it_was_seen(own_lab: Any) -> Non
     path = f"/studies/{signed.study.id.hex()}"
     assert "does not answer" not in own_lab.get("collector", path)[1]
     own_lab.cluster.stop("L1")
-    text = own_lab.wait(lambda: _with(own_lab.get("collector", path)[1], "does not answer"))
+    text = own_lab.until(lambda: _with(own_lab.get("collector", path)[1], "does not answer"))
     assert re.search(r"does not answer</span>\s*<small>last seen \d\d:\d\d:\d\d UTC", text)
 
 
@@ -150,11 +150,11 @@ def test_the_page_of_a_moments_study(ops_lab: Any, make_study: Any, answers: Any
             client.send(seal_payloads(study, share_payloads(*split(report, 2, source)), source))
         for _ in range(4):
             client.submit(answers)
-        ops_lab.wait(lambda: owner.study_status(study).pooled_rows == 4)
+        ops_lab.until(lambda: owner.study_status(study).pooled_rows == 4)
         client.submit(answers)
-    ops_lab.wait(lambda: owner.study_status(study).pending_rows == 1)
+    ops_lab.until(lambda: owner.study_status(study).pending_rows == 1)
     path = f"/studies/{study.id.hex()}"
-    text = ops_lab.wait(lambda: _with(ops_lab.get("collector", path)[1], '<td class="number">1</td>'))
+    text = ops_lab.until(lambda: _with(ops_lab.get("collector", path)[1], '<td class="number">1</td>'))
     plain = " ".join(re.sub("<[^>]+>", " ", text).split())
     for said in (
         "complete, waiting for a batch 1",

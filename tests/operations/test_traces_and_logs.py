@@ -53,7 +53,7 @@ def observed(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             for submission in submissions:
                 client.send(submission)
         owner.close_study(signed.study, keys_only.folder / "owner")
-        keys_only.wait(lambda: owner.study_status(signed.study).state == "closed")
+        keys_only.until(lambda: owner.study_status(signed.study).state == "closed")
         yield signed.study, submissions, exporter.get_finished_spans(), kept.lines
 
 

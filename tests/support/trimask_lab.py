@@ -13,7 +13,8 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,11 +72,25 @@ class Lab:
 
     cluster: Any  # a ThreadCluster or a ProcessCluster, while it runs
 
-    def __init__(self, folder: Path, right: int = 3, left: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        right: int = 3,
+        left: int = 2,
+        *,
+        http: bool = False,
+        organisations: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.right, self.left = right, left
-        base = free_base_port(2 * (1 + right + left))
-        self.parties = make_keys(folder, node_places(right, left, "127.0.0.1", base))
+        base = free_base_port(3 * (1 + right + left))
+        places = node_places(right, left, "127.0.0.1", base, http=http)
+        named = (
+            [replace(place, organisation=organisations[place.name]) for place in places]
+            if organisations
+            else places
+        )
+        self.parties = make_keys(folder, named)
         self.owner = folder / "owner"
         self.database = ""  # the address of its PostgreSQL database, if it has one
 
@@ -162,8 +177,18 @@ class Lab:
     def key(self, name: str) -> SigningKey:
         return SigningKey(read_secret(self.folder / name / "identity.key"))
 
-    def new_study(self, definition: str = NUMBERS, **changes: Any) -> SignedStudy:
-        """A study every party has approved, not yet open."""
+    def node(self, name: str) -> Node:
+        """A node of one worker, in a cluster on a thread."""
+        (found,) = self.nodes(name)
+        return found
+
+    def rows(self, name: str, study_id: bytes) -> list[bytes]:
+        """The ids of the submissions a right provider holds."""
+        held = "SELECT submission_id FROM submissions WHERE study_id = ? AND payload IS NOT NULL"
+        return [row[0] for row in self.query(name, held, (study_id,))]
+
+    def new_study(self, definition: str = NUMBERS, *, without: str = "", **changes: Any) -> SignedStudy:
+        """A study every party (but one) has approved, not yet open."""
         study = create_study(
             load_definition(definition).changed(**changes),
             self.parties["collector"],
@@ -175,7 +200,8 @@ class Lab:
         )
         signed = SignedStudy(study)
         for name in self.parties:
-            signed = signed.with_approval(approve(study, self.key(name), 1))
+            if name != without:
+                signed = signed.with_approval(approve(study, self.key(name), 1))
         return signed
 
     def open_study(self, definition: str = NUMBERS, **changes: Any) -> SignedStudy:
@@ -189,13 +215,23 @@ class Lab:
         return self.wait(study, lambda status: status.state == "closed")
 
     def wait(self, study: Study, ready: Callable[[StudyStatus], bool], seconds: float = 120) -> StudyStatus:
-        deadline, pause = time.monotonic() + seconds, threading.Event()
-        while True:
+        """Its status, once it is as it should be."""
+
+        def asked() -> StudyStatus | None:
             status = owner.study_status(study)
-            if ready(status):
-                return status
-            assert time.monotonic() < deadline, f"still waiting: {status}"
-            pause.wait(0.05)
+            return status if ready(status) else None
+
+        return self.until(asked, seconds, lambda: owner.study_status(study))
+
+    def until(
+        self, ready: Callable[[], T | None], seconds: float = 120, else_say: Callable[[], object] = str
+    ) -> T:
+        """What `ready` returns once it is true."""
+        deadline, pause = time.monotonic() + seconds, threading.Event()
+        while not (found := ready()):
+            assert time.monotonic() < deadline, f"still waiting: {else_say()}"
+            pause.wait(0.03)
+        return found
 
     def datasets(self, study: Study) -> list[trimask.Dataset]:
         with trimask.connect(

@@ -185,7 +185,6 @@ def _owner_channel(owner: Path, address: str, name: str) -> grpc.Channel:
     options = [
         ("grpc.ssl_target_name_override", f"{name.lower()}.trimask.local"),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 100),
     ]
     return grpc.secure_channel(address, credentials, options)
