@@ -125,6 +125,7 @@ class Reason(StrEnum):
         "too_many_withdrawals", _EXHAUSTED, _LATER, "Too many withdrawals of submissions the provider never had are kept.",
         "busy")
     OVERSIZED_MESSAGE = "oversized_message", _EXHAUSTED, _NEVER, "The message is larger than allowed.", "unaccepted"
+    SLOW_MESSAGE = "slow_message", Status.DEADLINE_EXCEEDED, _LATER, "The message took too long to arrive.", "busy"
     MALFORMED = "malformed", _INVALID, _NEVER, "A field of the request is not what it has to be.", "unaccepted"
     # Raised on the device itself
     ALREADY_ANSWERED = "already_answered", _EXISTS, _NEVER, "This device has answered the study.", "answered"
@@ -151,6 +152,8 @@ class Reason(StrEnum):
     NOT_APPROVED = "not_approved", _DENIED, _LATER, "A party's approval of the study is missing or wrong.", "unapproved"
     COLLECTOR_NOT_ALLOWED = (
         "collector_not_allowed", _DENIED, _LATER, "The node's operator does not list the collector in allow_collectors.")
+    STUDY_TOO_LARGE = (
+        "study_too_large", _NOT_NOW, _LATER, "Submissions of the study are larger than the node's max_submission_bytes.")
     TOO_MANY_PROPOSALS = "too_many_proposals", _EXHAUSTED, _LATER, "Too many studies wait for the node's operator."
     STUDY_REGISTERED = "study_registered", _NOT_NOW, _NEVER, "The collector ends a study by closing it."
     STUDY_OPEN = "study_open", _NOT_NOW, _NEVER, "Anybody may submit to the study; it has no invitations."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
 import ssl
 import threading
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,12 +24,15 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.refusals import Reason
+from trimask_server.access.proposals import refuse_size
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.operations import limits
 from trimask_server.operations.limits import TokenBuckets, address_of, message_limit
 from trimask_server.right.rows import RowStore
+from trimask_server.settings.config import NodeConfig
 
 ANSWERS = {"hours": 7.5, "rested": True}
+CONFIG = NodeConfig("R1", Path("data"), Path("keys"), "127.0.0.1:0")
 
 
 def test_a_bucket_fills_with_time() -> None:
@@ -70,11 +75,26 @@ def test_every_rpc_has_a_limit_below_what_grpc_would_buffer() -> None:
     from trimask_proto.v1 import left_masking_pb2, study_pb2, submission_pb2  # noqa: F401 - so that they are known
 
     pool = descriptor_pool.Default()
-    whole = dict(limits.server_options(public=True))["grpc.max_receive_message_length"]
-    for name in ("SubmissionService", "LeftMaskingService", "StudyService"):
+    for name, public in (("SubmissionService", True), ("LeftMaskingService", False), ("StudyService", True)):
+        whole = dict(limits.server_options(CONFIG, public=public))["grpc.max_receive_message_length"]
         for method in pool.FindServiceByName(f"trimask_proto.v1.{name}").methods:
-            assert 0 < message_limit(f"/x/{method.name}") < whole
-    assert message_limit("/x/GetStudyStatus") < message_limit("/x/Submit") < message_limit("/x/PushMasked")
+            assert 0 < message_limit(f"/x/{method.name}", CONFIG, public=public) < whole
+    sizes = [
+        message_limit(f"/x/{name}", CONFIG, public=False)
+        for name in ("GetNodeInfo", "OpenStudy", "PushMasked")
+    ]
+    assert sizes == sorted(set(sizes))
+    larger = dataclasses.replace(CONFIG, max_submission_bytes=1 << 20)
+    assert message_limit("/x/Submit", larger, public=True) == 1 << 20
+
+
+def test_a_study_whose_submissions_would_not_fit_is_not_taken(ops_lab: Any) -> None:
+    study = ops_lab.open_study().study
+    for role, limit in (("R1", 131_072), ("L1", 0), ("collector", 0)):
+        refuse_size(study, role, limit)
+    with pytest.raises(Refused, match="its operator sets max_submission_bytes") as caught:
+        refuse_size(study, "R1", 4096)
+    assert caught.value.reason is Reason.STUDY_TOO_LARGE
 
 
 def test_what_is_too_large_or_no_message_is_never_parsed(ops_lab: Any) -> None:
@@ -82,7 +102,7 @@ def test_what_is_too_large_or_no_message_is_never_parsed(ops_lab: Any) -> None:
     with open_channel(party.address, ops_lab.folder / "owner" / "ca.pem", party.tls_name) as channel:
         call: Any = channel.unary_unary("/trimask_proto.v1.StudyService/GetStudyStatus")
         for data, reason, code in (
-            (bytes(300_000), "oversized_message", grpc.StatusCode.RESOURCE_EXHAUSTED),
+            (bytes(140_000), "oversized_message", grpc.StatusCode.RESOURCE_EXHAUSTED),
             (b"\xff" * 20, "malformed", grpc.StatusCode.INVALID_ARGUMENT),
         ):
             before = refused().get(reason, 0)
@@ -236,7 +256,10 @@ def test_slow_and_idle_clients_hold_nobody_up(keys_only: Any, monkeypatch: Any) 
 
 
 def test_limits_of_connections() -> None:
-    public, peer = dict(limits.server_options(public=True)), dict(limits.server_options(public=False))
+    public, peer = (
+        dict(limits.server_options(CONFIG, public=True)),
+        dict(limits.server_options(CONFIG, public=False)),
+    )
     assert public["grpc.max_connection_idle_ms"] == 300_000
     assert public["grpc.max_connection_age_ms"] == 900_000
     assert "grpc.max_connection_age_ms" not in peer  # a try's messages should not meet a closing connection

@@ -11,7 +11,13 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc
-from trimask_server.access.proposals import DecisionWord, Proposals, StoredProposal, refuse_collector
+from trimask_server.access.proposals import (
+    DecisionWord,
+    Proposals,
+    StoredProposal,
+    refuse_collector,
+    refuse_size,
+)
 from trimask_server.audit.chain import AuditHead
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
@@ -48,6 +54,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
         role = node.role_in(signed.study)
         require_role(context, signed.study, ["collector"])
         refuse_collector(signed.study, node.config.allow_collectors)
+        refuse_size(signed.study, role, node.config.max_submission_bytes)
         await self._proposals.propose(signed, node.clock.now_ms())
         node.log.info(
             "proposed study=%s role=%s title=%r", signed.study.id.hex()[:12], role, signed.study.title

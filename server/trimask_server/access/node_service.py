@@ -9,7 +9,7 @@ from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.access.governance import head_message
-from trimask_server.access.proposals import Proposals, refuse_collector
+from trimask_server.access.proposals import Proposals, refuse_collector, refuse_size
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
 from trimask_server.protocol.attempts import sign_worker
@@ -59,7 +59,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         role = node.role_in(study)
         require_role(context, study, ["collector"])
         refuse_collector(study, node.config.allow_collectors)
-        await node.studies.refuse_over(study.id)
+        refuse_size(study, role, node.config.max_submission_bytes)
         decided = await self._proposals.get(study.id)
         if decided is not None and decided.decision == "refused":
             raise Refused(Reason.STUDY_REFUSED, f"this node's operator refused the study: {decided.reason}")

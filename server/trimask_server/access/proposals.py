@@ -10,14 +10,16 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import Approval, SignedStudy
 from trimask_core.study import Study
+from trimask_core.suites import payloads_of
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.store.studies import refuse_collected
 
-__all__ = ["DecisionWord", "Proposals", "StoredProposal", "erase_study", "refuse_collector"]
+__all__ = ["DecisionWord", "Proposals", "StoredProposal", "erase_study", "refuse_collector", "refuse_size"]
 
 DecisionWord = Literal["waiting", "approved", "refused"]
 _MOST_WAITING = 200
+_AROUND_BYTES = 4096  # what a submission has around its values: seal, ids, invitation
 _COLUMNS = "signed_study, decision, approval, reason, propose_time_ms"
 
 
@@ -28,6 +30,19 @@ def refuse_collector(study: Study, allowed: tuple[str, ...]) -> None:
         raise Refused(
             Reason.COLLECTOR_NOT_ALLOWED,
             f"this node takes no studies of {collector.tls_name}; its operator lists collectors in allow_collectors",
+        )
+
+
+def refuse_size(study: Study, role: str, limit: int) -> None:
+    """Refuse a right provider's part in a study whose submissions its public port would not take."""
+    if not role.startswith("R"):
+        return
+    form = payloads_of(study).form_of(study, int(role[1:]))
+    largest = 8 * form.values + _AROUND_BYTES
+    if largest > limit:
+        raise Refused(
+            Reason.STUDY_TOO_LARGE,
+            f"a submission may have {largest} bytes; this node takes {limit}: its operator sets max_submission_bytes",
         )
 
 

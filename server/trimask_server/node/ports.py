@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection
 from trimask_core.errors import ConfigError
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.guard import Admission, GuardedServer
-from trimask_server.operations.limits import Limits, server_options
+from trimask_server.operations.limits import Limits, arrivals_of, server_options
 from trimask_server.operations.readiness import Health
 from trimask_server.operations.requests import Observation
 
@@ -36,7 +36,7 @@ class Port:
     ) -> tuple[grpc.aio.Server, int]:
         """Listen on the addresses that are not empty; the server, and the number of the first one's port."""
         public = not self.mutual
-        server = grpc.aio.server(options=server_options(public=public))
+        server = grpc.aio.server(options=server_options(context.config, public=public))
         guarded = GuardedServer(
             server,
             context.refusals,
@@ -47,6 +47,7 @@ class Port:
             outside=Observation(
                 context.config.name, context.metrics, context.tracer, context.source, public=public
             ).wrap,
+            arriving=arrivals_of(context.config, context.refusals, public=public).wrap,
         )
         # It has the two methods that generated code calls.
         names = [add(cast("grpc.aio.Server", guarded)) for add in self.services]

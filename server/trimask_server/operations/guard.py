@@ -16,7 +16,15 @@ from trimask_core.errors import ApprovalError, Refused, TrimaskError, Verificati
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, AnyReason, Reason
 from trimask_server.operations.refusal_counts import Refusals
 
-__all__ = ["MAX_MESSAGE_BYTES", "Admission", "GuardedServer", "Layer", "rewrapped", "status_of"]
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "Admission",
+    "GuardedServer",
+    "Layer",
+    "rewrapped",
+    "status_of",
+    "trailers_of",
+]
 
 MAX_MESSAGE_BYTES = 4 << 20
 
@@ -69,7 +77,8 @@ async def _not_served(_: Any, __: Any) -> None:
     raise Refused(Reason.NOT_SERVED, "this call is not served on this port of this node")
 
 
-def _trailers(reason: AnyReason, error: TrimaskError) -> tuple[tuple[str, str], ...]:
+def trailers_of(reason: AnyReason, error: TrimaskError) -> tuple[tuple[str, str], ...]:
+    """What goes with a refusal, for programs: its reason, and when to ask again."""
     again = error.retry_after_ms if isinstance(error, Refused) else None
     return ((REASON_KEY, str(reason)), *(((RETRY_KEY, str(again)),) if again is not None else ()))
 
@@ -90,6 +99,7 @@ class GuardedServer:
 
     Handlers are wrapped once, as they are added. An interceptor would do the same for every call anew, at a tenth of
     what a call costs. `inside` is wrapped around a handler first, so what it raises is answered here too; `outside` last.
+    `arriving` reads the message before all of these.
     """
 
     def __init__(
@@ -101,6 +111,7 @@ class GuardedServer:
         gate: Admission,
         inside: Layer = as_it_is,
         outside: Layer = as_it_is,
+        arriving: Layer = as_it_is,
     ) -> None:
         self._server = server
         self._refusals = refusals
@@ -109,6 +120,7 @@ class GuardedServer:
         self._look_again = look_again  # for a study that another worker of this node has taken in
         self._inside = inside
         self._outside = outside
+        self._arriving = arriving
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """What generated code calls first, with the handlers it names in the call below."""
@@ -122,10 +134,14 @@ class GuardedServer:
 
     def refuse_the_rest(self) -> None:
         """Once everything is added: calls of ours that this port does not serve are refused, and counted, too."""
-        self._server.add_generic_rpc_handlers((_Rest(self._gate, self._guard),))
+        self._server.add_generic_rpc_handlers((_Rest(self._gate, self._refuse),))
 
     def _wrap(self, method: str, handler: Any) -> Any:
-        return self._outside(method, self._guard(method, self._inside(method, handler)))
+        guarded = self._guard(method, self._inside(method, handler))
+        return self._arriving(method, self._outside(method, guarded))
+
+    def _refuse(self, method: str, handler: Any) -> Any:
+        return self._arriving(method, self._guard(method, handler))
 
     def _guard(self, method: str, handler: Any) -> Any:
         inner: Handler = handler.unary_unary
@@ -145,7 +161,7 @@ class GuardedServer:
                 reason = reason_of(error)
                 refusals.count(reason)
                 log.warning("refused %s reason=%s: %s", method, reason, error)
-                await context.abort(status_of(reason), str(error), _trailers(reason, error))
+                await context.abort(status_of(reason), str(error), trailers_of(reason, error))
             except grpc.aio.AbortError:
                 raise
             except Exception:  # answered without detail

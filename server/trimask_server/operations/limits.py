@@ -2,7 +2,7 @@
 
 A refusal here costs little: it comes before the message is parsed, before anything is decrypted and before the store is
 asked. `overloaded` and `rate_limited` say when to come again. Slow and idle clients hold a connection and no more;
-gRPC's own limits (`server_options`) end those.
+gRPC's own limits (`server_options`) end those. What unfinished messages may hold is bounded by `arrivals`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from urllib.parse import unquote
 from trimask_core.clock import Clock
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_server.operations.arrivals import Arrivals, Unread
 from trimask_server.operations.guard import MAX_MESSAGE_BYTES, rewrapped
+from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.settings.config import NodeConfig
 
-__all__ = ["Limits", "TokenBuckets", "address_of", "message_limit", "server_options"]
+__all__ = ["Limits", "TokenBuckets", "address_of", "arrivals_of", "message_limit", "server_options"]
 
 _DEFAULT_BYTES = 256 << 10
-# What may be larger: a row (8 bytes a column), a study with its approvals, a plan's ids, and slices of matrices.
+# What may be larger on the port of peers: a study with its approvals, a plan's ids, and slices of matrices.
 _LARGER_BYTES = {
-    "Submit": 1 << 20,
     "OpenStudy": 1 << 20,
     "RegisterStudy": 1 << 20,
     "AssignBlock": MAX_MESSAGE_BYTES,
@@ -34,21 +35,38 @@ _LARGER_BYTES = {
     "PushMasked": MAX_MESSAGE_BYTES,
     "PushDelivery": MAX_MESSAGE_BYTES,
 }
+_SLACK_BYTES = 16 << 10
+_PUBLIC_ROOM_BYTES = 48 << 20
+_PEER_ROOM_BYTES = 512 << 20
 _OVERLOADED_MS = 1000
 _ADDRESSES = 65_536
 HANDSHAKE_MS = 10_000
 
 
-def message_limit(method: str) -> int:
-    """The most bytes a request of this RPC may have."""
+def message_limit(method: str, config: NodeConfig, *, public: bool) -> int:
+    """The most bytes a request of this RPC may have. Nothing that strangers send is larger than a submission."""
+    if public:
+        return config.max_submission_bytes
     return _LARGER_BYTES.get(method.rpartition("/")[2], _DEFAULT_BYTES)
 
 
-def server_options(*, public: bool) -> tuple[tuple[str, int], ...]:
-    """gRPC's own limits. A stranger's connection is ended sooner than a peer's."""
+def _largest(config: NodeConfig, *, public: bool) -> int:
+    """What gRPC takes: held against the length a message announces, before it is here. A little more than the limit of any
+    call, so that what is a little too large is refused in our words, and counted."""
+    return (config.max_submission_bytes if public else MAX_MESSAGE_BYTES) + _SLACK_BYTES
+
+
+def arrivals_of(config: NodeConfig, refusals: Refusals, *, public: bool) -> Arrivals:
+    """The places a port has for unfinished messages, of the largest size it takes."""
+    room, seconds = (_PUBLIC_ROOM_BYTES, 30.0) if public else (_PEER_ROOM_BYTES, 60.0)
+    return Arrivals(max(16, room // _largest(config, public=public)), seconds, refusals)
+
+
+def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int], ...]:
+    """gRPC's own limits. A stranger's connection is ended sooner than a peer's, and its messages are smaller."""
     common = (
         ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
-        ("grpc.max_receive_message_length", 2 * MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", _largest(config, public=public)),
         # A TLS handshake takes a second on a bad line; who takes longer is not calling.
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", 256),
@@ -64,6 +82,9 @@ def server_options(*, public: bool) -> tuple[tuple[str, int], ...]:
         return (*common, ("grpc.keepalive_permit_without_calls", 1))
     return (
         *common,
+        # What a call may send before it is read; not to be widened for who sends fast.
+        ("grpc.http2.lookahead_bytes", 64 << 10),
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.max_connection_idle_ms", 5 * 60_000),
         # Also bounds a request whose bytes never end: the connection is closed under it.
         ("grpc.max_connection_age_ms", 15 * 60_000),
@@ -94,19 +115,11 @@ class TokenBuckets:
         return wait
 
 
-class _Unparsed:
-    """A request that was not parsed, and why."""
-
-    __slots__ = ("refusal",)
-
-    def __init__(self, refusal: Refused) -> None:
-        self.refusal = refusal
-
-
 class Limits:
     """The layer inside the refusal guard: what it raises is counted and answered there."""
 
     def __init__(self, config: NodeConfig, clock: Clock, *, public: bool) -> None:
+        self._config, self._public = config, public
         self._limits_rate = public and config.rate_limit_per_second > 0
         self._most = config.max_concurrent_submissions
         self._submissions = 0
@@ -122,7 +135,7 @@ class Limits:
         async def limited(request: Any, context: Any) -> Any:
             if limits_rate:
                 self._check_rate(context)
-            if isinstance(request, _Unparsed):
+            if isinstance(request, Unread):
                 raise request.refusal
             if name != "Submit":
                 return await inner(request, context)
@@ -139,7 +152,8 @@ class Limits:
             finally:
                 self._submissions -= 1
 
-        return rewrapped(handler, limited, _guarded(handler.request_deserializer, message_limit(method)))
+        limit = message_limit(method, self._config, public=self._public)
+        return rewrapped(handler, limited, _guarded(handler.request_deserializer, limit))
 
     def _check_rate(self, context: Any) -> None:
         wait = self._buckets.take(address_of(context.peer()))
@@ -170,15 +184,15 @@ def _guarded(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any
 
     def guarded(data: bytes) -> Any:
         if len(data) > limit:
-            return _Unparsed(
+            return Unread(
                 Refused(
                     Reason.OVERSIZED_MESSAGE,
-                    f"this message may have {limit} bytes; a matrix: send it in slices",
+                    f"this message may have {limit} bytes",
                 )
             )
         try:
             return parse(data)
         except Exception:  # noqa: BLE001 - protobuf raises DecodeError and, rarely, others: the sender's doing
-            return _Unparsed(Refused(Reason.MALFORMED, "the request is not the message this RPC takes"))
+            return Unread(Refused(Reason.MALFORMED, "the request is not the message this RPC takes"))
 
     return guarded

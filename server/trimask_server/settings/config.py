@@ -78,6 +78,7 @@ class NodeConfig:
     reload_seconds: float = 30.0
     keep_closed_days: float = 30.0
     max_concurrent_submissions: int = 1024
+    max_submission_bytes: int = 131_072
     rate_limit_per_second: float = 20.0
     rate_limit_burst: int = 200
     store: StoreConfig = StoreConfig()

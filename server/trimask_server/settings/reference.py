@@ -37,6 +37,8 @@ NODE_WORDS: Mapping[str, str] = {
     "reload_seconds": "how often key files are looked at",
     "keep_closed_days": "after so long, what is left of a closed study is erased",
     "max_concurrent_submissions": "more at once are refused `overloaded`; also bounds what waits for the store",
+    "max_submission_bytes": "the largest message on the public port, by the length it announces; a study whose submissions "
+    "may be larger (8 bytes a column) is refused `study_too_large` when it is proposed",
     "rate_limit_per_second": "calls a second on the public port from one IPv4 address or IPv6 /64; 0 for no limit, as "
     "`trimask keys` writes where the node listens on loopback. People behind one router share an address; behind a proxy "
     "everybody has the proxy's: set 0 and let it limit",

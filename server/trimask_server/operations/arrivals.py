@@ -1,0 +1,108 @@
+"""Messages on their way in: how many at once on a port, and how long one may take.
+
+gRPC holds an unfinished message in memory, up to the size its port takes (`limits.server_options`), for as long as the
+connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the message
+is whole and the call can be ended. A port has places for so many; when all are taken, the message that has been on its way
+for longest loses its place: one that was sent to be finished takes a moment, one that was not grows old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
+from trimask_server.operations.guard import status_of, trailers_of
+from trimask_server.operations.refusal_counts import Refusals
+
+__all__ = ["Arrivals", "Unread"]
+
+_AGAIN_MS = 1000
+_NO_PLACE = "as many messages are on their way to this node as it can hold; try again in a moment"
+
+
+class Unread:
+    """A request that was not read or not parsed, and why; `limits` raises it inside the guard, which counts it."""
+
+    __slots__ = ("refusal",)
+
+    def __init__(self, refusal: Refused) -> None:
+        self.refusal = refusal
+
+
+class Arrivals:
+    """The places of one port: `most` unfinished messages, `seconds` for each."""
+
+    def __init__(
+        self, most: int, seconds: float, refusals: Refusals, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._refusals = refusals
+        self._now = now
+        self._arriving: dict[Any, float] = {}  # since when, oldest first
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def wrap(self, _method: str, handler: Any) -> Any:
+        """A unary handler as one whose message is read here. Callers see no difference."""
+        whole, arriving, now = handler.unary_unary, self._arriving, self._now
+
+        async def read_first(_: Any, context: Any) -> Any:
+            # Few lines, because every call comes through: no timer, task or lock of its own.
+            if len(arriving) >= self._most:
+                self._end(
+                    next(iter(arriving)), Refused(Reason.OVERLOADED, _NO_PLACE, retry_after_ms=_AGAIN_MS)
+                )
+            if self._timer is None:
+                self._look_in(self._seconds)
+            arriving[context] = now()
+            try:
+                message = await context.read()
+            finally:
+                arriving.pop(context, None)
+            if message is grpc.aio.EOF:  # also after a message that announces more than the port takes
+                text = "there was no message, or one larger than this port takes"
+                message = Unread(Refused(Reason.OVERSIZED_MESSAGE, text))
+            return await whole(message, context)
+
+        return grpc.stream_unary_rpc_method_handler(
+            read_first,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        """End what has taken too long, and look again when the next one will have."""
+        self._timer = None
+        while self._arriving:
+            context, since = next(iter(self._arriving.items()))
+            left = since + self._seconds - self._now()
+            if left > 0:
+                self._look_in(left)
+                return
+            text = f"a message must be whole after {self._seconds:g} seconds"
+            self._end(context, Refused(Reason.SLOW_MESSAGE, text, retry_after_ms=_AGAIN_MS))
+
+    def _end(self, context: Any, error: Refused) -> None:
+        """Answer a call whose message is still on its way; gRPC then forgets what there is of it."""
+        del self._arriving[context]
+        self._refusals.count(error.reason)
+        task = asyncio.get_running_loop().create_task(_abort(context, error))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+async def _abort(context: Any, refusal: Refused) -> None:
+    # Its caller may have gone, or its message have come, meanwhile.
+    with contextlib.suppress(grpc.aio.AbortError, grpc.aio.BaseError, grpc.aio.UsageError):
+        await context.abort(status_of(refusal.reason), str(refusal), trailers_of(refusal.reason, refusal))

@@ -1,0 +1,128 @@
+"""A stranger fills a node's memory with messages that never end.
+
+When only whole messages had a limit, 100 calls on one anonymous connection, each with all but the last byte of 8 MiB, took
+835 MiB of the node's memory for as long as the connection lived; 800 calls just below a submission's limit took as much.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from trimask_client.grpc_channel import open_channel
+from trimask_lab import Lab
+from trimask_raw_h2 import Stranger
+from trimask_server.local.cluster import ProcessCluster, ThreadCluster
+from trimask_server.node import ports
+from trimask_server.operations.arrivals import Arrivals
+
+SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
+MIB = 1 << 20
+SIZE = 131_072  # max_submission_bytes
+PLACES = (48 << 20) // (SIZE + (16 << 10))
+
+
+class Target:
+    """One right provider, a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lab = Lab(folder, right=2, left=1)
+        self.cluster = ProcessCluster(folder)
+
+    def connect(self, source: str = "127.0.0.1") -> Stranger:
+        party = self.lab.parties["R1"]
+        return Stranger(party.address, self.lab.owner / "ca.pem", party.tls_name, source)
+
+    def memory_mib(self) -> int:
+        """What the process holds of the machine's memory."""
+        status = Path(f"/proc/{self.cluster._processes['R1'].pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) // 1024
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    target = Target(tmp_path_factory.mktemp("memory"))
+    target.cluster.start("R1")
+    try:
+        target.cluster.wait_ready("R1")
+        yield target
+    finally:
+        target.cluster.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_unfinished_large_messages_on_one_connection(target: Target) -> None:
+    before = target.memory_mib()
+    with target.connect() as stranger:
+        begun = stranger.begin(SUBMIT, 100, 8 * MIB - 5)
+        stranger.push()
+        grown = target.memory_mib() - before
+        assert grown < 64, f"{grown} MiB are held by {stranger.sent / MIB:.0f} MiB of unfinished messages"
+        assert stranger.statuses == {"8": begun}  # RESOURCE_EXHAUSTED, from the announced length
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_unfinished_messages_of_a_size_that_is_allowed(target: Target) -> None:
+    before = target.memory_mib()
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(target.connect()) for _ in range(8)]
+        begun = sum(stranger.begin(SUBMIT, 250, SIZE - 5) for stranger in strangers)
+        for stranger in strangers:
+            stranger.push()
+        grown, sent = target.memory_mib() - before, sum(stranger.sent for stranger in strangers) / MIB
+        assert begun == 2000
+        assert grown < 96, f"{grown} MiB are held by {sent:.0f} MiB of unfinished messages"
+        # Who comes now is served: its message is the newest, and the oldest ones have lost their places.
+        with target.connect() as other:
+            other.begin(KEYS, 1, SIZE - 5)
+            other.push(0.3)
+            assert other.sent == SIZE - 5 - 1
+            assert not other.statuses
+        for stranger in strangers:  # those without a place are told so, in the order they came
+            stranger.drain()
+        told = sum((stranger.statuses for stranger in strangers), Counter[str]())
+        # gRPC itself cancels (1) some of so many that wait to be looked at.
+        assert set(told) <= {"overloaded", "1"}
+        assert told.total() >= begun - PLACES
+
+
+def test_a_message_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        ports,
+        "arrivals_of",
+        lambda _config, refusals, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
+    )
+    lab = Lab(tmp_path, right=2, left=1)
+    party = lab.parties["R1"]
+    with ThreadCluster(lab.folder) as lab.cluster:
+        with Stranger(party.address, lab.owner / "ca.pem", party.tls_name) as stranger:
+            assert stranger.begin(SUBMIT, 6, 1000) == 6
+            stranger.push(0.1)
+            stranger.wait(6)
+            assert stranger.statuses == {"overloaded": 2, "slow_message": 4}
+        assert lab.refusals("R1")["slow_message"] == 4
+        lab.open_study()  # and the node is as it was
+
+
+def test_a_client_with_128_calls_in_flight_is_served_beside_it(target: Target) -> None:
+    """Every call of one connection that has as many open as one of ours ever has, while strangers hold all places."""
+    party = target.lab.parties["R1"]
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(target.connect()) for _ in range(4)]
+        for stranger in strangers:
+            stranger.begin(SUBMIT, 250, SIZE - 5)
+        channel = stack.enter_context(
+            open_channel(party.address, target.lab.owner / "ca.pem", party.tls_name)
+        )
+        call: Any = channel.unary_unary(KEYS)
+        answers = [call.future(bytes(20_000), timeout=60) for _ in range(128)]
+        assert {answer.code() for answer in answers} == {grpc.StatusCode.OK}
