@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +14,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from bench import blocks, device, masking, moments, moments_live, streams, submitting, theory
-from bench.report import markdown, print_results
+from bench.report import print_results, put_into
 from bench.results import Result, Settings, write_json
 
 __all__ = ["main"]
@@ -69,7 +71,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--out", type=Path, default=Path("out/bench.json"), metavar="FILE", help="default %(default)s"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="growth's picture (default: beside --out)")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables as Markdown too")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="put the table into this page, between its marks"
+    )
     parser.add_argument("--check", action="store_true", help="end with status 1 if a requirement is missed")
     return parser.parse_args(arguments)
 
@@ -95,10 +99,18 @@ def main(arguments: list[str] | None = None) -> int:
                 results.extend(pictured(settings, picture))
     print_results(results, console)
     write_json(options.out, results, settings, time.perf_counter() - start)
-    if options.markdown:
-        options.markdown.write_text(markdown(results), encoding="utf-8")
+    if options.page:
+        put_into(options.page, results, _run_in_words(time.perf_counter() - start))
     console.print(f"written to {options.out}")
     return 1 if options.check and any(result.met is False for result in results) else 0
+
+
+def _run_in_words(seconds: float) -> str:
+    load = os.getloadavg()[0]
+    return (
+        f"One run of {seconds:.0f} seconds: {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"load average {load:.1f} at its end, mostly its own processes."
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Results as a table: for the terminal, and as Markdown for the documentation."""
+"""Results as a table: for the terminal, and for a page of the documentation."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -8,7 +10,9 @@ from rich.text import Text
 
 from bench.results import Result
 
-__all__ = ["markdown", "print_results"]
+__all__ = ["BEGIN", "END", "page_table", "print_results", "put_into"]
+
+BEGIN, END = "<!-- bench: written by python -m bench --page -->", "<!-- bench: end -->"
 
 _HEADINGS = ("what", "measured", "limit", "ratio", "required", "limit is")
 
@@ -64,27 +68,35 @@ def print_results(results: list[Result], console: Console) -> None:
 
 
 def _worst_of_each(results: list[Result]) -> list[Result]:
-    """Of the theory's cases, named "method, size, target", the one a method that is nearest to its limit."""
+    """Of each family of the theory, the case that is nearest to its limit."""
     worst: dict[str, Result] = {}
     for result in results:
         theory = result.suite.startswith("theory")
-        key = f"{result.suite} {result.name.partition(',')[0]}" if theory else f"{len(worst)}"
+        key = result.suite if theory else f"{len(worst)}"
         if key not in worst or result.ratio > worst[key].ratio:
             worst[key] = result
     return list(worst.values())
 
 
-def markdown(results: list[Result]) -> str:
-    """The same tables as Markdown, the theory's shortened to the worst case of each method."""
-    lines: list[str] = []
-    results = _worst_of_each(results)
-    for suite in dict.fromkeys(result.suite for result in results):
-        lines += [f"**{suite}**", "", "| " + " | ".join(_HEADINGS) + " |", "|---|---:|---:|---:|---|---|"]
-        for result in results:
-            if result.suite == suite:
-                cells = list(_cells(result))
-                if result.met is not None:
-                    cells[4] += ", met" if result.met else ", **missed**"
-                lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
+def page_table(results: list[Result]) -> str:
+    """What a page shows of a run: what has a requirement, what grows, and blocks; of the theory the worst cases."""
+    shown = [
+        result
+        for result in _worst_of_each(results)
+        if result.required is not None or result.suite in ("growth", "block")
+    ]
+    lines = ["| part | " + " | ".join(_HEADINGS) + " |", "|---|---|---:|---:|---:|---|---|"]
+    for result in shown:
+        cells = list(_cells(result))
+        if result.met is not None:
+            cells[4] += ", met" if result.met else ", **missed**"
+        lines.append(f"| {result.suite} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def put_into(page: Path, results: list[Result], run: str) -> None:
+    """Write the table of a run into a page, between its two marks."""
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n\n{run}\n\n{page_table(results)}\n\n{END}{after}", encoding="utf-8")

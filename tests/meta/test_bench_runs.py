@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.report import BEGIN, END, put_into
+from bench.results import Result
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -56,3 +59,21 @@ def test_unknown_name_is_refused_with_the_names_there_are() -> None:
     done = _bench("--only", "nothing")
     assert done.returncode == 2
     assert "submit" in done.stderr
+
+
+def test_the_page_takes_a_run(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    kept = Result("device", "sealed", "budget", 10.0, 500.0, "ms", "stated", 0.02, 1.0)
+    put_into(page, [kept, Result("left", "no requirement", "speed", 1, 1, "ms", "dgemm", 1.0)], "One run.")
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "| device | sealed | 10 ms | 500 ms | 0.02 | ≤ 1, met | stated |" in text
+    assert "old" not in text
+    assert "no requirement" not in text
+
+
+def test_the_documentation_has_the_marks() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert text.index(BEGIN) < text.index(END)
