@@ -164,6 +164,9 @@ def _make_study(
         "left": tuple(cards[role] for role in roles[right:-1]),
         "tls_roots": held.tls_roots,
     }
+    if changes.get("admission") == "invited" and "admission_signer" not in changes:
+        held.identities["owner"] = SigningKey.generate(source)
+        values |= {"admission_signer": "owner", "owner_key": held.identities["owner"].public.hex()}
     study = Study(**{**values, "suite": settings, **changes})
     held_secrets = {
         role: MomentsSecret(source.seed()) if keys is None else MomentsSecret.load(keys / role)

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimask_core.errors import ConfigError
+from trimask_core.identity import SigningKey
 from trimask_core.study import Party
 
-__all__ = ["load_party", "read_secret", "role_of_name"]
+__all__ = ["ADMISSION_KEY", "admission_key", "load_party", "read_secret", "role_of_name"]
 
+ADMISSION_KEY = "admission.key"
 _ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")
 
 
@@ -30,6 +32,16 @@ def load_party(path: Path) -> Party:
         return Party.from_dict(data)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not a node's card (node.json): {error}") from None
+
+
+def admission_key(owner: Path) -> SigningKey:
+    """The key with which an owner signs invitations, from the owner's folder."""
+    path = owner / ADMISSION_KEY
+    if not path.exists():
+        raise ConfigError(
+            f"{path} is missing: the owner signs invitations with it; `trimask study new` makes it"
+        )
+    return SigningKey(read_secret(path))
 
 
 def read_secret(path: Path) -> bytes:

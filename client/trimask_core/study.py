@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -53,8 +54,12 @@ class Study:
     right: tuple[Party, ...]
     left: tuple[Party, ...]
     tls_roots: str
-    # "open": anybody may submit; "invited": right providers ask for an invitation of the collector's.
+    # "open": anybody may submit; "invited": right providers ask for an invitation.
     admission: str = "open"
+    # Who signs invitations: "owner", or a right provider's role ("R1", ...); never who collects. Empty in an open study.
+    admission_signer: str = ""
+    # The owner's key for that (Ed25519, 64 hexadecimal digits); empty where somebody else signs.
+    owner_key: str = ""
     # What people are shown and asked; without one, an app makes a plain form of the schema.
     form: Form | None = None
     # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
@@ -129,8 +134,10 @@ class Study:
 
     @property
     def admits(self) -> bytes:
-        """The key of who signs invitations to this study."""
-        return self.collector.identity
+        """The key of who signs invitations to this study; refused where it has none."""
+        if self.admission != "invited":
+            raise StudyError("this study is open: nobody is invited to it")
+        return bytes.fromhex(self.owner_key) if self.owner_key else self.party(self.admission_signer).identity
 
     # Parties
 
@@ -257,6 +264,7 @@ def _check(study: Study) -> None:
         )
     if study.admission not in ("open", "invited"):
         raise StudyError("admission must be 'open' or 'invited'")
+    _check_signer(study)
     if study.access not in ("public", "token"):
         raise StudyError("access must be 'public' or 'token'")
     if isinstance(study.suite, RowsSettings):
@@ -278,6 +286,30 @@ def _check(study: Study) -> None:
     if study.clipping is not None:
         _check_clipping(study, study.clipping)
     _check_parties(study)
+
+
+def _check_signer(study: Study) -> None:
+    """Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person."""
+    signer = study.admission_signer
+    if study.admission == "open":
+        if signer or study.owner_key:
+            raise ImpossibleStudy(
+                "admission_signer", "an open study has no invitations: take admission_signer out"
+            )
+        return
+    providers = [f"R{k}" for k in range(1, len(study.right) + 1)]
+    if signer not in ("owner", *providers):
+        raise ImpossibleStudy(
+            "admission_signer",
+            f"admission_signer must be 'owner' or a right provider's role, {providers[0]} to {providers[-1]}; "
+            "whoever collects does not admit",
+        )
+    if (signer == "owner") != bool(re.fullmatch("[0-9a-f]{64}", study.owner_key)):
+        raise ImpossibleStudy(
+            "admission_signer", "owner_key must be the owner's key where the owner signs, and empty otherwise"
+        )
+    if study.owner_key == study.collector.identity.hex():
+        raise ImpossibleStudy("admission_signer", "owner_key must not be the collector's own")
 
 
 def _check_clipping(study: Study, clipping: Clipping) -> None:

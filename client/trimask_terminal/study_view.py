@@ -46,6 +46,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         **view_of(study).summary(study),
         "upload_bytes": upload_bytes_of(study),
         "admission": study.admission,
+        "admission_signer": study.admission_signer,
         "access": study.access,
         "parties": [
             {
@@ -100,7 +101,7 @@ def approval_words(study: Study, role: str) -> list[str]:
 def _doors(study: Study) -> list[str]:
     """Who may submit, and who may read."""
     submit = (
-        "Only invited people may submit, each once."
+        f"Only invited people may submit, each once; {_signer(study)} signs the invitations."
         if study.admission == "invited"
         else "Anybody who has the link may submit."
     )
@@ -110,6 +111,13 @@ def _doors(study: Study) -> list[str]:
         else "What is published, anybody may read."
     )
     return [submit, read]
+
+
+def _signer(study: Study) -> str:
+    signer = study.admission_signer
+    if signer == "owner":
+        return f"the owner (key {study.owner_key[:16]}…)"
+    return f"{signer} ({study.party(signer).organisation})"
 
 
 def _questions(study: Study) -> Table:

@@ -12,12 +12,14 @@ from pathlib import Path
 import segno
 
 from trimask_cli.owner import owner_channel
-from trimask_core.errors import ConfigError, VerificationError
+from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.invitation import Invitation, Link
+from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
-from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
-from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
+from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
 from trimask_terminal.options import shown_time
 
 __all__ = [
@@ -52,26 +54,45 @@ def open_link(study: Study) -> Link:
 def make_invitations(
     study: Study, owner: Path, count: int, expires_ms: int, progress: Callable[[int], None]
 ) -> list[Link]:
-    """Draw `count` invitations and have their public keys signed; every one is checked before anybody is sent it."""
-    links: list[Link] = []
-    source = SystemRandom()
-    with owner_channel(study, owner) as channel:
-        stub = AdmissionOwnerServiceStub(channel)
-        while len(links) < count:
-            wanted = min(BATCH, count - len(links))
-            drawn = [Invitation.draw(study.id, expires_ms, source) for _ in range(wanted)]
-            keys = b"".join(invitation.key.public for invitation in drawn)
-            request = CreateInvitationsRequest(study_id=study.id, public_keys=keys, expire_time_ms=expires_ms)
-            signatures = stub.CreateInvitations(request, timeout=_SECONDS).signatures
-            if len(signatures) != wanted * _SIGNATURE_BYTES:
-                raise VerificationError(f"the answer does not have {wanted} signatures")
-            for number, invitation in enumerate(drawn):
-                start = number * _SIGNATURE_BYTES
-                signed = invitation.signed(signatures[start : start + _SIGNATURE_BYTES])
-                signed.verify(study.admits)
-                links.append(Link(study.collector.address, study.id, signed))
-            progress(len(links))
+    """Draw `count` invitations and sign them as the owner, or have their public keys signed by the right provider that
+    admits; every one is checked before anybody is sent it.
+    """
+    if study.admission != "invited":
+        raise Refused(Reason.STUDY_OPEN, "this study is open: anybody may submit, and one link is for all")
+    source, links = SystemRandom(), list[Link]()
+    sign = _sign_as_owner if study.admission_signer == "owner" else _have_signed
+    while len(links) < count:
+        wanted = min(BATCH, count - len(links))
+        drawn = [Invitation.draw(study.id, expires_ms, source) for _ in range(wanted)]
+        for invitation in sign(study, owner, drawn):
+            invitation.verify(study.admits)
+            links.append(Link(study.collector.address, study.id, invitation))
+        progress(len(links))
     return links
+
+
+def _sign_as_owner(study: Study, owner: Path, drawn: list[Invitation]) -> list[Invitation]:
+    key = admission_key(owner)
+    if key.public != study.admits:
+        raise ConfigError(f"{owner} has another key than the owner's of this study")
+    return [invitation.signed_with(key) for invitation in drawn]
+
+
+def _have_signed(study: Study, owner: Path, drawn: list[Invitation]) -> list[Invitation]:
+    request = SignInvitationsRequest(
+        study_id=study.id,
+        public_keys=b"".join(invitation.key.public for invitation in drawn),
+        expire_time_ms=drawn[0].expires_ms,
+    )
+    with owner_channel(study, owner, study.admission_signer) as channel:
+        signatures = InvitationServiceStub(channel).SignInvitations(request, timeout=_SECONDS).signatures
+    if len(signatures) != len(drawn) * _SIGNATURE_BYTES:
+        raise VerificationError(f"{study.admission_signer} did not answer with {len(drawn)} signatures")
+    starts = range(0, len(signatures), _SIGNATURE_BYTES)
+    return [
+        invitation.signed(signatures[start : start + _SIGNATURE_BYTES])
+        for invitation, start in zip(drawn, starts, strict=True)
+    ]
 
 
 def write_links(path: Path, links: list[Link]) -> None:

@@ -92,9 +92,9 @@ def _as_owner(study: Study, owner: Path, call: Callable[[grpc.Channel], object])
 
 
 @contextmanager
-def owner_channel(study: Study, owner: Path) -> Iterator[grpc.Channel]:
-    """A channel to the study's collector with the owner's certificate; failures inside come out as plain errors."""
-    party = study.collector
+def owner_channel(study: Study, owner: Path, role: str = "collector") -> Iterator[grpc.Channel]:
+    """A channel to a party of the study with the owner's certificate; failures inside come out as plain errors."""
+    party = study.party(role)
     with (
         plain_errors(party.peer_address),
         open_channel(

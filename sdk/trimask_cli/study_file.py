@@ -10,7 +10,8 @@ from pathlib import Path
 
 from trimask_cli.moments_example import for_moments
 from trimask_core.errors import ConfigError
-from trimask_core.party_files import load_party, role_of_name
+from trimask_core.identity import SigningKey
+from trimask_core.party_files import ADMISSION_KEY, admission_key, load_party, role_of_name
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, SuiteName
 
@@ -19,6 +20,7 @@ __all__ = [
     "bundled_definition",
     "device_file",
     "gather_parties",
+    "owner_public_key",
     "party_cards",
     "read_signed",
     "seed_file",
@@ -76,6 +78,16 @@ def read_signed(path: Path) -> SignedStudy:
     return SignedStudy.from_json(path.read_text(encoding="utf-8"))
 
 
+def owner_public_key(owner: Path | None, *, make: bool) -> bytes:
+    """The public half of the key that signs the owner's invitations; empty without a folder. `make`: if it has none yet."""
+    if owner is None or not owner.is_dir():
+        return b""
+    path = owner / ADMISSION_KEY
+    if make and not path.exists():
+        _write_secret(path, SigningKey.generate().secret_bytes())
+    return admission_key(owner).public if path.exists() else b""
+
+
 def seed_file(study: Path) -> Path:
     """Where the owner keeps the seed of B_0, beside the study that goes to the providers."""
     return study.with_name(f"{study.stem}.seed")
@@ -88,9 +100,13 @@ def device_file(study: Path) -> Path:
 
 def write_seed(path: Path, mask_seed: bytes) -> None:
     """Write a seed for its owner's eyes, once."""
+    _write_secret(path, mask_seed)
+
+
+def _write_secret(path: Path, secret: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(mask_seed.hex() + "\n")
+        file.write(secret.hex() + "\n")
 
 
 def write_signed(path: Path, signed: SignedStudy, *, replace: bool) -> None:

@@ -19,14 +19,14 @@ from trimask_client import Client, Queue
 from trimask_client.grpc_status import plain_errors
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.clock import SystemClock
-from trimask_core.errors import InvitationError, Refused, VerificationError
+from trimask_core.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_proto.v1.admission_pb2 import CreateInvitationsRequest
-from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
+from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
+from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
 
 FAR = 4_000_000_000_000
 ANSWERS = {"x": 1.0, "y": 1.0}
@@ -77,9 +77,6 @@ def test_invited_people_are_counted_once_each(lab: Lab) -> None:
     assert dataset.rows == 48
     exact = exact_gram(signed.study, people)
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()
-    with pytest.raises(Refused) as caught:
-        invitations.make_invitations(signed.study, lab.owner, 1, FAR, lambda _: None)
-    assert caught.value.reason == "study_closed"
 
 
 def test_the_same_submission_again_is_answered_and_another_is_not(
@@ -98,9 +95,7 @@ def test_the_same_submission_again_is_answered_and_another_is_not(
         assert pending(lab, signed.study.id) == before  # nothing of the second is kept anywhere
 
 
-def test_without_one_or_with_one_that_is_not_the_collectors(
-    lab: Lab, signed: SignedStudy, invite: Invite
-) -> None:
+def test_without_one_or_with_one_of_somebody_else(lab: Lab, signed: SignedStudy, invite: Invite) -> None:
     (good,) = invite(1)
     study = signed.study
     forger = SigningKey.generate(DeterministicRandom("forger"))
@@ -214,21 +209,51 @@ def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Lab, 
     with pytest.raises(Refused) as caught:
         invitations.make_invitations(open_study.study, lab.owner, 1, FAR, lambda _: None)
     assert caught.value.reason == "study_open"
-    for size, expires_ms in ((0, FAR), (33, FAR), (32032, FAR), (32, int(time.time() * 1000) - 1), (32, -5)):
-        request = CreateInvitationsRequest(
-            study_id=signed.study.id, public_keys=bytes(size), expire_time_ms=expires_ms
-        )
-        with (
-            lab.channel_as("owner", "collector") as channel,
-            pytest.raises(Refused) as caught,
-            plain_errors("c"),
-        ):
-            AdmissionOwnerServiceStub(channel).CreateInvitations(request, timeout=10)
-        assert caught.value.reason == "malformed"
     seen: list[int] = []
     links = invitations.make_invitations(signed.study, lab.owner, invitations.BATCH + 1, FAR, seen.append)
     assert seen == [invitations.BATCH, invitations.BATCH + 1]
     assert len({str(link) for link in links}) == invitations.BATCH + 1
+    with pytest.raises(ConfigError, match=r"admission\.key is missing"):
+        invitations.make_invitations(signed.study, lab.folder / "R1", 1, FAR, lambda _: None)
+
+
+def test_a_right_provider_admits_where_the_study_says_so(lab: Lab) -> None:
+    signed = lab.open_study(admission="invited", admission_signer="R2")
+    links = invitations.make_invitations(signed.study, lab.owner, 3, FAR, lambda _: None)
+    with Client(signed, invitation=links[0].invitation) as client:
+        client.submit(ANSWERS)
+    assert links[1].invitation is not None
+    links[1].invitation.verify(lab.parties["R2"].identity)
+    made = lab.query("R2", "SELECT count FROM invitations_made WHERE study_id = ?", (signed.study.id,))
+    assert made == [(3,)]
+    for k in range(1, lab.right + 1):  # every right provider counts those that were used
+        used = lab.query(f"R{k}", "SELECT count(*) FROM invitations WHERE study_id = ?", (signed.study.id,))
+        assert used == [(1,)]
+    key, study_id = bytes(32), signed.study.id
+    assert refusal(lab, "R1", study_id, key, FAR) == "not_your_role"
+    for keys, expires_ms in (
+        (b"", FAR),
+        (bytes(33), FAR),
+        (bytes(32 * 1001), FAR),
+        (key, int(time.time() * 1000) - 1),
+        (key, -5),
+    ):
+        assert refusal(lab, "R2", study_id, keys, expires_ms) == "malformed"
+    assert refusal(lab, "R2", lab.open_study().study.id, key, FAR) == "study_open"
+    lab.close(signed.study)
+    assert refusal(lab, "R2", study_id, key, FAR) == "study_closed"
+
+
+def refusal(lab: Lab, to: str, study_id: bytes, keys: bytes, expires_ms: int) -> str:
+    """Why a node does not sign."""
+    request = SignInvitationsRequest(study_id=study_id, public_keys=keys, expire_time_ms=expires_ms)
+    with (
+        lab.channel_as("owner", to) as channel,
+        pytest.raises(Refused) as caught,
+        plain_errors(to),
+    ):
+        InvitationServiceStub(channel).SignInvitations(request, timeout=10)
+    return str(caught.value.reason)
 
 
 def test_a_queue_keeps_the_invitation_with_the_payload(

@@ -31,6 +31,7 @@ PEER_SERVICES = {
     },
     "R1": {
         "RightBatchService",
+        "InvitationService",
         "RightMaskingService",
         "MomentsService",
         "MomentsPeerService",

@@ -36,7 +36,7 @@ SERVED = {
     ],
     "R1": [
         "SubmissionService", "RightBatchService", "RightMaskingService", "UnmaskingService", "NodeService",
-        "ProposalService", "OperatorService", "MomentsService", "MomentsPeerService",
+        "ProposalService", "OperatorService", "MomentsService", "MomentsPeerService", "InvitationService",
     ],
     "L1": ["LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"],
 }  # fmt: skip

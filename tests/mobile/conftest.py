@@ -19,6 +19,7 @@ import grpc
 import pytest
 
 from trimask_core.invitation import Invitation, Link
+from trimask_core.party_files import admission_key
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab
 from trimask_mobile.model.device import Device
@@ -203,7 +204,9 @@ class MobileLab(Lab):
         study = signed.study
         invitation = None
         if expires_ms is not None:
-            invitation = Invitation(study.id, bytes(16), expires_ms).signed_with(self.key("collector"))
+            invitation = Invitation(study.id, bytes(16), expires_ms).signed_with(
+                admission_key(self.folder / "owner")
+            )
         return str(Link(study.collector.address, study.id, invitation))
 
     @contextlib.contextmanager

@@ -48,6 +48,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("blocks",
          {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "erased": 0, "started": 1,
           "cancelled": 0}),
+        ("invitations_made", {"study_id": study_id, "count": 2}),
         ("invitations", {"study_id": study_id, "invitation_id": b"i" * 32, "submission_id": bytes([1]) * 16}),
         ("moments_batches",
          {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,
@@ -93,7 +94,6 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("provider_generations", {"study_id": study_id, "role": "R1", "generation": b"g"}),
         ("jobs",
          {"kind": "drive", "job_key": study_id, "state": "done", "attempts": 1, "fence": 1, "worker": None, "due_ms": 1}),
-        ("invitations_made", {"study_id": study_id, "count": 2}),
         ("witnessed_heads", {"identity": b"i" + short, "sequence": 1, "hash": b"h", "signature": b"s"}),
     ]  # fmt: skip
 

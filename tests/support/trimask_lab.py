@@ -29,7 +29,7 @@ from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import Clock
 from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
+from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
@@ -197,6 +197,7 @@ class Lab:
             (self.folder / "authority" / "ca.pem").read_text(),
             int(time.time() * 1000),
             SystemRandom(),
+            admission_key(self.owner).public,
         )
         signed = SignedStudy(study)
         for name in self.parties:

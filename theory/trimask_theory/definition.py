@@ -65,6 +65,7 @@ class CollectionPlan:
     obfuscation_failure: float = 1e-9
     unmasking: tuple[str, ...] | None = None
     admission: str = "open"
+    admission_signer: str = ""
     access: str = "public"
 
 

@@ -158,6 +158,7 @@ def _collection(table: Table) -> CollectionPlan:
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
         admission=table.text("admission", "open"),
+        admission_signer=table.text("admission_signer", ""),
         access=table.text("access", "public"),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")

@@ -57,10 +57,14 @@ def create_study(
     tls_roots: str,
     now_ms: int,
     source: RandomSource,
+    owner_key: bytes = b"",
 ) -> Study:
-    """The study, with its noise calibrated; `ImpossibleStudy` or `ParameterError` if it cannot be."""
+    """The study, with its noise calibrated; `ImpossibleStudy` or `ParameterError` if it cannot be.
+
+    `owner_key`: the public key with which the owner signs invitations; used where the owner admits.
+    """
     check_definition(definition)
-    draft = Draft(definition, collector, tuple(right), tuple(left), tls_roots, now_ms)
+    draft = Draft(definition, collector, tuple(right), tuple(left), tls_roots, now_ms, owner_key)
     return _PLANS[definition.collection.suite].create(draft, source)
 
 

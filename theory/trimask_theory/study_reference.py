@@ -108,6 +108,8 @@ SECTIONS = (
             "obfuscation_failure": "Probability that the noise columns are too small.",
             "unmasking": 'Who unmasks R1, R2, ..., such as ["R2", "R3", "R1"]; a ring when left out.',
             "admission": "`open`: anybody with the study; `invited`: only with an invitation.",
+            "admission_signer": "Who signs invitations: `owner`, the default where people are invited, or a right "
+            "provider, such as `R1`; never the collector.",
             "access": "`public`: anybody may fetch releases; `token`: only with a token.",
         },
         CollectionPlan,

@@ -19,8 +19,8 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class CreateInvitationsRequest(_message.Message):
-    """Asks for invitations."""
+class SignInvitationsRequest(_message.Message):
+    """Asks for invitations to be signed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -48,20 +48,20 @@ class CreateInvitationsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateInvitationsRequest: _TypeAlias = CreateInvitationsRequest  # noqa: Y015
+Global___SignInvitationsRequest: _TypeAlias = SignInvitationsRequest  # noqa: Y015
 
 @_typing.final
-class CreateInvitationsResponse(_message.Message):
-    """Invitations."""
+class SignInvitationsResponse(_message.Message):
+    """The signatures."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SIGNATURES_FIELD_NUMBER: _builtins.int
     MADE_FIELD_NUMBER: _builtins.int
     signatures: _builtins.bytes
-    """64 bytes each, in the order of the keys: the signature over study id, public key and expiry."""
+    """64 bytes each, in the order of the keys: Ed25519 over study id, public key and expiry."""
     made: _builtins.int
-    """How many were made for this study so far, these included."""
+    """How many were signed for this study so far, these included."""
     def __init__(
         self,
         *,
@@ -74,7 +74,7 @@ class CreateInvitationsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateInvitationsResponse: _TypeAlias = CreateInvitationsResponse  # noqa: Y015
+Global___SignInvitationsResponse: _TypeAlias = SignInvitationsResponse  # noqa: Y015
 
 @_typing.final
 class CreateTokenRequest(_message.Message):

@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class AdmissionOwnerServiceStub:
-    """Served by the collector to the study's owner: who may submit, and who may read.
+class InvitationServiceStub:
+    """Served by right providers to the study's owner, where one of them admits people.
     """
 
     def __init__(self, channel):
@@ -35,11 +35,83 @@ class AdmissionOwnerServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.CreateInvitations = channel.unary_unary(
-                '/trimask_proto.v1.AdmissionOwnerService/CreateInvitations',
-                request_serializer=trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsResponse.FromString,
+        self.SignInvitations = channel.unary_unary(
+                '/trimask_proto.v1.InvitationService/SignInvitations',
+                request_serializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.FromString,
                 _registered_method=True)
+
+
+class InvitationServiceServicer:
+    """Served by right providers to the study's owner, where one of them admits people.
+    """
+
+    def SignInvitations(self, request, context):
+        """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
+        be revoked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_InvitationServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'SignInvitations': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignInvitations,
+                    request_deserializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'trimask_proto.v1.InvitationService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('trimask_proto.v1.InvitationService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class InvitationService:
+    """Served by right providers to the study's owner, where one of them admits people.
+    """
+
+    @staticmethod
+    def SignInvitations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.InvitationService/SignInvitations',
+            trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class AdmissionOwnerServiceStub:
+    """Served by the collector to the study's owner: who may read.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
         self.CreateToken = channel.unary_unary(
                 '/trimask_proto.v1.AdmissionOwnerService/CreateToken',
                 request_serializer=trimask__proto_dot_v1_dot_admission__pb2.CreateTokenRequest.SerializeToString,
@@ -58,15 +130,8 @@ class AdmissionOwnerServiceStub:
 
 
 class AdmissionOwnerServiceServicer:
-    """Served by the collector to the study's owner: who may submit, and who may read.
+    """Served by the collector to the study's owner: who may read.
     """
-
-    def CreateInvitations(self, request, context):
-        """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
 
     def CreateToken(self, request, context):
         """Makes a researcher's token. It is shown in this answer and never again.
@@ -92,11 +157,6 @@ class AdmissionOwnerServiceServicer:
 
 def add_AdmissionOwnerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'CreateInvitations': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateInvitations,
-                    request_deserializer=trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsResponse.SerializeToString,
-            ),
             'CreateToken': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateToken,
                     request_deserializer=trimask__proto_dot_v1_dot_admission__pb2.CreateTokenRequest.FromString,
@@ -121,35 +181,8 @@ def add_AdmissionOwnerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdmissionOwnerService:
-    """Served by the collector to the study's owner: who may submit, and who may read.
+    """Served by the collector to the study's owner: who may read.
     """
-
-    @staticmethod
-    def CreateInvitations(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.AdmissionOwnerService/CreateInvitations',
-            trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_admission__pb2.CreateInvitationsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def CreateToken(request,

@@ -26,15 +26,50 @@ class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ig
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
+class InvitationServiceStub:
+    """Served by right providers to the study's owner, where one of them admits people."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> InvitationServiceAsyncStub: ...
+    SignInvitations: _grpc.UnaryUnaryMultiCallable[_admission_pb2.SignInvitationsRequest, _admission_pb2.SignInvitationsResponse]
+    """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
+    be revoked.
+    """
+
+@_typing.type_check_only
+class InvitationServiceAsyncStub(InvitationServiceStub):
+    """Served by right providers to the study's owner, where one of them admits people."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    SignInvitations: _aio.UnaryUnaryMultiCallable[_admission_pb2.SignInvitationsRequest, _admission_pb2.SignInvitationsResponse]  # type: ignore[assignment]
+    """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
+    be revoked.
+    """
+
+class InvitationServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Served by right providers to the study's owner, where one of them admits people."""
+
+    @_abc_1.abstractmethod
+    def SignInvitations(
+        self,
+        request: _admission_pb2.SignInvitationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admission_pb2.SignInvitationsResponse, _abc.Awaitable[_admission_pb2.SignInvitationsResponse]]:
+        """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
+        be revoked.
+        """
+
+def add_InvitationServiceServicer_to_server(servicer: InvitationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class AdmissionOwnerServiceStub:
-    """Served by the collector to the study's owner: who may submit, and who may read."""
+    """Served by the collector to the study's owner: who may read."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdmissionOwnerServiceAsyncStub: ...
-    CreateInvitations: _grpc.UnaryUnaryMultiCallable[_admission_pb2.CreateInvitationsRequest, _admission_pb2.CreateInvitationsResponse]
-    """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
     CreateToken: _grpc.UnaryUnaryMultiCallable[_admission_pb2.CreateTokenRequest, _admission_pb2.CreateTokenResponse]
     """Makes a researcher's token. It is shown in this answer and never again."""
     ListTokens: _grpc.UnaryUnaryMultiCallable[_admission_pb2.ListTokensRequest, _admission_pb2.ListTokensResponse]
@@ -44,11 +79,9 @@ class AdmissionOwnerServiceStub:
 
 @_typing.type_check_only
 class AdmissionOwnerServiceAsyncStub(AdmissionOwnerServiceStub):
-    """Served by the collector to the study's owner: who may submit, and who may read."""
+    """Served by the collector to the study's owner: who may read."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    CreateInvitations: _aio.UnaryUnaryMultiCallable[_admission_pb2.CreateInvitationsRequest, _admission_pb2.CreateInvitationsResponse]  # type: ignore[assignment]
-    """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
     CreateToken: _aio.UnaryUnaryMultiCallable[_admission_pb2.CreateTokenRequest, _admission_pb2.CreateTokenResponse]  # type: ignore[assignment]
     """Makes a researcher's token. It is shown in this answer and never again."""
     ListTokens: _aio.UnaryUnaryMultiCallable[_admission_pb2.ListTokensRequest, _admission_pb2.ListTokensResponse]  # type: ignore[assignment]
@@ -57,15 +90,7 @@ class AdmissionOwnerServiceAsyncStub(AdmissionOwnerServiceStub):
     """Ends a token now."""
 
 class AdmissionOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by the collector to the study's owner: who may submit, and who may read."""
-
-    @_abc_1.abstractmethod
-    def CreateInvitations(
-        self,
-        request: _admission_pb2.CreateInvitationsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_admission_pb2.CreateInvitationsResponse, _abc.Awaitable[_admission_pb2.CreateInvitationsResponse]]:
-        """Signs the public keys of invitations to a study that asks for them. How many is kept, not which: none can be revoked."""
+    """Served by the collector to the study's owner: who may read."""
 
     @_abc_1.abstractmethod
     def CreateToken(

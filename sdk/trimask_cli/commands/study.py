@@ -54,6 +54,12 @@ def register(subparsers: Subparsers) -> None:
         "--roots", type=Path, metavar="CA.pem", help="authorities the nodes' certificates come from"
     )
     new.add_argument(
+        "--owner",
+        type=Path,
+        metavar="DIR",
+        help="the owner's folder, whose admission.key signs invitations; made if it is missing (default: KEYS/owner)",
+    )
+    new.add_argument(
         "--out", type=Path, default=Path("study.json"), metavar="FILE", help="default study.json"
     )
     new.add_argument(
@@ -184,6 +190,7 @@ def run_new(args: argparse.Namespace) -> int:
         roots.read_text(encoding="ascii"),
         SystemClock().now_ms(),
         SystemRandom(),
+        study_file.owner_public_key(args.owner or (args.keys and args.keys / "owner"), make=True),
     )
     refused = [item for item in weaknesses(study) if item.severity == "refuse"]
     if refused and not args.allow_weak:

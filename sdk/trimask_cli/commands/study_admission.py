@@ -26,9 +26,9 @@ def register(commands: Subparsers) -> None:
     invite = commands.add_parser(
         "invite",
         help="make invitations, or print an open study's link",
-        description="Have the collector sign single-use invitations to an invited study, and write them as links, a table, "
-        "QR codes, or as a sheet to print. They cannot be listed again or revoked: only how many were made is kept. "
-        "An open study has one link for everybody, made without asking the collector.",
+        description="Make single-use invitations to an invited study, signed with the owner's key or by the right provider "
+        "that admits, and write them as links, a table, QR codes, or as a sheet to print. They cannot be listed again or "
+        "revoked. An open study has one link for everybody.",
     )
     _common(invite)
     invite.add_argument("--count", type=int, metavar="N", help="how many (an invited study)")

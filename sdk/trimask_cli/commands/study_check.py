@@ -128,7 +128,14 @@ def _drafted(args: argparse.Namespace) -> Study:
         raise ConfigError("the cards say how many parties there are; leave out --right and --left")
     parties = _expected(definition, args.right, args.left) if given is None else given
     return create_study(
-        definition, parties.collector, parties.right, parties.left, "", SystemClock().now_ms(), SystemRandom()
+        definition,
+        parties.collector,
+        parties.right,
+        parties.left,
+        "",
+        SystemClock().now_ms(),
+        SystemRandom(),
+        bytes(32),  # of nobody: only whether it can be made counts
     )
 
 

@@ -28,7 +28,7 @@ from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
 from trimask_cli.demo.population import blood_pressure_population
 from trimask_cli.signing import sign
-from trimask_cli.study_file import bundled_definition, write_signed
+from trimask_cli.study_file import bundled_definition, owner_public_key, write_signed
 from trimask_cli.table.people import Answers, read_people
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, TrimaskError
@@ -149,6 +149,7 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
         (keys / "authority" / "ca.pem").read_text(),
         SystemClock().now_ms(),
         SystemRandom(),
+        owner_public_key(keys / "owner", make=False),
     )
     signed = SignedStudy(study)
     for name in parties:

@@ -34,7 +34,7 @@ KNOWN_BY = {
     Role.ANYONE: "nothing: a TLS connection to a public port",
     Role.DEVICE: "nothing but what it sends: a sealed component and, in an invited study, an invitation",
     Role.RESEARCHER: "a token of the study's owner (`authorization: Bearer`), scoped, expiring, revocable",
-    Role.OWNER: "the certificate with the name `owner_tls_name`, on the peer port of the collector",
+    Role.OWNER: "the certificate with the name `owner_tls_name`, on a peer port (of a right provider, where it admits)",
     Role.OPERATOR: "the certificate pinned in the node's own keys (`operator/tls.pem`), on its peer port",
     Role.COLLECTOR: "its certificate, whose DNS name the study gives, on the peer port",
     Role.RIGHT: "likewise",
@@ -109,8 +109,12 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "CloseStudy": _OWNER,
     },
     "trimask_proto.v1.ReleaseOwnerService": {"EndReleases": _OWNER},
+    "trimask_proto.v1.InvitationService": {
+        "SignInvitations": _rule(
+            Role.OWNER, note="where the study's `admission_signer` is this right provider"
+        ),
+    },
     "trimask_proto.v1.AdmissionOwnerService": {
-        "CreateInvitations": _OWNER,
         "CreateToken": _OWNER,
         "ListTokens": _OWNER,
         "RevokeToken": _OWNER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimask_server.access import proposals, tokens
-from trimask_server.collector import admission, ledger, stored_factors
+from trimask_server.collector import ledger, stored_factors
 from trimask_server.store import data_keys, jobs
 from trimask_server.store.erasure import Erasers
 
@@ -13,7 +13,6 @@ ERASERS = Erasers(
     (
         ledger.erase_study,
         stored_factors.erase_study,
-        admission.erase_study,
         tokens.erase_study,
         proposals.erase_study,
         jobs.erase_study,

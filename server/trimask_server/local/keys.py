@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
-from trimask_core.party_files import role_of_name
+from trimask_core.party_files import ADMISSION_KEY, role_of_name
 from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
@@ -191,9 +191,11 @@ def make_operator(folder: Path) -> None:
 
 
 def make_owner(folder: Path, authority: Authority) -> None:
-    """The study owner's certificate, with which studies are opened and closed."""
+    """The study owner's certificate, with which studies are opened and closed, and the key that signs invitations."""
     _make_folder(folder)
     _write_tls(folder, authority, tls_name("owner"))
+    secret = SigningKey.generate().secret_bytes()
+    _write(folder / ADMISSION_KEY, secret.hex().encode() + b"\n", secret=True)
 
 
 def make_keys(folder: Path, places: list[NodePlace]) -> dict[str, Party]:

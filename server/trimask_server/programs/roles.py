@@ -15,6 +15,7 @@ from trimask_server.node.context import NodeContext
 from trimask_server.node.host import Host, Services
 from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import RightBatchServicer
+from trimask_server.right.inviting import InvitationServicer
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys
@@ -99,6 +100,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         public=[SubmissionServicer(context, live, rows, opener).add_to],
         peer=[
             RightBatchServicer(context, rows, suites.of).add_to,
+            InvitationServicer(context).add_to,
             *(add for part in suites.all for add in part.services),
             *shared,
         ],

@@ -26,6 +26,7 @@ def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
-    """Erase which invitation came with which submission: the study takes none of either any more."""
+    """Erase which invitation came with which submission, and how many were signed: the study takes none any more."""
     tx.run("DELETE FROM invitations WHERE study_id = ?", (study_id,))
+    tx.run("DELETE FROM invitations_made WHERE study_id = ?", (study_id,))
     return 0

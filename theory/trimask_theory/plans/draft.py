@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.clipping import Clipping
+from trimask_core.errors import StudyError
 from trimask_core.study import Party, Protection, Study, SuiteSettings
 from trimask_theory.study_definition import StudyDefinition
 
@@ -21,10 +22,16 @@ class Draft:
     left: tuple[Party, ...]
     tls_roots: str
     now_ms: int
+    owner_key: bytes = b""
 
     def study(self, suite: SuiteSettings, protection: Protection, clipping: Clipping | None = None) -> Study:
         """The study with these settings of its suite."""
         definition, plan = self.definition, self.definition.collection
+        signer = plan.admission_signer or ("owner" if plan.admission == "invited" else "")
+        if signer == "owner" and not self.owner_key:
+            raise StudyError(
+                "the owner signs invitations to this study, and no key of the owner's was given: --owner DIR"
+            )
         return Study(
             title=definition.title,
             purpose=definition.purpose,
@@ -39,6 +46,8 @@ class Draft:
             left=self.left,
             tls_roots=self.tls_roots,
             admission=plan.admission,
+            admission_signer=signer,
+            owner_key=self.owner_key.hex() if signer == "owner" else "",
             access=plan.access,
             licence=definition.licence,
             form=None if definition.form is None else definition.form.created(self.now_ms),

@@ -10,8 +10,8 @@ Of a batch of the moments suite a provider has what was decided, signed, and its
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come.
 
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
-first submission that came with it; a collector has how many it made, tokens by their hash, and the last audit head it saw of
-every node. What is in the budget ledger counts for ever: the triggers hold even if the program does not.
+first submission that came with it, and how many it signed; a collector has tokens by their hash, and the last audit head it
+saw of every node. What is in the budget ledger counts for ever: the triggers hold even if the program does not.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ CREATE TABLE blocks (
   started INTEGER NOT NULL DEFAULT 0,
   cancelled INTEGER NOT NULL DEFAULT 0
 );
+CREATE TABLE invitations_made (study_id BLOB PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE invitations (
   study_id BLOB NOT NULL,
   invitation_id BLOB NOT NULL,
@@ -213,7 +214,6 @@ CREATE TABLE jobs (
   PRIMARY KEY (kind, job_key)
 );
 CREATE INDEX jobs_due ON jobs (kind, due_ms) WHERE state = 'waiting';
-CREATE TABLE invitations_made (study_id BLOB PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE tokens (
   token_hash BLOB PRIMARY KEY,
   study_id BLOB NOT NULL,
