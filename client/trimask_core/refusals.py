@@ -196,6 +196,9 @@ class Reason(StrEnum):
     NO_SUCH_PURSE = "no_such_purse", _INVALID, _NEVER, "The study's budget is not kept in this currency."
     PAY_WITH_EPSILON = "pay_with_epsilon", _INVALID, _NEVER, "The mechanism is paid with epsilon, not with mu."
     REQUEST_CONFLICT = "request_conflict", _EXISTS, _NEVER, "The request id was used for another question."
+    BUDGET_FORKED = (
+        "budget_forked", _NOT_NOW, _LATER, "A provider has seen another spend in this place: the ledger went back.")
+    UNWITNESSED = "unwitnessed", _AWAY, _LATER, "A right provider has not yet signed what the answer costs."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."
     RELEASE_FAILED = "release_failed", Status.INTERNAL, _NEVER, "The answer failed after it was paid; the price is spent."
     # fmt: on
@@ -216,6 +219,10 @@ class Alarm(StrEnum):
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
+    BUDGET_ROLLED_BACK = (
+        "budget_rolled_back",
+        "A collector showed a budget ledger that went back or forked, or costs more than there is.",
+    )
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."
     BAD_CERTIFICATE_FILE = (

@@ -409,6 +409,16 @@ def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
     assert entries(place, "collector", "peer_log_rewritten")[-1]["had"] == head.sequence
 
 
+def test_a_status_question_takes_the_head_of_every_log(place: Lab) -> None:
+    signed = place.open_study()
+    place.on_loop(place.node("R1").context.audit.record("tried", what="a head to be seen"))
+    heads = {name: place.on_loop(place.node(name).context.audit.head()) for name in ("R1", "R2", "L1")}
+    place.wait(signed.study, lambda _: True)
+    seen = dict(place.query("collector", "SELECT identity, sequence FROM witnessed_heads"))
+    for name, head in heads.items():
+        assert seen[place.parties[name].identity] >= head.sequence
+
+
 def test_changed_keys_are_in_the_log(place: Lab) -> None:
 
     assert not entries(place, "L1", "keys_changed")

@@ -30,7 +30,7 @@ from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.rows import answers
-from trimask_server.suites.rows.answers import RowsAnswers
+from trimask_witnesses import WitnessedAnswers
 
 OWNER: Any = SimpleNamespace(auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]})
 
@@ -56,6 +56,8 @@ def kill_at(step: str) -> None:
         "reserved": (BudgetLedger, "reserve", after_reserve),
         "factor read": (answers, "SecureNormals", die),
         "drawn": (service, "_answer_body", die),
+        "before it has its place": (BudgetLedger, "link", die),
+        "before it is witnessed": (WitnessedAnswers, "witness", die),
         "before it is kept": (BudgetLedger, "answer", die),
         "kept, before the reply": (BudgetLedger, "answer", after_answer),
     }
@@ -82,7 +84,9 @@ async def ask(
             log=logging.getLogger("killed"),
             config=SimpleNamespace(owner_tls_name="owner.trimask.local"),
         )
-        reply = await service.ReleaseServicer(node, lambda _: RowsAnswers(node)).AskRelease(request, OWNER)
+        reply = await service.ReleaseServicer(node, lambda _: WitnessedAnswers(node)).AskRelease(
+            request, OWNER
+        )
         entries = await BudgetLedger(database).entries(request.study_id)
         return reply, [entry.state for entry in entries]
     finally:

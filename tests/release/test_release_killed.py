@@ -31,6 +31,8 @@ STEPS = {
     "reserved": ["reserved"],
     "factor read": ["reserved"],
     "drawn": ["reserved"],
+    "before it has its place": ["reserved"],
+    "before it is witnessed": ["reserved"],
     "before it is kept": ["reserved"],
     "kept, before the reply": ["answered"],
 }
@@ -72,7 +74,11 @@ def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
     ("step", "left"),
     [
         pytest.param(
-            step, left, marks=() if step in ("reserved", "kept, before the reply") else pytest.mark.slow
+            step,
+            left,
+            marks=()
+            if step in ("reserved", "before it is witnessed", "kept, before the reply")
+            else pytest.mark.slow,
         )
         for step, left in STEPS.items()
     ],

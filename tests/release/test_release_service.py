@@ -32,7 +32,7 @@ from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.rows.answers import RowsAnswers
+from trimask_witnesses import WitnessedAnswers
 
 BUDGET = Budget(1.0, 1e-6, 1.0)
 
@@ -63,7 +63,7 @@ class Bench:
             log=logging.getLogger("bench"),
             config=SimpleNamespace(owner_tls_name="owner.trimask.local"),
         )
-        return ReleaseServicer(node, lambda _: RowsAnswers(node))  # type: ignore[arg-type]
+        return ReleaseServicer(node, lambda _: WitnessedAnswers(node, self.made.identities))  # type: ignore[arg-type]
 
     async def open(self, state: str = "closed", factor_state: str = "full") -> None:
         self.registry = StudyRegistry(self.database)
@@ -164,7 +164,7 @@ def test_killed_between_reservation_and_answer(
         shown = await bench.service().GetBudget(pb.GetBudgetRequest(study_id=bench.study.id), CONTEXT)
         assert (shown.spent.epsilon, shown.left.epsilon) == (0.5, 0.5)
         resumed = await bench.service().AskRelease(bench.request(), CONTEXT)
-        assert not resumed.replayed
+        assert resumed.replayed is False
         assert await bench.states() == ["answered"]
         again = await bench.service().AskRelease(bench.request(), CONTEXT)
         assert again.answer == resumed.answer

@@ -54,6 +54,8 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
          {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,
           "accepted": b"\1", "refused": "{}", "signature": b"s", "total": b"t", "release_number": None}),
         ("moments_heads", {"study_id": study_id, "entries": 1, "digest": b"d"}),
+        ("budget_links", {"study_id": study_id, "number": 1, "head": b"h"}),
+        ("budget_ends", {"study_id": study_id}),
     ]  # fmt: skip
     return rows
 
@@ -87,7 +89,8 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
           "state": "published"}),
         ("release_answers",
          {"study_id": study_id, "request_id": b"r", "fingerprint": b"f", "mechanism": "sum", "epsilon": 0.5,
-          "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s"}),
+          "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s",
+          "number": 1, "witnessed": b"w"}),
         ("notes", {"study_id": study_id, "note": "n"}),
         ("progress", {"study_id": study_id, "pending_rows": 7}),
         ("refused_reports", {"study_id": study_id, "reason": "bad_bits", "count": 2}),

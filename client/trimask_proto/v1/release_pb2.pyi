@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from trimask_proto.v1 import witness_pb2 as _witness_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -417,22 +418,28 @@ class AskReleaseResponse(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
+    WITNESSED_FIELD_NUMBER: _builtins.int
     answer: _builtins.bytes
     """JSON in UTF-8, exactly as signed: request, values, guarantee."""
     signature: _builtins.bytes
     """Ed25519 signature of the collector."""
     replayed: _builtins.bool
     """Whether the answer was made earlier, for the same request."""
+    @_builtins.property
+    def witnessed(self) -> _witness_pb2.WitnessedSpend:
+        """Who has seen its price; not set in the moments suite, where providers charge ledgers of their own."""
+
     def __init__(
         self,
         *,
         answer: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
         replayed: _builtins.bool = ...,
+        witnessed: _witness_pb2.WitnessedSpend | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["witnessed", b"witnessed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "replayed", b"replayed", "signature", b"signature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "replayed", b"replayed", "signature", b"signature", "witnessed", b"witnessed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,4 +1,5 @@
-"""`trimask release ask`: one private answer, for scripts. Each costs; the same --request-id again costs nothing."""
+"""`trimask release ask`: one private answer, for scripts. Each costs; the same --request-id again costs nothing.
+`trimask release verify` checks one that was kept."""
 
 from __future__ import annotations
 
@@ -55,6 +56,16 @@ def register(subparsers: Subparsers) -> None:
     pca.add_argument(
         "--test-share", type=float, default=0.2, metavar="S", help="of mu^2, for the private test"
     )
+
+    check = commands.add_parser(
+        "verify",
+        help="check an answer that was kept",
+        description="Check who signed an answer: the collector and, in the rows suite, every right provider that its price "
+        "is in the chain of what was spent.",
+    )
+    check.add_argument("study", type=Path, metavar="STUDY.json", help="the study, as approved")
+    check.add_argument("answer", type=Path, metavar="ANSWER.json", help="what `release ask --out` wrote")
+    check.set_defaults(run=verify)
 
     for each in (total, projection, ols, gram, pca):
         _price(each)
@@ -147,4 +158,37 @@ def _document(answer: Answer) -> dict[str, Any]:
         "replayed": answer.replayed,
         "signed": answer.raw.decode(),
         "signature": answer.signature.hex(),
+        "spend": {
+            "number": answer.number,
+            "head": answer.head.hex(),
+            "witnesses": {role: word.hex() for role, word in answer.witnesses.items()},
+        },
     }
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Check an answer that was kept, and say who signed what."""
+    from trimask.release.answer import Answer
+    from trimask_cli.study_file import read_signed
+    from trimask_core.errors import ConfigError
+    from trimask_core.strict_json import read_json
+
+    study = read_signed(args.study).verify()
+    try:
+        kept = read_json(args.answer.read_text(encoding="utf-8"))
+        spend = kept["spend"]
+        witnesses = {str(role): bytes.fromhex(word) for role, word in spend["witnesses"].items()}
+        place = (int(spend["number"]), bytes.fromhex(spend["head"]), witnesses)
+        raw, signature = str(kept["signed"]).encode(), bytes.fromhex(kept["signature"])
+    except OSError as error:
+        raise ConfigError(f"cannot read {args.answer}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{args.answer} is no answer of `trimask release ask --out`: {error}") from None
+    answer = Answer.checked(study, raw, signature, place)
+    print(f"{answer.mechanism} of {answer.rows} rows, request {answer.request_id}")
+    print(f"signed by the collector ({study.collector.organisation})")
+    if answer.witnessed_by:
+        print(f"spend {answer.number} of this study's budget, witnessed by {', '.join(answer.witnessed_by)}")
+    else:
+        print("each right provider charged its own ledger (moments suite)")
+    return 0

@@ -10,6 +10,7 @@ from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
 
@@ -65,9 +66,17 @@ class Sightings:
         now = self.node.clock.now_ms()
         found = self._glances.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:
-            found = (now, asyncio.ensure_future(self.describe(study, 1.0)))
+            found = (now, asyncio.ensure_future(self._look(study)))
             self._glances[study.id] = found
         return await asyncio.shield(found[1])  # who hangs up does not end it for the others
+
+    async def _look(self, study: Study) -> Described:
+        """Describe, and keep every audit head that was shown (docs/governance.md#the-audit-log)."""
+        described = await self.describe(study, 1.0)
+        for role, answer in described.items():
+            if answer is not None:
+                await witness(self.node, study.party(role), answer.audit_head)
+        return described
 
     async def refusals(self, study: Study) -> dict[str, dict[str, int]]:
         """Every node's refusals by reason; a node that does not answer is left out."""

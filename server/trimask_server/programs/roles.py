@@ -11,6 +11,7 @@ from trimask_server.access.gate import Gate
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
 from trimask_server.access.node_service import NodeServicer
 from trimask_server.access.proposals import Proposals
+from trimask_server.access.witnessing import WitnessServicer
 from trimask_server.node.context import NodeContext
 from trimask_server.node.host import Host, Services
 from trimask_server.node.ports import AddServices
@@ -71,7 +72,7 @@ def _left(host: Host) -> Node:
     services = Services(
         gate=partial(Gate, context),
         public=[],
-        peer=[*(add for part in parts for add in part.services), *shared],
+        peer=[*(add for part in parts for add in part.services), WitnessServicer(context).add_to, *shared],
     )
     return Node(host, services)
 
@@ -102,6 +103,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
             RightBatchServicer(context, rows, suites.of).add_to,
             InvitationServicer(context).add_to,
             *(add for part in suites.all for add in part.services),
+            WitnessServicer(context).add_to,
             *shared,
         ],
         begin=opener.start,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from trimask_core.budget_chain import BudgetLink
 from trimask_core.errors import Refused
 from trimask_core.study import Study
-from trimask_proto.v1 import release_pb2
+from trimask_proto.v1 import release_pb2, witness_pb2
 from trimask_server.collector.releases.plan import Drawn
 from trimask_server.protocol.accounting import Price
 
@@ -63,6 +64,17 @@ class Answers(Protocol):
         self, study: Study, rows: int, request: release_pb2.AskReleaseRequest, price: Price
     ) -> Prepared:
         """Plan the question, or say why there is no answer to it."""
+        ...
+
+    @property
+    def witnessed(self) -> bool:
+        """Whether providers witness each price; not where they charge ledgers of their own."""
+        ...
+
+    async def witness(
+        self, study: Study, links: Sequence[BudgetLink], number: int, answer: bytes
+    ) -> witness_pb2.WitnessedSpend:
+        """Have link `number` of the chain witnessed, the one that pays for `answer`. `Unfinished` if it cannot be now."""
         ...
 
     async def erase(self, study: Study) -> None:

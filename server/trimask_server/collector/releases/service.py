@@ -19,7 +19,7 @@ import grpc
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Budget, Study
-from trimask_proto.v1 import release_pb2, release_pb2_grpc
+from trimask_proto.v1 import release_pb2, release_pb2_grpc, witness_pb2
 from trimask_server.access.gate import require_access, require_owner
 from trimask_server.collector.releases.answering import Answers, NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
@@ -103,6 +103,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             entry = await self._ledger.reserve(study.id, budget, wanted)
             if entry.state != "reserved":
                 return self._again(asked, request, fingerprint, entry)
+            if entry.number is not None:  # drawn before, and not yet witnessed by everybody
+                return await self._publish(study, budget, entry.request_id, asked, entry.price)
             drawn = await self._draw(study, budget, asked, entry, fresh=entry is wanted)
             # From here on the answer is this request's, whichever request reserved the entry.
             entry = replace(entry, fingerprint=fingerprint)
@@ -148,6 +150,9 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         node = self._node
         body = _answer_body(study, asked, request, entry, drawn, rows, node.clock.now_ms())
         signature = node.keys.identity.sign("release-answer", body)
+        if self._answers(study).witnessed:
+            await self._ledger.link(study.id, entry.request_id, body, signature)
+            return await self._publish(study, budget, entry.request_id, asked, entry.price)
         try:
             spent = await self._ledger.answer(study.id, budget, entry.request_id, body, signature)
         except Refused as error:
@@ -156,9 +161,29 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             if error.reason is not Reason.NOT_RESERVED or kept is None:
                 raise
             return self._again(asked, request, entry.fingerprint, kept)
-        node.log.info(
-            "answered study=%s mechanism=%s cost=%s", study.id.hex()[:12], asked.mechanism, entry.price
-        )
+        await self._answered(study, asked, entry.price, spent=spent)
+        return release_pb2.AskReleaseResponse(answer=body, signature=signature)
+
+    async def _publish(
+        self, study: Study, budget: Budget, request_id: bytes, asked: Prepared, price: Price
+    ) -> release_pb2.AskReleaseResponse:
+        """Have a drawn answer's price witnessed, and give the answer out. Without its witnesses it stays here."""
+        entry, links = await self._ledger.linked(study.id, request_id)
+        if entry.state != "reserved":  # another worker was quicker
+            return _reply(entry, replayed=True)
+        body, signature, number = entry.answer or b"", entry.signature or b"", entry.number or 0
+        try:
+            word = await self._answers(study).witness(study, links, number, body)
+        except Unfinished as error:
+            raise error.refusal from None
+        witnessed = word.SerializeToString()
+        spent = await self._ledger.answer(study.id, budget, request_id, body, signature, witnessed)
+        await self._answered(study, asked, price, spent=spent)
+        return release_pb2.AskReleaseResponse(answer=body, signature=signature, witnessed=word)
+
+    async def _answered(self, study: Study, asked: Prepared, price: Price, *, spent: bool) -> None:
+        node = self._node
+        node.log.info("answered study=%s mechanism=%s cost=%s", study.id.hex()[:12], asked.mechanism, price)
         if spent:
             node.log.info("budget spent study=%s", study.id.hex()[:12])
             try:
@@ -166,7 +191,6 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             except Refused as error:
                 # The answer is paid for and goes out; `EndReleases` finishes this.
                 node.log.warning("study=%s is spent: %s", study.id.hex()[:12], error)
-        return release_pb2.AskReleaseResponse(answer=body, signature=signature)
 
     def _again(
         self, asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes, entry: Entry
@@ -242,7 +266,10 @@ _FAILED = (
 def _reply(entry: Entry, *, replayed: bool) -> release_pb2.AskReleaseResponse:
     if entry.answer is None or entry.signature is None:
         raise Refused(Reason.RELEASE_FAILED, _FAILED)
-    return release_pb2.AskReleaseResponse(answer=entry.answer, signature=entry.signature, replayed=replayed)
+    witnessed = witness_pb2.WitnessedSpend.FromString(entry.witnessed) if entry.witnessed else None
+    return release_pb2.AskReleaseResponse(
+        answer=entry.answer, signature=entry.signature, replayed=replayed, witnessed=witnessed
+    )
 
 
 def _about(asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes) -> dict[str, Any]:

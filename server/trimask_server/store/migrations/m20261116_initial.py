@@ -7,7 +7,8 @@ release's running factor. `sequence` is the order in which rows came, blocks wer
 
 Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
 `accepted` has a byte, 1 or 0, for each report in ascending order of ids (at the collector too, NULL in the rows suite);
-moments_heads says how far the ledger of deliveries, kept beside the keys, had come.
+moments_heads says how far the ledger of deliveries, kept beside the keys, had come. budget_links is the chain of what a
+collector has spent, as far as this provider has witnessed it; budget_ends, whose answers have ended.
 
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
 first submission that came with it, and how many it signed; a collector has tokens by their hash, and the last audit head it
@@ -104,6 +105,13 @@ CREATE TABLE moments_batches (
   PRIMARY KEY (study_id, batch_id)
 );
 CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE budget_links (
+  study_id BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  head BLOB NOT NULL,
+  PRIMARY KEY (study_id, number)
+);
+CREATE TABLE budget_ends (study_id BLOB PRIMARY KEY);
 """,
     )
     + _AUDIT_STAYS
@@ -111,24 +119,27 @@ CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL,
 
 _BUDGET_STAYS = Migration(
     "",
-    """CREATE TRIGGER release_answers_stay BEFORE DELETE ON release_answers WHEN OLD.state <> 'reserved'
+    """CREATE TRIGGER release_answers_stay BEFORE DELETE ON release_answers
+WHEN OLD.state <> 'reserved' OR OLD.number IS NOT NULL
 BEGIN SELECT RAISE(ABORT, 'an answer stays in the ledger'); END;
 CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
 WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
   OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
   OR OLD.question IS NOT NEW.question
+  OR (OLD.number IS NOT NULL AND (OLD.number IS NOT NEW.number OR OLD.answer IS NOT NEW.answer))
 BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
 """,
     """
 CREATE FUNCTION release_answers_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
-    IF OLD.state <> 'reserved' THEN RAISE EXCEPTION 'an answer stays in the ledger'; END IF;
+    IF OLD.state <> 'reserved' OR OLD.number IS NOT NULL THEN RAISE EXCEPTION 'an answer stays in the ledger'; END IF;
     RETURN OLD;
   END IF;
   IF OLD.state <> 'reserved' OR OLD.epsilon IS DISTINCT FROM NEW.epsilon OR OLD.delta IS DISTINCT FROM NEW.delta
     OR OLD.mu IS DISTINCT FROM NEW.mu OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id
     OR OLD.fingerprint <> NEW.fingerprint OR OLD.question IS DISTINCT FROM NEW.question
+    OR (OLD.number IS NOT NULL AND (OLD.number IS DISTINCT FROM NEW.number OR OLD.answer IS DISTINCT FROM NEW.answer))
   THEN RAISE EXCEPTION 'what was paid does not change'; END IF;
   RETURN NEW;
 END $$;
@@ -186,7 +197,10 @@ CREATE TABLE release_answers (
   state TEXT NOT NULL,
   answer BLOB,
   signature BLOB,
+  number INTEGER,
+  witnessed BLOB,
   UNIQUE (study_id, request_id),
+  UNIQUE (study_id, number),
   UNIQUE (study_id, question)
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);

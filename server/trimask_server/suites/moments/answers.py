@@ -9,16 +9,17 @@ committed to its part. Where one is lost after that, the entry stays reserved, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trimask_core.budget_chain import BudgetLink
 from trimask_core.errors import ParameterError, Refused, TrimaskError
 from trimask_core.moments.release import asked_hash
 from trimask_core.refusals import Reason
 from trimask_core.schema import ONES
 from trimask_core.study import Study
-from trimask_proto.v1 import moments_pb2, release_pb2
+from trimask_proto.v1 import moments_pb2, release_pb2, witness_pb2
 from trimask_server.collector.releases.answering import NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.columns import refuse_collinear, require_known
 from trimask_server.collector.releases.plan import MOST_VALUES, Drawn
@@ -118,6 +119,17 @@ class MomentsAnswers:
             "clipped_rows": layout.ball is not None,
         }
         return _Asked(self.node, study, mechanism, about, asked, number, batch_ids)
+
+    @property
+    def witnessed(self) -> bool:
+        """Each right provider charges its own ledger, and refuses what is over budget."""
+        return False
+
+    async def witness(
+        self, study: Study, links: Sequence[BudgetLink], number: int, answer: bytes
+    ) -> witness_pb2.WitnessedSpend:
+        """Not of this suite."""
+        raise NotImplementedError
 
     async def erase(self, study: Study) -> None:
         """Have every right provider erase its share of the totals. Without one share the others are random numbers."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trimask_core.budget_chain import BudgetLink
 from trimask_core.rows.normal import SecureNormals
 from trimask_core.study import Study
-from trimask_proto.v1 import release_pb2
+from trimask_proto.v1 import release_pb2, witness_pb2
 from trimask_server.collector.releases.answering import NotBegun, Prepared
 from trimask_server.collector.releases.factors import Factors
 from trimask_server.collector.releases.mechanisms import plan_release
 from trimask_server.collector.releases.plan import Drawn, Plan
+from trimask_server.collector.releases.witnesses import end_witnessing, gather_witnesses
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price
 
@@ -61,5 +63,17 @@ class RowsAnswers:
         plan = await self.node.workers.run(plan_release, study, rows, request, price)
         return _Planned(self.node, study.id, plan)
 
+    @property
+    def witnessed(self) -> bool:
+        """The ledger is the collector's alone, so others watch it."""
+        return True
+
+    async def witness(
+        self, study: Study, links: Sequence[BudgetLink], number: int, answer: bytes
+    ) -> witness_pb2.WitnessedSpend:
+        """By all right providers, and the left ones that are there."""
+        return await gather_witnesses(self.node, study, links, number, answer)
+
     async def erase(self, study: Study) -> None:
-        """The factor is in the collector's store, and went with the entry that ended it."""
+        """The factor is in the collector's store, and went with the entry that ended it; witnesses are told."""
+        await end_witnessing(self.node, study)
