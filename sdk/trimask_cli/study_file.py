@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 
+_LEAST_PEOPLE = 32  # two blocks that the nine columns fit in
+
+
 @dataclass(frozen=True)
 class Parties:
     """Everybody a study names, in the order of their numbers."""
@@ -38,10 +42,20 @@ class Parties:
     left: tuple[Party, ...]
 
 
-def bundled_definition(suite: SuiteName = "rows") -> str:
-    """The blood-pressure study's definition, as TOML: the same questions in either suite."""
+def bundled_definition(suite: SuiteName = "rows", people: int | None = None) -> str:
+    """The blood-pressure study's definition, as TOML: the same questions in either suite, by default for 1,024 people."""
     text = (files("trimask_cli") / "data" / "blood-pressure.toml").read_text(encoding="utf-8")
-    return text if suite == "rows" else for_moments(text)
+    text = text if suite == "rows" else for_moments(text)
+    if people is None:
+        return text
+    if people < _LEAST_PEOPLE:
+        raise ConfigError(f"--people must be {_LEAST_PEOPLE} at least")
+    # What the comments say of 1,024 people is not so of others.
+    text = re.sub(r"(?m)^\[privacy\]\n(?:^#.*\n)+", "[privacy]\n", text)
+    text = re.sub(
+        r"(?m)^block_rows = .*$", f"block_rows = {min(128, people // 2)}        # rows masked together", text
+    )
+    return re.sub(r"(?m)^(release_rows = )\d+", rf"\g<1>{people}", text)
 
 
 def gather_parties(cards: Iterable[Path]) -> Parties:

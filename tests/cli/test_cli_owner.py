@@ -121,14 +121,14 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
         SignedStudy.from_json(device_file(site.file).read_text()).verify().rows.mask_seed
         == sent.rows.mask_seed
     )
-    assert trimask("study", "close", site.file, "--owner", site.keys / "owner").status == 0
+    assert trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes").status == 0
     assert site.collector.closed == [site.study.id]
     assert site.collector.callers == ["owner.trimask.local"] * 2
 
 
 def test_refusal_is_the_collector_s_sentence(trimask: Run, site: Site) -> None:
-    trimask("study", "close", site.file, "--owner", site.keys / "owner")
-    again = trimask("study", "close", site.file, "--owner", site.keys / "owner")
+    trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
+    again = trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
     assert (again.status, again.err) == (2, "trimask: the study is closing already\n")
 
 
@@ -142,7 +142,7 @@ def test_study_not_approved_is_not_sent(trimask: Run, site: Site) -> None:
 
 def test_owner_of_another_authority_is_not_let_in(trimask: Run, site: Site, tmp_path: Path) -> None:
     make_owner(tmp_path / "stranger", make_authority())
-    result = trimask("study", "close", site.file, "--owner", tmp_path / "stranger")
+    result = trimask("study", "close", site.file, "--owner", tmp_path / "stranger", "--yes")
     assert (result.status, result.err.count("\n")) == (2, 1)
     assert "could not be reached" in result.err
     assert not site.collector.closed
@@ -158,7 +158,7 @@ def test_node_is_not_taken_for_the_collector(trimask: Run, site: Site) -> None:
 
 
 def test_missing_owner_keys_are_one_line(trimask: Run, site: Site, tmp_path: Path) -> None:
-    result = trimask("study", "close", site.file, "--owner", tmp_path / "nowhere")
+    result = trimask("study", "close", site.file, "--owner", tmp_path / "nowhere", "--yes")
     assert (result.status, result.err.count("\n")) == (2, 1)
     assert "certificate must be" in result.err or "key must be" in result.err
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.commands import budget, study_admission, study_check, study_from_csv
+from trimask_cli.commands import budget, study_admission, study_check, study_course, study_from_csv
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ def register(subparsers: Subparsers) -> None:
     example = commands.add_parser("example", help="print the bundled study definition, to start from")
     example.add_argument(
         "--suite", choices=("rows", "moments"), default="rows", help="the way of collecting (default rows)"
+    )
+    example.add_argument(
+        "--people",
+        type=int,
+        metavar="N",
+        help="for a release of so many people (default 1024): a rehearsal needs fewer",
     )
     example.set_defaults(run=run_example)
 
@@ -98,11 +104,6 @@ def register(subparsers: Subparsers) -> None:
     add_json(collusion)
     collusion.set_defaults(run=run_collusion)
 
-    opened = commands.add_parser("open", help="hand an approved study to the nodes; devices may then submit")
-    _study_argument(opened)
-    _owner_argument(opened)
-    opened.set_defaults(run=run_open)
-
     status = commands.add_parser("status", help="ask the collector how far collection has come")
     _study_argument(status)
     status.add_argument(
@@ -114,11 +115,7 @@ def register(subparsers: Subparsers) -> None:
     add_json(status)
     status.set_defaults(run=run_status)
 
-    close = commands.add_parser("close", help="end collection and publish the rest")
-    _study_argument(close)
-    _owner_argument(close)
-    close.set_defaults(run=run_close)
-
+    study_course.register_in(commands)
     study_check.register_in(commands)
     study_admission.register(commands)
     budget.register_in(commands)
@@ -128,15 +125,11 @@ def _study_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
 
 
-def _owner_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
-
-
 def run_example(args: argparse.Namespace) -> int:
     """Print the bundled definition."""
     from trimask_cli.study_file import bundled_definition
 
-    print(bundled_definition(args.suite), end="")
+    print(bundled_definition(args.suite, args.people), end="")
     return 0
 
 
@@ -314,26 +307,6 @@ def _topology(args: argparse.Namespace) -> Topology:
     return replace(study.rows.topology, shared_mask_exceeded=exceeded)
 
 
-def run_open(args: argparse.Namespace) -> int:
-    """Hand the study to the collector."""
-    from trimask_cli import owner, study_file
-    from trimask_cli.proposing import gather_missing
-    from trimask_core.party_files import read_secret
-
-    signed = study_file.read_signed(args.study)
-    if signed.missing:
-        signed = gather_missing(args.study, signed, args.owner)
-    signed.verify()
-    for_devices = signed
-    if signed.needs_seed:
-        for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
-    owner.open_study(for_devices, args.owner)
-    device_file = study_file.device_file(args.study)
-    study_file.write_signed(device_file, for_devices, replace=True)
-    print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
-    return 0
-
-
 def run_status(args: argparse.Namespace) -> int:
     """Ask the collector."""
     from trimask_cli import owner
@@ -360,14 +333,4 @@ def run_status(args: argparse.Namespace) -> int:
         print_json({"study_id": study.id.hex(), **asdict(status)})
     else:
         make_console().print(owner.render_status(study, status))
-    return 0
-
-
-def run_close(args: argparse.Namespace) -> int:
-    """End collection."""
-    from trimask_cli import owner
-    from trimask_cli.study_file import read_signed
-
-    owner.close_study(read_signed(args.study).study, args.owner)
-    print(f"Closing; `trimask study status {args.study}` says when everything is published.")
     return 0

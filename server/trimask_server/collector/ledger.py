@@ -67,6 +67,11 @@ class Ledger:
                 "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')",
                 (block_id, study_id, block.submission_ids, block.rows),
             )
+            # They wait no longer; else they would be counted twice until the next count.
+            tx.run(
+                "UPDATE progress SET pending_rows = pending_rows - ? WHERE study_id = ? AND pending_rows >= ?",
+                (block.rows, study_id, block.rows),
+            )
             self._record(
                 tx,
                 "block_planned",

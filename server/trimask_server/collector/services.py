@@ -78,9 +78,11 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for a page of this node's own."""
+        described = await self._sightings.glance(study)
+        # One right after the other: a block that moves on meanwhile is counted twice, or not at all.
+        pending = await self._ledger.pending_rows(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._catalogue.releases(study.id)
-        described = await self._sightings.glance(study)
         refusals = [
             study_pb2.NodeRefusals(
                 role=role,
@@ -100,7 +102,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[await self._node.studies.state_now(study.id)],
-            pending_rows=await self._ledger.pending_rows(study.id),
+            pending_rows=pending,
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(
                 release.rows for release in releases if release.state in ("open", "full", "answerable")
@@ -156,6 +158,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
         node.require_collector_of(study)
+        await node.studies.refuse_over(study.id)
         if signed.needs_seed and not signed.mask_seed:
             raise Refused(
                 Reason.MALFORMED, "the study came without the seed of B_0; open it where it was made"

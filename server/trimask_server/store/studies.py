@@ -98,6 +98,17 @@ class StudyRegistry:
         await self.refresh()
         return self.state(study_id)
 
+    async def refuse_over(self, study_id: bytes) -> None:
+        """Refuse a study that is closing or closed here: it cannot be opened a second time."""
+        await self.refresh()
+        await self._database.read(lambda tx: refuse_collected(tx, study_id))
+        state = self._states.get(study_id)
+        if state in ("closing", "closed"):
+            raise Refused(
+                Reason.STUDY_CLOSED,
+                f"this study is {state} and cannot be opened again; make a new one of its definition (`trimask study new`)",
+            )
+
     def all(self) -> list[Study]:
         """Every study, oldest first."""
         return [signed.study for signed in self._signed.values()]

@@ -1,0 +1,100 @@
+"""What closing a study does to the submissions it has: publish them, keep them to answer from, or erase them.
+
+The collector decides when it closes (`suites.rows.driver`, `suites.moments.work`); this says beforehand what it will decide,
+from the counts that everybody may ask for, so that nobody erases what people gave without having been told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trimask_core.study import Study
+
+__all__ = ["Closing", "closing_of"]
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What would become of the complete submissions that no release has yet.
+
+    `missing` is how many more it takes until something is published; `why` says why `erased` are erased, or how
+    what comes out differs from what was planned. `answerable`: they stay with the study to answer from, within its budget.
+    """
+
+    published: int
+    erased: int
+    missing: int
+    why: str
+    answerable: bool = False
+
+    @property
+    def sentences(self) -> list[str]:
+        """In plain words, for whoever is about to close."""
+        said = []
+        if self.published:
+            verb = "kept to answer from, within the budget" if self.answerable else "published"
+            said.append(f"{_people(self.published)} will be {verb}.")
+        if self.erased:
+            said.append(f"{_people(self.erased)} will be erased for ever, and published nowhere.")
+        if not self.published and not self.erased:
+            said.append("No complete submission waits: nothing more will be published.")
+        if self.why:
+            said.append(self.why)
+        if self.missing:
+            said.append(f"If the study stays open, {self.missing:,} more would be enough.")
+        said.append("Submissions that have reached only some of the right providers by then are erased.")
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**asdict(self), "sentences": self.sentences}
+
+
+def closing_of(study: Study, *, pending: int, masking: int, pooled: int) -> Closing:
+    """What closing now would do to complete submissions: `pending` wait, `masking` are in a block, `pooled` are in no
+    release yet."""
+    answerable = study.protection.budget is not None
+    if study.suite.name == "moments":
+        return _moments(study, pending + masking + pooled, answerable=answerable)
+    # The last block takes what is left over, if there is a whole block of it; else it cannot be masked.
+    block = study.rows.block_rows
+    left_over = pending if pending < block else 0
+    usable = pending - left_over + masking + pooled
+    everything = pending + masking + pooled
+    if usable >= study.release_rows:
+        why = f"{left_over:,} of them make no block of {block:,}." if left_over else ""
+        return Closing(usable, left_over, 0, why, answerable)
+    if not everything:
+        return Closing(0, 0, 0, "")
+    why = (
+        f"The guarantee needs {study.release_rows:,} people in a release, in whole blocks of {block:,} or more; "
+        f"{everything:,} complete submissions are here, {usable:,} of them in such blocks."
+    )
+    return Closing(0, everything, _missing(study.release_rows - masking - pooled, pending, block), why)
+
+
+def _missing(wanted: int, pending: int, block: int) -> int:
+    """How many more must come so that those that wait, in whole blocks at least, make up what is wanted."""
+    return max(wanted, block) - pending
+
+
+def _moments(study: Study, everything: int, *, answerable: bool) -> Closing:
+    """Any number comes out, with the noise it needs; without noise, no sum over fewer than the study says."""
+    if not everything:
+        return Closing(0, 0, 0, "")
+    least = 1 if study.protection.sigma or answerable else study.release_rows
+    if everything < least:
+        why = f"A study without noise opens no sum over fewer than {least:,} people, and {everything:,} are here."
+        return Closing(0, everything, least - everything, why)
+    why = ""
+    if everything < study.release_rows:
+        why = (
+            f"The study planned {study.release_rows:,} people a release: the noise is the same with fewer, so "
+            "results are less precise."
+        )
+    return Closing(everything, 0, 0, why, answerable)
+
+
+def _people(count: int) -> str:
+    return f"{count:,} complete submission{'s' if count != 1 else ''}"

@@ -1,0 +1,173 @@
+"""`trimask study open|close`: a study's beginning and its end. Neither is undone, so each says what it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from trimask_terminal.options import Subparsers, add_json, print_json
+
+if TYPE_CHECKING:
+    from trimask.catalogue import StudyStatus
+    from trimask_core.closing import Closing
+    from trimask_core.study import Study
+
+__all__ = ["register_in"]
+
+T = TypeVar("T")
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.25
+_LOOKS = 8
+_DONE, _STAYS_OPEN = 0, 1
+
+
+def register_in(commands: Subparsers) -> None:
+    """Add both to the commands of `trimask study`."""
+    opened = commands.add_parser(
+        "open",
+        help="hand an approved study to the nodes; devices may then submit",
+        description="Hand an approved study to its nodes, and write the copy for devices. A study that was closed cannot be "
+        "opened again.",
+    )
+    _arguments(opened)
+    opened.add_argument(
+        "--wait",
+        type=float,
+        nargs="?",
+        const=_WAIT_SECONDS,
+        default=0.0,
+        metavar="SECONDS",
+        help=f"wait for nodes that do not answer yet: they take a moment to start (--wait alone: {_WAIT_SECONDS:.0f})",
+    )
+    opened.set_defaults(run=run_open)
+
+    close = commands.add_parser(
+        "close",
+        help="end collection: publish what is enough, erase the rest, after asking",
+        description="Say what closing does (what is published, what is erased and why), ask, and close. Exit status: 0 it "
+        "closes, 1 it stays open, 2 it could not be asked. With --dry-run: 0 nothing complete would be erased, 1 something "
+        "would.",
+    )
+    _arguments(close)
+    close.add_argument(
+        "--yes", action="store_true", help="do not ask, also if people's submissions are erased"
+    )
+    close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
+    add_json(close)
+    close.set_defaults(run=run_close)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Hand the study to the collector."""
+    from trimask_cli import owner, study_file
+    from trimask_cli.proposing import gather_missing
+    from trimask_core.party_files import read_secret
+
+    signed = study_file.read_signed(args.study)
+    if signed.missing:
+        signed = _once_up(lambda: gather_missing(args.study, signed, args.owner), args.wait)
+    signed.verify()
+    for_devices = signed
+    if signed.needs_seed:
+        for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
+    _once_up(lambda: owner.open_study(for_devices, args.owner), args.wait)
+    device_file = study_file.device_file(args.study)
+    study_file.write_signed(device_file, for_devices, replace=True)
+    print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
+    return _DONE
+
+
+def _once_up(call: Callable[[], T], wait_seconds: float) -> T:
+    """Repeat a call while a node does not answer, for so long; every call here may be repeated."""
+    import time
+
+    from trimask_core.errors import ConnectionFailed, Refused
+    from trimask_core.refusals import Reason
+
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return call()
+        except (ConnectionFailed, Refused) as error:
+            away = isinstance(error, ConnectionFailed) or error.reason is Reason.UNREACHABLE
+            if not away or time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def run_close(args: argparse.Namespace) -> int:
+    """Say what happens, ask, end collection."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    study = read_signed(args.study).study
+    status, outcome = _foreseen(study)
+    if status.state != "open":
+        if args.json:
+            print_json({"study_id": study.id.hex(), "state": status.state})
+        else:
+            print(f"The study is {status.state} already. {status.note}".rstrip())
+        return _DONE
+    if not args.json:
+        print("\n".join(outcome.sentences))
+    agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
+    if agreed:
+        owner.close_study(study, args.owner)
+    _say(args, study, outcome, agreed=agreed)
+    if args.dry_run:
+        return _STAYS_OPEN if outcome.erased else _DONE
+    return _DONE if agreed else _STAYS_OPEN
+
+
+def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:
+    """What closing would do. The collector counts every half second, and blocks move on meanwhile: the number of
+    submissions is believed once it has stood still, for longer where some would be erased."""
+    import time
+
+    from trimask_cli import owner
+    from trimask_core.closing import closing_of
+
+    before = -1
+    for _ in range(_LOOKS):
+        status = owner.study_status(study)
+        total = status.pending_rows + status.masking_rows + status.pooled_rows
+        outcome = closing_of(
+            study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+        )
+        if status.state != "open" or total == before:
+            break
+        before = total
+        time.sleep(1.0 if outcome.erased else _LOOK_SECONDS)
+    return status, outcome
+
+
+def _agreed(outcome: Closing) -> bool:
+    question = (
+        f"Close, and erase {outcome.erased:,}? No: the study stays open and goes on collecting."
+        if outcome.erased
+        else "Close? It cannot be opened again."
+    )
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def _say(args: argparse.Namespace, study: Study, outcome: Closing, *, agreed: bool) -> None:
+    if args.json:
+        state = "closing" if agreed else "open"
+        print_json({"study_id": study.id.hex(), "state": state, "outcome": outcome.to_dict()})
+    elif agreed:
+        print(f"Closing; `trimask study status {args.study} --watch` ends when everything is published.")
+    elif args.dry_run:
+        print("Nothing was done.")
+    else:
+        print("Not closed: the study stays open. (`--yes` closes without asking.)")

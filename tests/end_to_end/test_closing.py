@@ -1,0 +1,100 @@
+"""`trimask study close` destroys nothing unasked, and what it foretells is what the collector does."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trimask_cli.study_file import seed_file, write_seed, write_signed
+from trimask_client import Client
+from trimask_core.signed_study import SignedStudy
+from trimask_lab import Lab, some_people
+from trimask_terminal.program import main
+
+
+@dataclass
+class Owner:
+    """Somebody at a terminal, with a study's file."""
+
+    lab: Lab
+    signed: SignedStudy
+    file: Path
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def close(self, *options: str, typed: str = "") -> tuple[int, str]:
+        """The command's status, and what it printed."""
+        self.monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        self.capsys.readouterr()
+        status = main(["study", "close", str(self.file), "--owner", str(self.lab.owner), *options])
+        return status, self.capsys.readouterr().out
+
+    def collect(self, count: int, total: int) -> None:
+        """So many people take part; wait until the collector has counted all."""
+        with Client(self.signed) as device:
+            for answers in some_people(count, seed=count):
+                device.submit(answers)
+        self.lab.wait(
+            self.signed.study, lambda now: now.pending_rows + now.masking_rows + now.pooled_rows == total
+        )
+
+
+@pytest.fixture
+def at_terminal(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Owner]:
+    signed = lab.open_study()  # blocks of 24, releases of 48
+    file = tmp_path / "study.json"
+    write_signed(file, signed.without_seed(), replace=False)
+    write_seed(seed_file(file), signed.mask_seed)
+    yield Owner(lab, signed, file, capsys, monkeypatch)
+    lab.close(signed.study)
+
+
+def test_repro_too_few_stay_until_somebody_says_so(at_terminal: Owner) -> None:
+    at_terminal.collect(31, total=31)
+    for typed in ("", "n\n"):
+        status, said = at_terminal.close(typed=typed)
+        assert status == 1
+        assert "31 complete submissions will be erased for ever" in said
+        assert "17 more would be enough" in said
+        assert "stays open" in said
+    status, said = at_terminal.close("--dry-run")
+    assert (status, "Nothing was done" in said) == (1, True)
+    status, said = at_terminal.close("--json")
+    assert (status, json.loads(said)["state"]) == (1, "open")
+    assert json.loads(said)["outcome"]["erased"] == 31
+
+    at_terminal.collect(19, total=50)
+    status, said = at_terminal.close("--dry-run")
+    assert (status, "50 complete submissions will be published." in said) == (0, True)
+    status, said = at_terminal.close(typed="y\n")
+    assert (status, "Closing" in said) == (0, True)
+    ended = at_terminal.lab.wait(at_terminal.signed.study, lambda now: now.state == "closed")
+    assert ended.published_rows == 50
+    assert at_terminal.close()[1].startswith("The study is closed already.")
+
+
+def test_erases_what_it_said_once_told(at_terminal: Owner) -> None:
+    at_terminal.collect(5, total=5)
+    status, said = at_terminal.close("--yes")
+    assert status == 0
+    assert "5 complete submissions will be erased for ever" in said
+    ended = at_terminal.lab.wait(at_terminal.signed.study, lambda now: now.state == "closed")
+    assert (ended.published_rows, ended.pending_rows) == (0, 0)
+
+
+def test_repro_a_closed_study_is_not_opened_again(
+    at_terminal: Owner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_it = ["study", "open", str(at_terminal.file), "--owner", str(at_terminal.lab.owner)]
+    assert main(open_it) == 0  # open already: nothing changes
+    at_terminal.lab.close(at_terminal.signed.study)
+    capsys.readouterr()
+    assert main([*open_it, "--wait"]) == 2  # and a refusal is not waited out
+    assert "is closed and cannot be opened again" in capsys.readouterr().err

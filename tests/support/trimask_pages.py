@@ -1,0 +1,130 @@
+"""Pages run as a reader would paste them: the fenced blocks of a section, in order, in one shell.
+
+`sh` blocks are commands, a `python` block is a program run there and then, and each line of a `text` block must come out of
+what ran before it, in order. A block after `<!-- not run: why -->` is left out. The shell has a folder, a home and, where
+the system lets us, a network of its own, so that a page's ports are free and nothing of the tester's settings is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Block", "Ran", "blocks", "missing_lines", "own_network", "run_blocks"]
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_RUN = re.compile(r"<!-- not run: .+? -->\s*$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block."""
+
+    language: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a page's commands ended, and everything they printed."""
+
+    status: int
+    output: str
+
+
+def blocks(page: str, heading: str) -> list[Block]:
+    """The blocks below a heading of a page, up to the next heading of its level."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    start = text.index(f"\n{heading}\n") + 1
+    level = heading.partition(" ")[0]
+    rest = text[start + len(heading) :]
+    # A comment of a shell program begins like a heading: only outside blocks does it end the section.
+    bare = _FENCE.sub(lambda match: " " * len(match[0]), rest)
+    following = re.search(rf"^#{{1,{len(level)}}} ", bare, re.MULTILINE)
+    rest = rest if following is None else rest[: following.start()]
+    return [
+        Block(match[1], match[2])
+        for match in _FENCE.finditer(rest)
+        if not _NOT_RUN.search(rest[: match.start()])
+    ]
+
+
+def own_network() -> list[str]:
+    """What to put before a command for a network of its own; nothing where the system does not let us."""
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        return []
+    tried = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", "ip link set lo up"], capture_output=True, check=False
+    )
+    return (
+        ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        if tried.returncode == 0
+        else []
+    )
+
+
+def run_blocks(found: list[Block], folder: Path, timeout_seconds: float = 240.0, before: str = "") -> Ran:
+    """Run them in `folder`; the shell stops at the first command that fails. `before` is run first, for what a page
+    takes for granted."""
+    parts = ["set -eu -o pipefail", before]
+    for block in found:
+        if block.language == "sh":
+            parts.append(block.text)
+        elif block.language == "python":
+            parts.append(f"python - <<'PROGRAM'\n{block.text}PROGRAM\n")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(folder),
+        "COLUMNS": "200",
+        **{key: os.environ[key] for key in ("PYTHONPATH", "LANG") if key in os.environ},
+    }
+    process = subprocess.Popen(
+        [*own_network(), "bash", "-c", "\n".join(parts)],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        output += "\n(killed: it did not end)"
+    finally:
+        if process.returncode != 0:  # nodes it started in the background
+            _end_group(process.pid)
+    return Ran(process.returncode, output)
+
+
+def _end_group(group: int) -> None:
+    """End what a failed page left running."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def missing_lines(found: list[Block], output: str) -> list[str]:
+    """Lines that a page shows and that did not come out in that order; `...` in a line stands for anything."""
+    at, missing = 0, []
+    for line in (
+        line.strip() for block in found if block.language == "text" for line in block.text.splitlines()
+    ):
+        pattern = ".*?".join(re.escape(part) for part in line.split("..."))
+        match = re.compile(pattern).search(output, at)
+        if match is None:
+            missing.append(line)
+        else:
+            at = match.end()
+    return missing
