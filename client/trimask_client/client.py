@@ -35,9 +35,9 @@ from trimask_proto.v1.submission_pb2 import (
     WithdrawResponse,
 )
 
-__all__ = ["Client"]
+__all__ = ["SUBMIT_METHOD", "Client"]
 
-_SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
+SUBMIT_METHOD = "/trimask_proto.v1.SubmissionService/Submit"
 _SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
 _KEYS_SECONDS = 3.0
 _PAUSES = Backoff(first=0.4, longest=10.0)  # seconds
@@ -215,6 +215,29 @@ class Client:
         verify(identity, "receipt", message, receipt.signature, f"the receipt of {receipt.role}")
         return receipt
 
+    def upload_request(
+        self, submission: SealedSubmission, provider: int, admission: bytes | None = None
+    ) -> tuple[Endpoint, bytes]:
+        """Where and what to send to one right provider (1..K1): for programs that make the call themselves."""
+        party = self.study.party(f"R{provider}")
+        request = SubmitRequest(
+            study_id=submission.study_id,
+            submission_id=submission.submission_id,
+            sealed_component=submission.sealed[provider - 1],
+            invitation=self.admission_of(submission) if admission is None else admission,
+            sealing_key_id=submission.key_ids[provider - 1] if submission.key_ids else b"",
+        )
+        return Endpoint(party.address, party.tls_name, self.study.tls_roots), request.SerializeToString()
+
+    def read_upload(self, submission: SealedSubmission, provider: int, response: bytes) -> ProviderReceipt:
+        """The receipt in a right provider's answer to `upload_request`; its signature is for `receipt` to verify."""
+        try:
+            read = SubmitResponse.FromString(response)
+        except DecodeError:
+            raise VerificationError(f"R{provider} answered with something that is not a receipt") from None
+        digest = hashlib.sha256(submission.sealed[provider - 1]).digest()
+        return ProviderReceipt(f"R{provider}", digest, read.receive_time_ms, read.signature)
+
     def _upload(
         self,
         submission: SealedSubmission,
@@ -222,29 +245,17 @@ class Client:
         call: Callable[[Endpoint, bytes], bytes],
         admission: bytes | None = None,
     ) -> ProviderReceipt:
-        role, sealed = f"R{provider}", submission.sealed[provider - 1]
-        party = self.study.party(role)
-        endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
-        request = SubmitRequest(
-            study_id=submission.study_id,
-            submission_id=submission.submission_id,
-            sealed_component=sealed,
-            invitation=self.admission_of(submission) if admission is None else admission,
-            sealing_key_id=submission.key_ids[provider - 1] if submission.key_ids else b"",
-        ).SerializeToString()
+        endpoint, request = self.upload_request(submission, provider, admission)
         try:
-            response = SubmitResponse.FromString(call(endpoint, request))
+            return self.read_upload(submission, provider, call(endpoint, request))
+        except VerificationError:
+            raise
         except TrimaskError as error:
             self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
             raise
-        except DecodeError:
-            raise VerificationError(f"{role} answered with something that is not a receipt") from None
-        return ProviderReceipt(
-            role, hashlib.sha256(sealed).digest(), response.receive_time_ms, response.signature
-        )
 
     def _call_once(self, endpoint: Endpoint, request: bytes) -> bytes:
-        return self._transport.call(endpoint, _SUBMIT, request, self._timeout)
+        return self._transport.call(endpoint, SUBMIT_METHOD, request, self._timeout)
 
     def _call(self, endpoint: Endpoint, request: bytes) -> bytes:
         for attempt in range(1, self._attempts + 1):

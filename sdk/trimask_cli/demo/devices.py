@@ -1,54 +1,109 @@
-"""Simulated phones: submissions are made (of the rows suite by a gateway) and the real client sends them, in processes."""
+"""Simulated phones: many people's submissions made at once and sent over a few connections, in processes.
+
+What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`), and so
+is every retry; only the calls are made here, many under way on one connection to each right provider, so that providers
+write whole groups to disk and nobody waits for one commit a person.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+from uvloop import new_event_loop
+
 from trimask_cli.table.people import Answers
-from trimask_client import Client
+from trimask_client import Client, Endpoint
+from trimask_client.client import SUBMIT_METHOD
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway
 from trimask_core.submission import SealedSubmission, build_submission
 
 __all__ = ["submit_all"]
 
-_BATCH = 16
-_Submissions = Callable[[Client, Sequence[Answers]], Iterable[SealedSubmission]]
-_open: tuple[Client, _Submissions] | None = None
+_BATCH = 256  # people a task: their rows are masked together
+_UNDER_WAY = 128  # as many as a provider's store gathers into a commit
+_CALL_SECONDS = 60.0
+_Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 
-def _open_client(study: Path) -> None:
-    global _open
+@dataclass(frozen=True)
+class _Devices:
+    """A process's simulated phones."""
+
+    client: Client
+    gateway: Gateway | None
+    loop: asyncio.AbstractEventLoop
+    channels: dict[Endpoint, _Call]
+
+    def submissions(self, batch: Sequence[Answers]) -> list[SealedSubmission]:
+        """Of the rows suite by a gateway; else one by one, as phones do."""
+        client = self.client
+        if self.gateway is not None:
+            return self.gateway.submissions(batch, SystemRandom(), client.sealing)
+        return [build_submission(client.study, one, SystemRandom(), client.sealing) for one in batch]
+
+    async def send(self, submissions: Sequence[SealedSubmission]) -> None:
+        """Every submission to every right provider, and every receipt verified."""
+        waiting = iter(submissions)
+        await asyncio.gather(*(self._sender(waiting) for _ in range(min(_UNDER_WAY, len(submissions)))))
+
+    async def _sender(self, waiting: Iterator[SealedSubmission]) -> None:
+        for submission in waiting:
+            try:
+                calls = (self._upload(submission, k) for k in range(1, len(submission.sealed) + 1))
+                answers = await asyncio.gather(*calls)
+            except grpc.RpcError:
+                # Refused, or not reached: from here on as on a phone, with its pauses. Repeating is safe.
+                await asyncio.to_thread(self.client.send, submission)
+                continue
+            receipts = [self.client.read_upload(submission, k, answer) for k, answer in enumerate(answers, 1)]
+            self.client.receipt(submission, receipts).verify(self.client.study)
+
+    async def _upload(self, submission: SealedSubmission, provider: int) -> bytes:
+        endpoint, request = self.client.upload_request(submission, provider)
+        if endpoint not in self.channels:
+            self.channels[endpoint] = _open(endpoint)
+        answer: bytes = await self.channels[endpoint](request, timeout=_CALL_SECONDS)
+        return answer
+
+
+def _open(endpoint: Endpoint) -> _Call:
+    credentials = grpc.ssl_channel_credentials(endpoint.roots.encode())
+    options = (("grpc.ssl_target_name_override", endpoint.tls_name),)
+    channel = grpc.aio.secure_channel(endpoint.address, credentials, options)
+    method: _Call = channel.unary_unary(SUBMIT_METHOD)
+    return method
+
+
+_devices: _Devices | None = None
+
+
+def _open_devices(study: Path) -> None:
+    global _devices
     client = Client(study)
     client.refresh_keys()
-    _open = client, _by_gateway(client) if client.study.suite.name == "rows" else _one_by_one
-
-
-def _by_gateway(client: Client) -> _Submissions:
-    gateway = Gateway(client.study)
-    return lambda client, batch: gateway.submissions(batch, SystemRandom(), client.sealing)
-
-
-def _one_by_one(client: Client, batch: Sequence[Answers]) -> Iterator[SealedSubmission]:
-    for answers in batch:
-        yield build_submission(client.study, answers, SystemRandom(), client.sealing)
+    gateway = Gateway(client.study) if client.study.suite.name == "rows" else None
+    _devices = _Devices(client, gateway, new_event_loop(), {})
 
 
 def _submit(batch: Sequence[Answers]) -> int:
-    if _open is None:
+    if _devices is None:
         raise RuntimeError("the worker has no client")
-    client, submissions = _open
-    for submission in submissions(client, batch):
-        client.send(submission)  # returns only with every provider's verified receipt
+    _devices.loop.run_until_complete(_devices.send(_devices.submissions(batch)))
     return len(batch)
 
 
-def _batches(people: Sequence[Answers]) -> Iterator[Sequence[Answers]]:
-    for start in range(0, len(people), _BATCH):
-        yield people[start : start + _BATCH]
+def _batches(people: Sequence[Answers], processes: int) -> Iterator[Sequence[Answers]]:
+    # A few tasks for each process at least, so that none is idle at the end.
+    size = max(1, min(_BATCH, -(-len(people) // (4 * processes))))
+    for start in range(0, len(people), size):
+        yield people[start : start + size]
 
 
 def submit_all(
@@ -57,7 +112,7 @@ def submit_all(
     """Submit everybody's answers; `progress` is told of each batch."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, _open_client, (study,)) as pool:
-        futures = [pool.submit(_submit, batch) for batch in _batches(people)]
+    with ProcessPoolExecutor(processes, context, _open_devices, (study,)) as pool:
+        futures = [pool.submit(_submit, batch) for batch in _batches(people, processes)]
         for future in as_completed(futures):
             progress(future.result())
