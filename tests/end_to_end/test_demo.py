@@ -161,5 +161,5 @@ def test_demo_names_the_line_that_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("y\n0.5\n1.5\n")
     done = _demo(tmp_path, "--study", "own.toml", "--rows", "own.csv")
     assert done.returncode == 2
-    assert "line 3: y: must be between 0 and 1" in done.stderr
+    assert "line 3, column y, value '1.5': must be between 0 and 1" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,6 +1,6 @@
 """Simulated phones: many people's submissions made at once and sent over a few connections, in processes.
 
-What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`), and so
+What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`), so
 is every retry; only the calls are made here, many under way on one connection to each right provider, so that providers
 write whole groups to disk and nobody waits for one commit a person.
 """

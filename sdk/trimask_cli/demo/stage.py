@@ -61,7 +61,7 @@ def run_demo(args: argparse.Namespace) -> int:
     asked = _what(args)
     folder = Path(tempfile.mkdtemp(prefix="trimask-demo-"))
     try:
-        with _progress(quiet=args.json) as progress:
+        with _progress() as progress:
             outcome = _collect(args, asked, folder, progress)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +123,7 @@ def _default_formula(definition: StudyDefinition) -> str:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
+def _progress() -> Iterator[Progress]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description:<34}"),
@@ -132,7 +132,7 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     # Progress goes to stderr, so that --json leaves one document on stdout.
-    with Progress(*columns, console=Console(file=sys.stderr), disable=quiet) as progress:
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
         yield progress
 
 
