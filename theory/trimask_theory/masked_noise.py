@@ -3,16 +3,16 @@
 Statement. Y^T Y is sufficient, and what one row adds to it is a rank-one noncentral Wishart law with at
 least m = rows - attributes degrees of freedom. So delta(epsilon) is at most the largest delta between two
 such laws over the allowed pairs of rows (x, x'): |x|, |x'| <= R and |x - x'| <= d. Method "sharp" computes
-that (docs/theory/calibration.md#setting); method "theorem" is Theorem 3.4 of the masked-noise paper
-(docs/theory/calibration.md#theorem-3-4).
+that (docs/sharp-calibration.md#setting); "bound" is a rule without an integral (`masked_bound`); "theorem" is Theorem 3.4
+of the masked-noise paper (`masked_theorem`).
 Protection "record" is d = 2R: a person's whole row may change, and rows are clipped to norm R on the
 device. "unit" is the paper's d = 1, which for more than one attribute protects less than a record.
 `rows` is how many rows one Haar mask mixes before anyone looks: the smallest block of a block-diagonal
 mask (for what the collector sees), the release size for what is published.
-Assumptions: continuous Gaussian noise, every row of norm at most R. Basis: "theorem" is proved; "sharp" is
-proved but for the maximum along one curve of pairs and the quadrature, and with one attribute that curve
-is a point when d >= R. For "record" the maximum is proved too (docs/theory/calibration.md#angle-theorem); the search
-is kept as a check.
+Assumptions: continuous Gaussian noise, every row of norm at most R. Basis: proved. The worst pair of "record" is a
+theorem (docs/sharp-calibration.md#angle-theorem), that of "unit" is covered by cells
+(docs/sharp-calibration.md#cells); what "sharp" evaluates is one integral, by quadrature, or between two bounds that
+ball arithmetic certifies (`certified=True`, docs/sharp-calibration.md#enclosure).
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args, overload
 
 from scipy.optimize import brentq
 
-from trimask_core.guarantee import Basis, Guarantee, Neighbours
-from trimask_theory import _checks, masked_theorem
+from trimask_core.errors import ParameterError
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_theory import _checks, masked_bound, masked_theorem
+from trimask_theory._enclosure import enclose, require_flint
 from trimask_theory._wishart_pair import log_delta
 from trimask_theory._worst_pair import Family, Found, family, worst
 from trimask_theory.calibration import Calibration
@@ -35,10 +37,22 @@ from trimask_theory.masked_theorem import corollary_sigma
 __all__ = ["Method", "Protection", "calibrate", "corollary_sigma", "delta", "epsilon"]
 
 Protection = Literal["record", "unit"]
-Method = Literal["sharp", "theorem"]
+Method = Literal["sharp", "bound", "theorem"]
 
 MARGIN = 1e-7
 """A sharp sigma or epsilon is raised by this part of itself, more than quadrature and search can err."""
+
+WIDTH = 1e-3
+"""How wide an enclosure of delta may be, as a part of it."""
+
+_BASIS = {
+    "sharp": ("", "docs/sharp-calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"),
+    "bound": ("sufficient condition from the concavity of log 0F1", "docs/sharp-calibration.md#bound"),
+    "theorem": (
+        "sufficient condition (13), with R and d carried through its proof",
+        "Ding, Wu, Miao, Chen, Theorem 3.4",
+    ),
+}
 
 _LARGEST_NONCENTRALITY = 1e10
 """Above it (R/sigma)^2 leaves double precision no room; delta is then reported as 1, which is always true."""
@@ -51,7 +65,7 @@ def _setting(
     attributes = _checks.whole("attributes", attributes, 1)
     rows = _checks.whole("rows", rows, attributes + 1)
     _checks.one_of("protect", protect, ("record", "unit"))
-    _checks.one_of("method", method, ("sharp", "theorem"))
+    _checks.one_of("method", method, get_args(Method))
     norm = math.sqrt(attributes) if row_norm is None else _checks.positive("row_norm", row_norm)
     return rows - attributes, attributes, norm, 2 * norm if protect == "record" else 1.0
 
@@ -64,37 +78,71 @@ def calibrate(
     protect: Protection = "record",
     row_norm: float | None = None,
     method: Method = "sharp",
+    *,
+    certified: bool = False,
 ) -> Calibration:
-    """The smallest sigma for (epsilon, delta), rounded up. `row_norm` is R, by default sqrt(attributes)."""
+    """The smallest sigma for (epsilon, delta), rounded up. `row_norm` is R, by default sqrt(attributes).
+
+    `certified` raises a sharp sigma, by far less than a thousandth, until the upper end of the enclosed delta is at most
+    `delta`; it needs the extra `certified`.
+    """
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
-    basis: Basis = "proved"
+    _check_certified(certified, protect, method)
     if method == "theorem":
         sigma = masked_theorem.smallest_sigma(epsilon, delta, m, norm, distance)
-        because = "sufficient condition (13), with R and d carried through its proof"
-        citation = "Ding, Wu, Miao, Chen, Theorem 3.4"
+    elif method == "bound":
+        sigma = masked_bound.smallest_sigma(epsilon, delta, m, norm, distance)
     else:
-        among = family(norm, distance, attributes)
-        sigma = _sharp_sigma(epsilon, delta, m, among) * (1 + MARGIN)
-        citation = "docs/theory/calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"
-        if among.single:
-            because = "the worst pair of rows is proved; its delta is a one-dimensional integral"
-        else:
-            basis = "numerical"
-            because = (
-                "the reduction to a Wishart pair and to one curve of row pairs is proved; "
-                "the maximum along that curve and the integral are computed"
-            )
+        sigma = _sharp_sigma(epsilon, delta, m, family(norm, distance, attributes)) * (1 + MARGIN)
+        if certified:
+            sigma = _certified_sigma(epsilon, delta, sigma, rows, attributes, protect, norm)
+    because, citation = _BASIS[method]
+    if method == "sharp":
+        pair = (
+            "worst pair of rows is a theorem" if protect == "record" else "pairs of rows are covered by cells"
+        )
+        how = "enclosed in ball arithmetic" if certified else "found by quadrature"
+        because = f"the {pair}; its delta is one integral, {how}"
     guarantee = Guarantee(
         neighbours=Neighbours(protect, row_norm=norm, distance=distance),
-        basis=basis,
+        basis="proved",
         because=because,
         citation=citation,
         epsilon=epsilon,
         delta=delta,
     )
     return Calibration(sigma, guarantee, method)
+
+
+@overload
+def delta(
+    epsilon: float,
+    sigma: float,
+    rows: int,
+    attributes: int,
+    protect: Protection = "record",
+    row_norm: float | None = None,
+    method: Method = "sharp",
+    *,
+    certified: Literal[False] = False,
+) -> float: ...
+
+
+@overload
+def delta(
+    epsilon: float,
+    sigma: float,
+    rows: int,
+    attributes: int,
+    protect: Protection = "record",
+    row_norm: float | None = None,
+    method: Method = "sharp",
+    *,
+    certified: Literal[True],
+    width: float = WIDTH,
+) -> tuple[float, float]: ...
 
 
 def delta(
@@ -105,16 +153,27 @@ def delta(
     protect: Protection = "record",
     row_norm: float | None = None,
     method: Method = "sharp",
-) -> float:
-    """The delta that noise `sigma` gives at `epsilon`; 1 at sigma = 0."""
+    *,
+    certified: bool = False,
+    width: float = WIDTH,
+) -> float | tuple[float, float]:
+    """The delta that noise `sigma` gives at `epsilon`; 1 at sigma = 0.
+
+    With `certified` the pair (lower, upper) between which it lies, whatever was rounded on the way, no further apart
+    than `width` of it where the grid allows; for `record` neighbours, with the extra `certified`.
+    """
     epsilon = _checks.positive("epsilon", epsilon)
     sigma = _checks.non_negative("sigma", sigma)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    _check_certified(certified, protect, method)
     if _hopeless(sigma, norm):
-        return 1.0
-    if method == "theorem":
-        return math.exp(masked_theorem.log_delta(epsilon, sigma, m, norm, distance))
-    return math.exp(worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta)
+        return (0.0, 1.0) if certified else 1.0
+    if method != "sharp":
+        return math.exp(_rule(method)(epsilon, sigma, m, norm, distance))
+    found = worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta
+    if certified:
+        return enclose(epsilon, m, norm / sigma, attributes == 1, found, _checks.probability("width", width))
+    return math.exp(found)
 
 
 def epsilon(
@@ -133,16 +192,43 @@ def epsilon(
     goal = math.log(delta)
     if _hopeless(sigma, norm):
         return math.inf
-    if method == "theorem":
-        by_theorem = partial(masked_theorem.log_delta, sigma=sigma, m=m, row_norm=norm, distance=distance)
-        return _crossing(by_theorem, goal, 0.0) * (1 + MARGIN)
+    if method != "sharp":
+        by_rule = partial(_rule(method), sigma=sigma, m=m, row_norm=norm, distance=distance)
+        return _crossing(by_rule, goal, 0.0) * (1 + MARGIN)
     among = family(norm, distance, attributes)
     root = 0.0
     found = worst(root, sigma, m, among)
     while found.log_delta > goal + 5e-8:
         root = _crossing(partial(log_delta, m=m, pair=found.pair.scaled(1 / sigma)), goal, root)
-        found = worst(root, sigma, m, among, found)
+        found = worst(root, sigma, m, among)
     return root * (1 + MARGIN)
+
+
+def _rule(method: Method) -> Callable[[float, float, int, float, float], float]:
+    return masked_theorem.log_delta if method == "theorem" else masked_bound.log_delta
+
+
+def _check_certified(certified: bool, protect: str, method: str) -> None:
+    if not certified:
+        return
+    if method != "sharp":
+        raise ParameterError("certified", f"used with method 'sharp': {method!r} has no integral to enclose")
+    if protect != "record":
+        raise ParameterError(
+            "certified", "used with protect 'record': the integrals of 'unit' neighbours have two dimensions"
+        )
+    require_flint()
+
+
+def _certified_sigma(
+    epsilon: float, goal: float, sigma: float, rows: int, attributes: int, protect: Protection, norm: float
+) -> float:
+    """The sharp sigma, raised until the enclosure's upper end is within the goal."""
+    step = 1e-5
+    while delta(epsilon, sigma, rows, attributes, protect, norm, certified=True)[1] > goal:
+        sigma *= 1 + step
+        step *= 2
+    return sigma
 
 
 def _hopeless(sigma: float, norm: float) -> bool:
@@ -168,7 +254,7 @@ def _sharp_sigma(epsilon: float, delta: float, m: int, among: Family) -> float:
     found = worst(epsilon, sigma, m, among.only_ends())
     for _ in range(12):
         sigma = _solve(epsilon, scale, m, found, sigma)
-        found = worst(epsilon, sigma, m, among, found)
+        found = worst(epsilon, sigma, m, among)
         if found.log_delta <= goal + 5e-8:
             break
     return sigma

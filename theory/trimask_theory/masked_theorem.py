@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
-from scipy.special import ndtri_exp
-
 from trimask_core.errors import ParameterError
 from trimask_theory import _checks
+from trimask_theory._least_sigma import least_sigma
 from trimask_theory._noncentral_chi import log_sf
 
 __all__ = ["corollary_sigma", "log_delta", "smallest_sigma"]
@@ -37,25 +35,12 @@ def log_delta(epsilon: float, sigma: float, m: int, row_norm: float, distance: f
 
 def smallest_sigma(epsilon: float, delta: float, m: int, row_norm: float, distance: float) -> float:
     """The root of g, rounded up."""
-    wanted = -float(ndtri_exp(math.log(delta)))
-
-    def short(variance: float) -> float:
-        # In normal deviates the tail is close to linear in sigma^2, so that the root takes few steps.
-        there = log_delta(epsilon, math.sqrt(variance), m, row_norm, distance)
-        return wanted + max(float(ndtri_exp(min(there, -1e-12))), -1e3)
-
-    low = row_norm * distance / epsilon  # no slack
-    high = (
-        low + (2 * row_norm + distance) * distance / epsilon
-    )  # the quantile is about its degrees of freedom
-    while short(high) > 0:
-        low, high = high, 2 * high
-    root = float(brentq(short, low, high, xtol=1e-13 * high, rtol=1e-13))
-    step = 1e-14
-    while short(root) > 0:
-        root *= 1 + step
-        step *= 2
-    return math.sqrt(root) * (1 + 1e-13)
+    return least_sigma(
+        lambda sigma: log_delta(epsilon, sigma, m, row_norm, distance),
+        math.log(delta),
+        # Where the quantile is about its degrees of freedom.
+        math.sqrt((3 * row_norm + distance) * distance / epsilon),
+    )
 
 
 def corollary_sigma(epsilon: float, delta: float, rows: int, attributes: int) -> float:
