@@ -47,7 +47,8 @@ class Guarantee:
     """A privacy guarantee: (epsilon, delta)-DP, or mu-Gaussian DP, with what it rests on.
 
     Give epsilon and delta, or mu, or both when the pair was derived from mu. `because` is one sentence
-    saying what is proved, what holds only in the limit, or what was maximised numerically.
+    saying what is proved, what holds only in the limit, or what was maximised numerically. `enclosed` are two numbers
+    between which delta at epsilon is certified to lie, found in ball arithmetic, the upper one at most `delta`.
     """
 
     neighbours: Neighbours
@@ -57,6 +58,7 @@ class Guarantee:
     epsilon: float | None = None
     delta: float | None = None
     mu: float | None = None
+    enclosed: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.basis not in get_args(Basis):
@@ -71,17 +73,29 @@ class Guarantee:
                 isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf
             ):
                 raise ParameterError(name, "a finite number, not below 0")
+        if self.enclosed is not None:
+            lower, upper = self.enclosed
+            if self.delta is None or not 0 <= lower <= upper <= self.delta:
+                raise ParameterError(
+                    "enclosed", "two numbers, lower and upper, within 0 and delta", self.enclosed
+                )
 
     def __str__(self) -> str:
         parts = []
         if self.epsilon is not None and self.delta is not None:
-            parts.append(f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy")
+            within = (
+                ""
+                if self.enclosed is None
+                else " (delta certified to lie in [{:.5g}, {:.5g}])".format(*self.enclosed)
+            )
+            parts.append(f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy{within}")
         if self.mu is not None:
             parts.append(f"{self.mu:.4g}-Gaussian differential privacy")
         return f"{' and '.join(parts)}; neighbours: {self.neighbours}; {self.basis}: {self.because} [{self.citation}]"
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form; `from_dict` reads it back."""
+        enclosed = {} if self.enclosed is None else {"enclosed": list(self.enclosed)}
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -94,12 +108,18 @@ class Guarantee:
             "basis": self.basis,
             "because": self.because,
             "citation": self.citation,
+            **enclosed,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote."""
-        return cls(**{**data, "neighbours": Neighbours(**data["neighbours"])})
+        enclosed = data.get("enclosed")
+        if enclosed is not None:
+            if not (isinstance(enclosed, list) and [type(end) for end in enclosed] == [float, float]):
+                raise ParameterError("enclosed", "a list of two numbers")
+            enclosed = (enclosed[0], enclosed[1])
+        return cls(**{**data, "neighbours": Neighbours(**data["neighbours"]), "enclosed": enclosed})
 
 
 def factor_words(epsilon: float) -> str:

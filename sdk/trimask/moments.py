@@ -99,8 +99,8 @@ class Moments:
 
     @property
     def noise_falls_with_rows(self) -> bool:
-        """Whether more rows in a release mean less noise beside them: all but Theorem 3.4's calibration."""
-        return self.protection is None or "theorem" not in self.protection.method.lower()
+        """Whether more rows in a release mean less noise beside them: not by Theorem 3.4's calibration, nor the bound's."""
+        return self.protection is None or self.protection.method not in ("theorem", "bound")
 
     def ignoring_noise(self) -> Moments:
         """The moments as somebody sees them who takes what is published for the data: the noise left in, and forgotten."""

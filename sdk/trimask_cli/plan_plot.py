@@ -17,6 +17,7 @@ __all__ = ["save_plot"]
 
 _STYLE = {  # a colour-blind-safe set, each with its own dash
     "sharp": ("#0072B2", "-", "masked, sharp"),
+    "bound": ("#56B4E9", ":", "masked, rule without an integral"),
     "theorem": ("#D55E00", "--", "masked, Theorem 3.4"),
     "corollary": ("#CC79A7", "-.", "masked, Corollary 3.5"),
     "local": ("#555555", ":", "no mask (local noise)"),

@@ -14,7 +14,13 @@ from trimask_theory.planner import METHODS, Plan, Target
 
 __all__ = ["render"]
 
-_HEADINGS = {"sharp": "sharp", "theorem": "Theorem 3.4", "corollary": "Corollary 3.5", "local": "no mask"}
+_HEADINGS = {
+    "sharp": "sharp",
+    "bound": "bound",
+    "theorem": "Theorem 3.4",
+    "corollary": "Corollary 3.5",
+    "local": "no mask",
+}
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 
 

@@ -9,9 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 THEORY = ROOT / "docs" / "theory"
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(THEORY.glob("*.md"))}
+SHARP = ROOT / "docs" / "sharp-calibration.md"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in [*sorted(THEORY.glob("*.md")), SHARP]}
 FOLDERS = ("bench", "client", "docs", "mobile", "protos", "scripts", "sdk", "server", "tests", "theory")
-CITATION = re.compile(r"docs/theory/([\w-]+\.md)(?:#([\w-]+))?")
+CITATION = re.compile(r"docs/(?:theory/|(?=sharp-calibration))([\w-]+\.md)(?:#([\w-]+))?")
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 # "note 3", "Notes 6.2 and 6.4", "of_note_2": numbered notes that a reader of the project does not have.
@@ -63,14 +64,14 @@ def test_links_between_documents_and_theory_lead_somewhere(document: Path) -> No
             continue
         path = (document.parent / target).resolve() if target else document
         assert path.exists(), target
-        if anchor and path.parent == THEORY:
+        if anchor and (path.parent == THEORY or path == SHARP):
             assert anchor in anchors(path.name), f"{path.name}#{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_listed_and_its_anchors_are_its_own(page: str) -> None:
     listed = (ROOT / "docs" / "privacy-methods.md").read_text(encoding="utf-8")
-    assert f"theory/{page}" in listed
+    assert (page if page == SHARP.name else f"theory/{page}") in listed
     found = ANCHOR.findall(PAGES[page])
     assert len(found) == len(set(found)) >= 3
 

@@ -69,7 +69,15 @@ def test_corollary_is_above_the_theorem(rows: int) -> None:
 
 
 CORNERS = [
-    (rows_above, attributes, protect, epsilon, delta)
+    # With so little noise delta is flat along the curve of unit neighbours, and hundreds of cells are looked at.
+    pytest.param(
+        rows_above,
+        attributes,
+        protect,
+        epsilon,
+        delta,
+        marks=[pytest.mark.slow] if protect == "unit" and epsilon == 20 and rows_above < 100 else [],
+    )
     for rows_above in (2, 60, 10**7)
     for attributes in (1, 2, 6)
     for protect in ("record", "unit")
@@ -95,7 +103,7 @@ def test_sharp_holds_in_the_whole_range(
 
 
 def test_many_rows_reach_the_central_gaussian_mechanism() -> None:
-    # docs/theory/calibration.md#many-rows: sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
+    # docs/sharp-calibration.md#many-rows: sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
     rows = 10**7
     agm = local_noise.calibrate(1.0, 1e-6).sigma
     limit = math.sqrt(4 * agm / math.sqrt(rows))
@@ -162,8 +170,9 @@ def test_guarantee_says_what_is_proved() -> None:
     theorem = masked_noise.calibrate(1.0, 1e-6, 300, 4, method="theorem").guarantee
     sharp = masked_noise.calibrate(1.0, 1e-6, 300, 4).guarantee
     single = masked_noise.calibrate(1.0, 1e-6, 300, 1).guarantee
-    assert (theorem.basis, sharp.basis, single.basis) == ("proved", "numerical", "proved")
-    assert "maximum" in sharp.because
+    assert {theorem.basis, sharp.basis, single.basis} == {"proved"}
+    assert "theorem" in sharp.because
+    assert "one integral" in sharp.because
     assert (sharp.epsilon, sharp.delta) == (1.0, 1e-6)
     assert (sharp.neighbours.relation, sharp.neighbours.row_norm, sharp.neighbours.distance) == (
         "record",
@@ -172,6 +181,7 @@ def test_guarantee_says_what_is_proved() -> None:
     )
     unit = masked_noise.calibrate(1.0, 1e-6, 300, 4, protect="unit").guarantee
     assert (unit.neighbours.relation, unit.neighbours.distance) == ("unit", 1.0)
+    assert "cells" in unit.because
 
 
 BAD: list[tuple[str, dict[str, Any]]] = [

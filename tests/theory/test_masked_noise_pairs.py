@@ -17,7 +17,7 @@ from trimask_theory import masked_noise
 from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1, log_0f1_and_ratio, log_0f1_scaled
 from trimask_theory._noncentral_chi import log_sf
 from trimask_theory._wishart_pair import COARSE, FINE, Pair, Resolution, log_delta, log_deltas
-from trimask_theory._worst_pair import _parabola_top, family
+from trimask_theory._worst_pair import family, worst
 
 Array = NDArray[np.float64]
 
@@ -289,15 +289,46 @@ def test_no_place_on_a_curve_is_worse_where_the_maximum_may_lie_inside_it(row_no
     for m in (2, 10, 60):
         sigma = masked_noise.calibrate(1.0, 1e-6, m + 2, 2, protect="unit", row_norm=row_norm).sigma
         for curve in curves:
-            pairs = [curve(at).scaled(1 / sigma) for at in np.linspace(0, 1, 31)]
+            pairs = [curve.pair(at).scaled(1 / sigma) for at in np.linspace(0, 1, 31)]
             assert max(log_deltas(1.0, m, pairs, FINE)) <= math.log(1e-6)
 
 
-def test_parabola_top() -> None:
-    places = np.array([-1.0, 0.0, 2.0, 3.0])
-    assert _parabola_top(places, -((places - 0.7) ** 2)) == pytest.approx(0.7)
-    assert _parabola_top(places, places) == 3.0
-    assert _parabola_top(places, np.array([-math.inf, -2.0, -1.0, -math.inf])) == 2.0
+@pytest.mark.parametrize(("row_norm", "attributes"), [(0.8, 2), (1.4, 2), (2.4, 6), (1.7, 1)])
+def test_a_cell_is_as_bad_as_every_pair_in_it(row_norm: float, attributes: int) -> None:
+    generator = np.random.default_rng(3)
+    for curve in family(row_norm, 1.0, attributes).curves:
+        for _ in range(6):
+            low = float(generator.uniform(0.0, 0.95))
+            high = low + float(generator.uniform(0.0, 1 - low)) ** 3
+            m, epsilon = int(10 ** generator.uniform(0.3, 4)), float(10 ** generator.uniform(-1, 0.5))
+            sigma = masked_noise.calibrate(
+                epsilon, 1e-4, m + 1, 1, "unit", row_norm, "theorem"
+            ).sigma * generator.uniform(0.1, 0.3)
+            inside = [curve.pair(at).scaled(1 / sigma) for at in np.linspace(low, high, 5)]
+            cover = log_delta(epsilon, m, curve.cover(low, high).scaled(1 / sigma))
+            assert max(log_deltas(epsilon, m, inside, FINE)) <= cover + 1e-7
+
+
+@pytest.mark.parametrize(("epsilon", "m", "attributes"), [(1.0, 998, 5), (0.05, 60, 2), (1.0, 20_000, 2)])
+def test_cells_are_close_to_the_curve(epsilon: float, m: int, attributes: int) -> None:
+    norm = math.sqrt(attributes)
+    sigma = masked_noise.calibrate(epsilon, 1e-5, m + attributes, attributes, "unit").sigma
+    among = family(norm, 1.0, attributes)
+    pairs = [curve.pair(at).scaled(1 / sigma) for curve in among.curves for at in np.linspace(0, 1, 41)]
+    gap = worst(epsilon, sigma, m, among).log_delta - max(log_deltas(epsilon, m, pairs, FINE))
+    assert -1e-7 <= gap < 1e-3
+
+
+def test_delta_falls_with_the_inner_product() -> None:
+    # The angle theorem, on random norms: 40 curves of nine angles each.
+    generator = np.random.default_rng(11)
+    for _ in range(40):
+        m, epsilon = int(10 ** generator.uniform(0, 4)), float(10 ** generator.uniform(-2, 1))
+        scale = m**0.25 * float(10 ** generator.uniform(-0.2, 0.4))
+        norm, other = scale, scale * float(generator.uniform(0.2, 1.0))
+        pairs = [Pair(norm, other, cosine) for cosine in np.linspace(0.0, 0.98, 9)]
+        values = log_deltas(epsilon, m, pairs, FINE)
+        assert all(later <= earlier + 1e-7 for earlier, later in pairwise(values)), (m, epsilon, norm, other)
 
 
 @pytest.mark.parametrize("m", [2, 30, 4000])
@@ -311,7 +342,7 @@ def test_record_is_worst_at_a_right_angle(m: int) -> None:
 
 
 def test_unit_at_two_attributes_is_not_always_worst_at_a_parallel_pair() -> None:
-    # docs/theory/calibration.md#search: at p = 2 the pair (R, R) at distance d can be worse for large m.
+    # docs/sharp-calibration.md#cells: at p = 2 the pair (R, R) at distance d can be worse for large m.
     m, norm = 10**4, math.sqrt(2)
     sigma = masked_noise.calibrate(0.1, 1e-2, m + 2, 2, protect="unit").sigma
     parallel = max(

@@ -131,6 +131,46 @@ def test_study_reads_back_to_the_same_id() -> None:
     assert again.id == study.id
 
 
+def test_a_certified_study_states_the_interval_and_is_found_out_where_it_is_false() -> None:
+    study = make(edited("delta = 1e-6", "delta = 1e-2\ncertified = true"))
+    public, collector = study.protection.public, study.protection.collector
+    assert public is not None
+    assert collector is not None
+    for guarantee, rows in ((public, 256), (collector, 64)):
+        assert guarantee.enclosed is not None
+        assert guarantee.epsilon is not None
+        lower, upper = guarantee.enclosed
+        found = masked_noise.delta(guarantee.epsilon, study.protection.sigma, rows, 8, row_norm=math.sqrt(6))
+        assert 0 < lower <= found <= upper <= 1e-2
+        assert f"certified to lie in [{lower:.5g}, {upper:.5g}]" in str(guarantee)
+    again = SignedStudy.from_json(SignedStudy(study).to_json()).study
+    assert (again, again.id) == (study, study.id)
+    verify_guarantees(study)
+    lower, upper = public.enclosed or (0.0, 0.0)
+    for false in ((lower / 2, lower * 0.999), (0.0, lower / 3)):
+        claimed = replace(study.protection, public=replace(public, enclosed=false))
+        with pytest.raises(StudyError, match="certifies delta"):
+            verify_guarantees(replace(study, protection=claimed))
+    with pytest.raises(ParameterError, match="enclosed"):
+        replace(public, enclosed=(lower, 2e-2))
+
+
+@pytest.mark.parametrize("with_it", ['method = "bound"', 'method = "theorem"', 'protect = "unit"'])
+def test_certified_goes_with_a_sharp_record(with_it: str) -> None:
+    with pytest.raises(StudyError, match="certified"):
+        load_definition(edited("delta = 1e-6", f"delta = 1e-6\n{with_it}\ncertified = true"))
+
+
+def test_the_rule_without_an_integral_is_available() -> None:
+    study = make(edited("delta = 1e-6", 'delta = 1e-6\nmethod = "bound"'))
+    sharp, theorem = make(TOML), make(edited("delta = 1e-6", 'delta = 1e-6\nmethod = "theorem"'))
+    assert sharp.protection.sigma < study.protection.sigma < theorem.protection.sigma
+    assert study.protection.method == "bound"
+    verify_guarantees(study)
+    with pytest.raises(StudyError, match="no method"):
+        verify_guarantees(replace(study, protection=replace(study.protection, method="guess")))
+
+
 def test_mask_seed_comes_from_the_source() -> None:
     assert make(TOML).rows.mask_seed == DeterministicRandom("study plan").seed()
 

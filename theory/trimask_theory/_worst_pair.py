@@ -9,7 +9,8 @@ at fixed norms, does not increase with |<x, x'>| (docs/sharp-calibration.md#angl
 A curve of pairs is covered by cells (docs/sharp-calibration.md#cells): one pair that need not be allowed is at least as
 bad as every pair of a cell, and the largest delta over the cells is returned. Cells that lie below a pair of the curve
 are not divided any further, which changes nothing about that maximum.
-Basis: proved; the deltas compared are quadratures. With cells of 1/4096 of the curve it is within 0.02 % of the curve's.
+Basis: proved; the deltas compared are quadratures. With 1,024 cells that is within 0.1 % of the curve's
+maximum, 0.4 % for few rows at epsilon = 20.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ from trimask_theory._wishart_pair import FINE, Pair, log_deltas
 
 __all__ = ["Curve", "Family", "Found", "family", "worst"]
 
-_LEVELS = (16, 64, 256, 1024, 4096)
+_LEVELS = (4, 16, 64, 256, 1024)
 """Into how many cells a curve is divided, step by step."""
 
 _BATCH = 64
+
+_LEAST = -750.0
+"""Below the logarithm of the smallest double."""
+
+_NOISE = 1e-7
+"""More than two quadratures of one log delta differ by."""
 
 
 class Curve(NamedTuple):
@@ -73,12 +80,17 @@ def _frobenius(pair: Pair) -> float:
     return math.sqrt(max(pair.norm**4 + pair.other_norm**4 - 2 * inner * inner, 0.0))
 
 
+def _smooth(at: float) -> float:
+    """Short cells at both ends of a curve, where the worst pair mostly is."""
+    return at * at * (3 - 2 * at)
+
+
 def _at_distance(row_norm: float, distance: float, least: float) -> Curve:
     """|x| = R, |x'| = r from `least` to R, |x - x'| = d: the inner product c(r) = (R^2 - d^2 + r^2)/2 increases."""
 
     def cover(low: float, high: float) -> Pair:
         # Longer than every x' of the cell, and at least as close to a right angle: Loewner order and angle theorem.
-        shorter, longer = (least + at * (row_norm - least) for at in (low, high))
+        shorter, longer = (least + _smooth(at) * (row_norm - least) for at in (low, high))
         if longer == 0.0:  # d = R: the pair (R, 0)
             return Pair(row_norm, 0.0, 1.0)
         inner = ((row_norm - distance) * (row_norm + distance) + shorter * shorter) / 2
@@ -91,7 +103,7 @@ def _one_attribute(row_norm: float, step: float) -> Curve:
     """|x| = a from d to R and |x'| = a - d: moving the norms apart makes delta larger."""
 
     def cover(low: float, high: float) -> Pair:
-        return Pair(step + high * (row_norm - step), low * (row_norm - step), 1.0)
+        return Pair(step + _smooth(high) * (row_norm - step), _smooth(low) * (row_norm - step), 1.0)
 
     return Curve(lambda at: cover(at, at), cover)
 
@@ -116,10 +128,13 @@ def family(row_norm: float, distance: float, attributes: int) -> Family:
 def worst(epsilon: float, sigma: float, m: int, among: Family) -> Found:
     """The largest log delta(epsilon) at sigma over the family's pairs, or over the cells that cover them."""
 
+    # Among many pairs, what no double can hold is as good as the least of them.
+    floor = _LEAST if among.curves else -math.inf
+
     def values(pairs: Sequence[Pair]) -> list[float]:
         scaled = [pair.scaled(1 / sigma) for pair in pairs]
         parts = [scaled[start : start + _BATCH] for start in range(0, len(scaled), _BATCH)]
-        return [value for part in parts for value in log_deltas(epsilon, m, part, FINE)]
+        return [max(value, floor) for part in parts for value in log_deltas(epsilon, m, part, FINE)]
 
     best = max((Found(*both) for both in zip(values(among.ends), among.ends, strict=True)), key=_height)
     if not among.curves:
@@ -136,11 +151,10 @@ def worst(epsilon: float, sigma: float, m: int, among: Family) -> Found:
         curve, number = places[top]
         seen = max(seen, *values([curve.pair((number + part) / cells) for part in (0.25, 0.75)]))
         parts = finer // cells
+        # In the far tails quadratures differ by more than the cells do: the highest one is always kept.
+        kept = [place for place, height in zip(places, heights, strict=True) if height >= seen - _NOISE]
         places = [
-            (curve, number * parts + part)
-            for (curve, number), height in zip(places, heights, strict=True)
-            if height >= seen
-            for part in range(parts)
+            (curve, number * parts + part) for curve, number in kept or [places[top]] for part in range(parts)
         ]
     raise AssertionError("the last level returns")
 

@@ -12,7 +12,7 @@ from trimask_theory._strict_toml import names_of, refuse_unknown
 
 __all__ = ["ClippingPlan", "CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition"]
 
-Method = Literal["sharp", "theorem"]
+Method = Literal["sharp", "bound", "theorem"]
 Protect = Literal["record", "unit"]
 
 
@@ -36,7 +36,8 @@ class PrivacyTarget:
     A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias (in the moments
     suite they also prove that they did). With a `budget` ([privacy.budget]) a study publishes nothing by itself and gives
     private answers until it is spent; in the rows suite it is an exact one. `honest_providers` (h, of the moments suite, 1
-    when left out): any h right providers who add their noise give the guarantee.
+    when left out): any h right providers who add their noise give the guarantee. `certified` (rows suite, `record` and
+    `sharp`) has delta enclosed in ball arithmetic, and the study states the interval.
     """
 
     epsilon: float | None = None
@@ -48,6 +49,7 @@ class PrivacyTarget:
     budget: Budget | None = None
     clipping: ClippingPlan | None = None
     honest_providers: int | None = None
+    certified: bool = False
 
 
 @dataclass(frozen=True)

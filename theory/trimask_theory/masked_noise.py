@@ -19,25 +19,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, get_args, overload
-
-from scipy.optimize import brentq
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_theory import _checks, masked_bound, masked_theorem
 from trimask_theory._enclosure import enclose, require_flint
-from trimask_theory._wishart_pair import log_delta
-from trimask_theory._worst_pair import Family, Found, family, worst
+from trimask_theory._sharp import crossing, sharp_epsilon, sharp_sigma
+from trimask_theory._worst_pair import family, worst
 from trimask_theory.calibration import Calibration
-from trimask_theory.local_noise import analytic_scale
 from trimask_theory.masked_theorem import corollary_sigma
 
-__all__ = ["Method", "Protection", "calibrate", "corollary_sigma", "delta", "epsilon"]
+__all__ = [
+    "METHODS",
+    "Method",
+    "Protection",
+    "calibrate",
+    "can_certify",
+    "corollary_sigma",
+    "delta",
+    "epsilon",
+]
 
 Protection = Literal["record", "unit"]
 Method = Literal["sharp", "bound", "theorem"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 MARGIN = 1e-7
 """A sharp sigma or epsilon is raised by this part of itself, more than quadrature and search can err."""
@@ -65,7 +71,7 @@ def _setting(
     attributes = _checks.whole("attributes", attributes, 1)
     rows = _checks.whole("rows", rows, attributes + 1)
     _checks.one_of("protect", protect, ("record", "unit"))
-    _checks.one_of("method", method, get_args(Method))
+    _checks.one_of("method", method, METHODS)
     norm = math.sqrt(attributes) if row_norm is None else _checks.positive("row_norm", row_norm)
     return rows - attributes, attributes, norm, 2 * norm if protect == "record" else 1.0
 
@@ -95,9 +101,10 @@ def calibrate(
     elif method == "bound":
         sigma = masked_bound.smallest_sigma(epsilon, delta, m, norm, distance)
     else:
-        sigma = _sharp_sigma(epsilon, delta, m, family(norm, distance, attributes)) * (1 + MARGIN)
+        sigma = sharp_sigma(epsilon, delta, m, family(norm, distance, attributes)) * (1 + MARGIN)
         if certified:
-            sigma = _certified_sigma(epsilon, delta, sigma, rows, attributes, protect, norm)
+            goal, single = math.log(delta), attributes == 1
+            sigma = _raised(sigma, lambda s: enclose(epsilon, m, norm / s, single, goal, WIDTH)[1], delta)
     because, citation = _BASIS[method]
     if method == "sharp":
         pair = (
@@ -184,24 +191,27 @@ def epsilon(
     protect: Protection = "record",
     row_norm: float | None = None,
     method: Method = "sharp",
+    *,
+    certified: bool = False,
 ) -> float:
-    """The smallest epsilon >= 0 at which noise `sigma` gives `delta`, rounded up; inf at sigma = 0."""
+    """The smallest epsilon >= 0 at which noise `sigma` gives `delta`, rounded up; inf at sigma = 0.
+
+    `certified` raises it until the upper end of the enclosed delta is at most `delta`.
+    """
     delta = _checks.probability("delta", delta)
     sigma = _checks.non_negative("sigma", sigma)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    _check_certified(certified, protect, method)
     goal = math.log(delta)
     if _hopeless(sigma, norm):
         return math.inf
     if method != "sharp":
-        by_rule = partial(_rule(method), sigma=sigma, m=m, row_norm=norm, distance=distance)
-        return _crossing(by_rule, goal, 0.0) * (1 + MARGIN)
-    among = family(norm, distance, attributes)
-    root = 0.0
-    found = worst(root, sigma, m, among)
-    while found.log_delta > goal + 5e-8:
-        root = _crossing(partial(log_delta, m=m, pair=found.pair.scaled(1 / sigma)), goal, root)
-        found = worst(root, sigma, m, among)
-    return root * (1 + MARGIN)
+        rule = _rule(method)
+        return crossing(lambda e: rule(e, sigma, m, norm, distance), goal, 0.0) * (1 + MARGIN)
+    root = sharp_epsilon(goal, sigma, m, family(norm, distance, attributes)) * (1 + MARGIN)
+    if certified:
+        return _raised(root, lambda e: enclose(e, m, norm / sigma, attributes == 1, goal, WIDTH)[1], delta)
+    return root
 
 
 def _rule(method: Method) -> Callable[[float, float, int, float, float], float]:
@@ -220,64 +230,23 @@ def _check_certified(certified: bool, protect: str, method: str) -> None:
     require_flint()
 
 
-def _certified_sigma(
-    epsilon: float, goal: float, sigma: float, rows: int, attributes: int, protect: Protection, norm: float
-) -> float:
-    """The sharp sigma, raised until the enclosure's upper end is within the goal."""
+def _raised(value: float, upper: Callable[[float], float], goal: float) -> float:
+    """A sigma or epsilon, raised until the enclosure's upper end is within the goal."""
     step = 1e-5
-    while delta(epsilon, sigma, rows, attributes, protect, norm, certified=True)[1] > goal:
-        sigma *= 1 + step
+    while upper(value) > goal:
+        value *= 1 + step
         step *= 2
-    return sigma
+    return value
+
+
+def can_certify() -> bool:
+    """Whether `certified=True` works here: the extra `certified` is installed."""
+    try:
+        require_flint()
+    except ParameterError:
+        return False
+    return True
 
 
 def _hopeless(sigma: float, norm: float) -> bool:
     return sigma == 0 or (norm / sigma) ** 2 > _LARGEST_NONCENTRALITY
-
-
-def _crossing(log_curve: Callable[[float], float], goal: float, low: float) -> float:
-    """The epsilon > low at which a curve that lies above the goal at `low` comes down to it."""
-    step = 1.0
-    while log_curve(low + step) > goal:
-        low, step = low + step, 2 * step
-    high = low + step
-    return float(brentq(lambda e: max(log_curve(e), -1e4) - goal, low, high, xtol=1e-10, rtol=1e-10))
-
-
-def _sharp_sigma(epsilon: float, delta: float, m: int, among: Family) -> float:
-    """Solve at the pair that looks worst, look for a worse one at the sigma found, and solve again there."""
-    goal = math.log(delta)
-    # Large m: mu = |x x^T - x' x'^T|_F / (sqrt(2 m) sigma^2). Any m: Y^T Y is post-processing of x + N(0,
-    # sigma^2 I), so the Gaussian mechanism at the largest separation suffices.
-    scale = analytic_scale(epsilon, goal)
-    sigma = min(among.separation * scale, math.sqrt(among.frobenius * scale / math.sqrt(2 * m)))
-    found = worst(epsilon, sigma, m, among.only_ends())
-    for _ in range(12):
-        sigma = _solve(epsilon, scale, m, found, sigma)
-        found = worst(epsilon, sigma, m, among)
-        if found.log_delta <= goal + 5e-8:
-            break
-    return sigma
-
-
-def _solve(epsilon: float, scale: float, m: int, found: Found, sigma: float) -> float:
-    """The sigma at which one pair has the delta wanted, by the secant method from `found` at `sigma`.
-
-    The unknown is the s at which the Gaussian mechanism would have the same delta: its logarithm is close
-    to linear in log sigma, with slope 2 for many rows and 1 for few, where log delta itself bends strongly.
-    """
-    goal = math.log(scale)
-
-    def height(log_delta_there: float) -> float:
-        return math.log(analytic_scale(epsilon, min(max(log_delta_there, -1e5), -1e-12))) - goal
-
-    before, at_before = math.log(sigma), height(found.log_delta)
-    now = before - 0.5 * at_before
-    for _ in range(30):
-        if abs(now - before) < 1e-10:
-            break
-        at_now = height(log_delta(epsilon, m, found.pair.scaled(math.exp(-now))))
-        slope = (at_now - at_before) / (now - before)
-        before, at_before = now, at_now
-        now -= at_now / min(max(slope, 0.3), 4.0)
-    return math.exp(now)

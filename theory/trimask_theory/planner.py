@@ -37,7 +37,7 @@ __all__ = [
     "standard_error",
 ]
 
-METHODS = ("sharp", "theorem", "corollary", "local")
+METHODS = ("sharp", "bound", "theorem", "corollary", "local")
 _FLOAT_BYTES = 8
 
 
@@ -137,6 +137,7 @@ def sigma_by(target: Target, rows: int) -> dict[str, float | None]:
     distance = 2 * target.norm if target.protect == "record" else 1.0
     return {
         "sharp": masked_noise.calibrate(*given, target.protect, target.norm).sigma,
+        "bound": masked_noise.calibrate(*given, target.protect, target.norm, "bound").sigma,
         "theorem": masked_noise.calibrate(*given, target.protect, target.norm, "theorem").sigma,
         "corollary": masked_noise.corollary_sigma(*given) if stated else None,
         "local": local_noise.calibrate(target.epsilon, target.delta, distance).sigma,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.form import Form
@@ -54,7 +54,10 @@ TOP_KEYS = (
     "licence",
 )
 CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
+_Word = TypeVar("_Word", bound=str)
 _BOUNDED = ("continuous", "integer")
+_METHODS: tuple[Method, ...] = get_args(Method)
+_PROTECTS: tuple[Protect, ...] = get_args(Protect)
 
 
 def load_definition(source: Path | str) -> StudyDefinition:
@@ -91,6 +94,15 @@ def _form(data: object, schema: Schema) -> Form:
     return form
 
 
+def _word(table: Table, name: str, allowed: tuple[_Word, ...]) -> _Word:
+    """The one of the allowed words that is given; the first when none is."""
+    given = table.text(name, allowed[0])
+    for word in allowed:
+        if word == given:
+            return word
+    raise ParameterError(f"privacy.{name}", "one of " + ", ".join(map(repr, allowed)), given)
+
+
 def _privacy(table: Table, suite: SuiteName) -> PrivacyTarget:
     table.refuse_unknown(names_of(PrivacyTarget))
     suite_settings.refuse_foreign_keys(suite, "privacy", table.data)
@@ -98,23 +110,17 @@ def _privacy(table: Table, suite: SuiteName) -> PrivacyTarget:
     epsilon, delta = table.number("epsilon"), table.number("delta")
     if exact and (epsilon is not None or delta is not None):
         raise StudyError("privacy.exact = true publishes without noise: take epsilon and delta out, or exact")
-    method, protect = table.text("method", "sharp"), table.text("protect", "record")
-    for name, word, allowed in (
-        ("method", method, get_args(Method)),
-        ("protect", protect, get_args(Protect)),
-    ):
-        if word not in allowed:
-            raise ParameterError(f"privacy.{name}", "one of " + ", ".join(map(repr, allowed)), word)
     return PrivacyTarget(
         epsilon=epsilon,
         delta=delta,
-        protect="record" if protect == "record" else "unit",
-        method="sharp" if method == "sharp" else "theorem",
+        protect=_word(table, "protect", _PROTECTS),
+        method=_word(table, "method", _METHODS),
         exact=exact,
         row_norm=table.number("row_norm"),
         budget=_budget(table),
         clipping=_clipping(table),
         honest_providers=table.whole("honest_providers"),
+        certified=table.flag("certified", default=False),
     )
 
 

@@ -54,12 +54,15 @@ SECTIONS = (
             "epsilon": "Privacy of a release: smaller is more private, and noisier.",
             "delta": "Its failure probability: well below one in the people of a release.",
             "protect": "What may change without being noticed: a person's whole row, or a row's move by 1 (scaled).",
-            "method": "How the noise is found: the sharp calculation, or the published theorem's bound (more noise).",
+            "method": "How the noise is found: the sharp calculation, a rule without an integral (more noise), or the "
+            "published theorem's bound (most).",
             "exact": "Publish without noise, and without differential privacy. Leave epsilon and delta out then.",
             "row_norm": "Longer rows are shrunk to this norm on the device: less noise, some bias. `trimask plan --study` "
             "recommends one.",
             "budget": "Publish nothing; give private answers until this is spent.",
             "clipping": "Columns that are about normal, whose sums are clipped to an ellipsoid (needs a budget).",
+            "certified": "Enclose delta between two numbers in ball arithmetic, and state them in the study (`record` and "
+            "`sharp`; needs `pip install 'trimask-theory[certified]'` where the study is made).",
             "honest_providers": "h: any h right providers who add their noise give the guarantee; 1 when left out.",
         },
         PrivacyTarget,

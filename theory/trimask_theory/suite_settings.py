@@ -29,6 +29,7 @@ FOREIGN: dict[SuiteName, dict[str, str]] = {
         "collection.obfuscation_failure": _NO_MASKS,
         "collection.unmasking": _NO_MASKS,
         "collection.share_leakage": "its shares are uniform, so any K1 - 1 of them tell nothing at all",
+        "privacy.certified": "its noise has a closed formula, and no integral to enclose",
         "privacy.method": "its noise is a Gaussian on totals, calibrated in the one way there is",
         "privacy.clipping": "devices clip to one ball and prove it: give [privacy] row_norm, and centre and scale on "
         "[[attributes]]",
@@ -80,6 +81,10 @@ def _check_rows(definition: StudyDefinition) -> None:
         raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
     if not privacy.exact and not _has_pair(privacy):
         raise StudyError("[privacy] needs epsilon and delta, or exact = true for a release without noise")
+    if privacy.certified and (privacy.exact or privacy.protect != "record" or privacy.method != "sharp"):
+        raise StudyError(
+            'privacy.certified = true is for noise with protect = "record" and method = "sharp": take one out'
+        )
 
 
 def _check_moments(definition: StudyDefinition) -> None:

@@ -18,7 +18,12 @@ def pair_words(guarantee: Guarantee | None) -> str:
     """(epsilon, delta), for which neighbours, and on what basis."""
     if guarantee is None or guarantee.epsilon is None:
         return "nothing"
+    certified = (
+        ""
+        if guarantee.enclosed is None
+        else "; delta certified in [{:.5g}, {:.5g}]".format(*guarantee.enclosed)
+    )
     return (
         f"({guarantee.epsilon:.3g}, {guarantee.delta:.0e})-differential privacy "
-        f"for {guarantee.neighbours} ({guarantee.basis})"
+        f"for {guarantee.neighbours} ({guarantee.basis}{certified})"
     )

@@ -85,7 +85,7 @@ def verify(study: Study) -> None:
             study.attributes,
             near.relation,
             protection.row_norm,
-            "theorem" if protection.method == "theorem" else "sharp",
+            _method(protection.method),
         )
         # Two machines' quadratures differ in their last digits, far less than this.
         if not got <= guarantee.delta * (1 + 1e-4):
@@ -93,6 +93,40 @@ def verify(study: Study) -> None:
                 f"towards {towards} the study claims delta = {guarantee.delta:g} at epsilon = "
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
+        _verify_enclosed(study, guarantee, rows, got, towards)
+
+
+def _method(word: str) -> masked_noise.Method:
+    for method in masked_noise.METHODS:
+        if method == word:
+            return method
+    raise StudyError(
+        f"the study's noise was found by {word!r}, which is no method of this version: do not approve it"
+    )
+
+
+def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, towards: str) -> None:
+    """A certified interval must hold what quadrature finds; with python-flint it is found again."""
+    if guarantee.enclosed is None or guarantee.epsilon is None:
+        return
+    lower, upper = guarantee.enclosed
+    fits = lower <= got * (1 + 1e-6) and got <= upper * (1 + 1e-6)
+    if fits and masked_noise.can_certify():
+        protection = study.protection
+        least, most = masked_noise.delta(
+            guarantee.epsilon,
+            protection.sigma,
+            rows,
+            study.attributes,
+            row_norm=protection.row_norm,
+            certified=True,
+        )
+        fits = lower <= most and least <= upper
+    if not fits:
+        raise StudyError(
+            f"towards {towards} the study certifies delta in [{lower:.5g}, {upper:.5g}], but its noise gives {got:.5g}: do "
+            "not approve it"
+        )
 
 
 def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
@@ -150,6 +184,7 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         privacy.protect,
         row_norm,
         privacy.method,
+        certified=privacy.certified,
     )
     grid = Grid(draft.rows.grid_exponent)
     sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.rows.grid_exponent)
@@ -161,6 +196,7 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         privacy.protect,
         row_norm,
         privacy.method,
+        certified=privacy.certified,
     )
     if not math.isfinite(epsilon):
         raise ImpossibleStudy(
@@ -168,15 +204,17 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             f"epsilon = {privacy.epsilon:g} asks for so little noise that a block has no guarantee at all; "
             "give a smaller epsilon, or exact = true and no claim of differential privacy",
         )
-    return Protection(
-        row_norm,
-        sigma,
-        privacy.method,
-        calibration.guarantee,
-        _towards_collector(calibration.guarantee, epsilon),
+    public, collector = calibration.guarantee, replace(calibration.guarantee, epsilon=epsilon)
+    if privacy.certified:
+        public, collector = (
+            replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
+            for guarantee, rows in ((public, draft.release_rows), (collector, draft.rows.block_rows))
+        )
+    return Protection(row_norm, sigma, privacy.method, public, collector)
+
+
+def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tuple[float, float]:
+    row_norm = draft.protection.row_norm
+    return masked_noise.delta(
+        guarantee.epsilon or 0.0, sigma, rows, draft.attributes, row_norm=row_norm, certified=True
     )
-
-
-def _towards_collector(public: Guarantee, epsilon: float) -> Guarantee:
-    # mu belongs to the release's epsilon, so it is not carried over.
-    return replace(public, epsilon=epsilon, mu=None)

@@ -1,0 +1,70 @@
+"""delta of masked records enclosed in ball arithmetic: ten settings, how wide, how long.
+
+`python -m bench.theory_certified` prints the table of docs/privacy-methods.md and, with a file name, writes it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trimask_theory import masked_noise
+
+__all__ = ["SETTINGS", "Setting", "measure"]
+
+
+class Setting(NamedTuple):
+    """A record guarantee that is asked for."""
+
+    epsilon: float
+    delta: float
+    rows: int
+    attributes: int
+
+
+SETTINGS = (
+    Setting(0.1, 1e-2, 100, 5),
+    Setting(1.0, 1e-6, 256, 6),
+    Setting(1.0, 1e-6, 300, 1),
+    Setting(0.1, 1e-3, 10_000, 5),
+    Setting(0.5, 1e-6, 4096, 9),
+    Setting(1.0, 1e-5, 20_000, 5),
+    Setting(1.0, 1e-6, 20_000, 6),
+    Setting(4.0, 1e-6, 1024, 9),
+    Setting(8.0, 1e-11, 60, 2),
+    Setting(1.0, 1e-12, 1_000_000, 10),
+)
+
+
+def measure(setting: Setting) -> dict[str, Any]:
+    """sigma, delta by quadrature, its enclosure and the seconds of processor time that took."""
+    epsilon, delta, rows, attributes = setting
+    sigma = masked_noise.calibrate(epsilon, delta, rows, attributes).sigma
+    value = masked_noise.delta(epsilon, sigma, rows, attributes)
+    start = time.process_time()
+    lower, upper = masked_noise.delta(epsilon, sigma, rows, attributes, certified=True)
+    seconds = time.process_time() - start
+    found = {"sigma": sigma, "value": value, "lower": lower, "upper": upper, "width": (upper - lower) / value}
+    return setting._asdict() | found | {"seconds": seconds}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table; write JSON to the file named, if one is."""
+    rows = [measure(setting) for setting in SETTINGS]
+    print("| ε | δ | n | p | σ | δ by quadrature | enclosed in | width / δ | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        print(
+            "| {epsilon:g} | {delta:g} | {rows:,} | {attributes} | {sigma:.5g} | {value:.6e} | "
+            "[{lower:.6e}, {upper:.6e}] | {width:.4%} | {seconds:.1f} |".format(**row)
+        )
+    if arguments:
+        Path(arguments[0]).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
