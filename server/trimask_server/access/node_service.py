@@ -46,6 +46,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             store_generation=node.database.generation,
             audit_head=head_message(await node.audit.head()),
             draining=node.drain.on,
+            clock_time_ms=node.clock.now_ms(),
         )
 
     async def RegisterStudy(

@@ -40,7 +40,7 @@ class AuditLog:
         self._saved = 0
 
     async def load(self) -> None:
-        """Begin the log if there is none, and miss what the head beside the store says was there."""
+        """Begin the log if there is none."""
 
         def begin(tx: Transaction) -> None:
             tx.run(
@@ -49,6 +49,9 @@ class AuditLog:
             )
 
         await self._database.write(begin)
+
+    async def miss_what_is_gone(self) -> None:
+        """Record that entries are missing which the head beside the store says were there."""
         kept = self._read_file()
         if kept is None or not kept.sequence:
             return

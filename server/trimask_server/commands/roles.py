@@ -36,6 +36,12 @@ def register(subparsers: Subparsers) -> None:
             metavar="HOST:PORT",
             help="an own peer address, for one of several processes of a node on one PostgreSQL",
         )
+        parser.add_argument(
+            "--http-listen",
+            default="",
+            metavar="HOST:PORT",
+            help="in place of http_listen in node.toml: so that each of several processes has its own metrics",
+        )
         parser.set_defaults(run=run, role=role)
 
 
@@ -49,4 +55,4 @@ def run(args: argparse.Namespace) -> int:
         )
     from trimask_server.programs.run import run_node
 
-    return run_node(args.role, args.config, args.worker_listen)
+    return run_node(args.role, args.config, args.worker_listen, args.http_listen)

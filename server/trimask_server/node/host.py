@@ -14,6 +14,7 @@ from aiohttp.web import RouteDef
 
 from trimask_core.errors import ConfigError, Refused
 from trimask_core.refusals import Alarm
+from trimask_server.node.clocks import warn_of_skew
 from trimask_server.node.context import NodeContext
 from trimask_server.node.ports import AddServices, Port
 from trimask_server.node.tasks import Tasks
@@ -77,6 +78,8 @@ class Host:
         self._at_drain: list[Callable[[], Awaitable[None]]] = []
         self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self._on_reload: list[Callable[[], bool]] = []
+        self._at_end: list[Callable[[], None]] = []
+        self._recorded = False  # that it started; only then is it recorded that it stopped
 
     @property
     def log(self) -> logging.Logger:
@@ -95,6 +98,10 @@ class Host:
         """Have this awaited when the node stops, after its last call was answered."""
         self._at_stop.append(end)
 
+    def at_end(self, let_go: Callable[[], None]) -> None:
+        """Have this called last of all, when the store is closed."""
+        self._at_end.append(let_go)
+
     def on_reload(self, reload: Callable[[], bool]) -> None:
         """Have this called when key files may have changed; it answers whether anything was new."""
         self._on_reload.append(reload)
@@ -110,6 +117,7 @@ class Host:
     async def record_start(self, key_names: Mapping[str, str]) -> None:
         """Write into the audit log that the node starts, with which keys, and which of them are others than before."""
         context = self.context
+        await context.audit.miss_what_is_gone()
         keys = {
             "identity": context.keys.identity.public.hex(),
             "certificate_sha256": hashlib.sha256(context.keys.certificate).hexdigest(),
@@ -124,22 +132,28 @@ class Host:
         if changed:
             await context.audit.record("keys_changed", changed=changed)
         await context.audit.record("node_started", version=VERSION, boot=context.boot_id.hex(), **keys)
+        self._recorded = True
 
     async def serve(self, services: Services) -> None:
-        """Listen, and begin the background tasks every node has."""
+        """Have every port, record the start, answer, and begin the background tasks every node has."""
         context, config = self.context, self.context.config
         if config.listen:
             public = Port(services.public, services.gate(mutual=False), mutual=False)
-            self.public_port = await self._open(public, config.listen)
+            self.public_port = await self._bind(public, config.listen)
         peer = Port(services.peer, services.gate(mutual=True), mutual=True)
-        self.peer_port = await self._open(peer, config.peer_listen, config.worker_listen)
+        self.peer_port = await self._bind(peer, config.peer_listen, config.worker_listen)
         if config.http_listen:
-            await self.http.start(services.pages)
+            await self.http.start(services.pages, shared=bool(config.own_address))
+        # From here on nothing of the node's own can fail; before, nothing has been answered.
+        await self.record_start(services.key_names)
+        for server in self._servers:
+            await server.start()
         self.begin()
         if context.role != "collector" and not config.allow_collectors:
             context.log.info("allow_collectors is empty: any collector may propose studies to this node")
         self.spawn(self._follow_readiness(), "following readiness")
         self.spawn(self._watch_key_files(), "watching key files")
+        self.spawn(warn_of_skew(context), "comparing clocks")
         if config.own_address:
             self.spawn(context.drain.follow_others(), "following other workers")
         context.log.info(
@@ -151,8 +165,8 @@ class Host:
         """Begin the background tasks that need no port."""
         self.spawn(self._save_refusals(), "saving refusal counts")
 
-    async def _open(self, port: Port, *addresses: str) -> int:
-        server, number = await port.open(self.context, self.health, addresses)
+    async def _bind(self, port: Port, *addresses: str) -> int:
+        server, number = await port.bind(self.context, self.health, addresses)
         self._servers.append(server)
         return number
 
@@ -247,9 +261,12 @@ class Host:
         await self._tasks.cancel()
         for end in self._at_stop:
             await end()
-        await context.audit.record("node_stopped")
-        await self.save_refusals()
+        if self._recorded:
+            await context.audit.record("node_stopped")
+            await self.save_refusals()
         await context.peers.close()
         context.workers.close()
         context.database.close()
+        for let_go in self._at_end:
+            let_go()
         context.log.info("stopped")

@@ -14,6 +14,7 @@ from trimask_core.errors import ConfigError
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.guard import Admission, GuardedServer
 from trimask_server.operations.limits import Limits, arrivals_of, server_options
+from trimask_server.operations.listeners import holder_words
 from trimask_server.operations.readiness import Health
 from trimask_server.operations.requests import Observation
 
@@ -31,10 +32,10 @@ class Port:
     gate: Admission
     mutual: bool
 
-    async def open(
+    async def bind(
         self, context: NodeContext, state: Health, addresses: Sequence[str]
     ) -> tuple[grpc.aio.Server, int]:
-        """Listen on the addresses that are not empty; the server, and the number of the first one's port."""
+        """Take the addresses that are not empty; the server, to be started, and the number of the first one's port."""
         public = not self.mutual
         server = grpc.aio.server(options=server_options(context.config, public=public))
         guarded = GuardedServer(
@@ -64,7 +65,6 @@ class Port:
             for address in addresses
             if address
         ]
-        await server.start()
         return server, numbers[0]
 
 
@@ -72,4 +72,5 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
     try:
         return server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise ConfigError(f"cannot listen on {address}: {error}") from None
+        reason = str(error).partition(";")[0]  # what follows is about gRPC's own logging
+        raise ConfigError(f"cannot listen on {address}: {reason}{holder_words(address)}") from None

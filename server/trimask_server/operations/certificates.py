@@ -43,8 +43,8 @@ class TlsMaterial:
         one that is taken for it."""
         return self.roots + b"\n" + self.operator
 
-    def check(self, now_ms: int, names: frozenset[str] = frozenset()) -> None:
-        """Raise `ConfigError` if a node could not serve with this, or not under all of `names`."""
+    def check_fit(self) -> None:
+        """Raise `ConfigError` if the files are not what they should be, or do not fit together."""
         leaf = _leaf(self.certificate)
         try:
             key = load_pem_private_key(self.private_key, None)
@@ -52,6 +52,15 @@ class TlsMaterial:
             raise ConfigError("tls.key is not an unencrypted private key in PEM form") from None
         if key.public_key() != leaf.public_key():
             raise ConfigError("tls.key does not belong to the certificate in tls.pem; renew both together")
+        try:
+            x509.load_pem_x509_certificates(self.roots)
+        except ValueError:
+            raise ConfigError("ca.pem holds no certificates in PEM form") from None
+
+    def check(self, now_ms: int, names: frozenset[str] = frozenset()) -> None:
+        """Raise `ConfigError` if a node could not serve with this now, or not under all of `names`."""
+        self.check_fit()
+        leaf = _leaf(self.certificate)
         now = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
             raise ConfigError(
@@ -63,10 +72,6 @@ class TlsMaterial:
             raise ConfigError(
                 f"the certificate in tls.pem lacks the name {min(missing)}, by which peers know this node"
             )
-        try:
-            x509.load_pem_x509_certificates(self.roots)
-        except ValueError:
-            raise ConfigError("ca.pem holds no certificates in PEM form") from None
 
 
 def _leaf(pem: bytes) -> x509.Certificate:
@@ -107,6 +112,11 @@ class Certificates:
     def expires_ms(self) -> int:
         """When the certificate ends."""
         return int(_leaf(self.material.certificate).not_valid_after_utc.timestamp() * 1000)
+
+    @property
+    def begins_ms(self) -> int:
+        """From when on it is valid."""
+        return int(_leaf(self.material.certificate).not_valid_before_utc.timestamp() * 1000)
 
     def days_left(self, now_ms: int) -> float:
         """Days until then; negative afterwards."""

@@ -33,8 +33,8 @@ class HttpPort:
         self._runner: web.AppRunner | None = None
         self.port = 0
 
-    async def start(self, routes: list[web.RouteDef]) -> None:
-        """Listen on `http_listen`."""
+    async def start(self, routes: list[web.RouteDef], *, shared: bool = False) -> None:
+        """Listen on `http_listen`; workers of one node may share it, and any of them answers."""
         application = web.Application(client_max_size=1 << 16)
         application.add_routes(
             [
@@ -49,7 +49,7 @@ class HttpPort:
         await self._runner.setup()
         host, _, port = self._address.rpartition(":")
         try:
-            site = web.TCPSite(self._runner, host.strip("[]"), int(port))
+            site = web.TCPSite(self._runner, host.strip("[]"), int(port), reuse_port=shared or None)
             await site.start()
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot listen on http_listen = {self._address!r}: {error}") from None

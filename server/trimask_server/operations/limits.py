@@ -65,6 +65,8 @@ def arrivals_of(config: NodeConfig, refusals: Refusals, *, public: bool) -> Arri
 def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int], ...]:
     """gRPC's own limits. A stranger's connection is ended sooner than a peer's, and its messages are smaller."""
     common = (
+        # Workers of one node share a port; any other program would get half of the calls.
+        ("grpc.so_reuseport", int(bool(config.own_address))),
         ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", _largest(config, public=public)),
         # A TLS handshake takes a second on a bad line; who takes longer is not calling.

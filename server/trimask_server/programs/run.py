@@ -7,11 +7,14 @@ from pathlib import Path
 
 import uvloop
 
+from trimask_core.clock import SystemClock
 from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
 from trimask_server.operations.garbage import collect_forever
+from trimask_server.operations.key_files import look_at_keys
 from trimask_server.operations.signals import serve_until_told
 from trimask_server.operations.tracing import configure_tracing
+from trimask_server.programs.claim import claim_node
 from trimask_server.programs.roles import Node, assemble, erasers_of
 from trimask_server.settings.config import NodeConfig, NodeRole, load_config
 
@@ -19,13 +22,21 @@ __all__ = ["run_node", "start_node"]
 
 
 async def start_node(role: NodeRole, config: NodeConfig) -> Node:
-    """A node of the given role, serving."""
-    host = Host(make_context(role, config))
+    """A node of the given role, serving. A start that fails leaves nothing in the audit log."""
+    claim = claim_node(role, config)
+    try:
+        warnings = look_at_keys(config.keys, SystemClock().now_ms())
+        host = Host(make_context(role, config))
+    except BaseException:
+        claim.release()
+        raise
+    host.at_end(claim.release)
     try:
         await host.load()
         node = assemble(host)
-        await host.record_start(node.services.key_names)
         await host.serve(node.services)
+        for warning in warnings:
+            host.log.warning("%s", warning)
         # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
         await host.context.database.scrub()
         node.services.begin()
@@ -37,11 +48,13 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     return node
 
 
-def run_node(role: NodeRole, config_path: Path, worker_listen: str = "") -> int:
+def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_listen: str = "") -> int:
     """Run a node, or one worker of it, until it is told to stop (SIGTERM or SIGINT)."""
     config = load_config(config_path, role)
     if worker_listen:
         config = replace(config, worker_listen=worker_listen)
+    if http_listen:
+        config = replace(config, http_listen=http_listen)
     configure_tracing(config.name, role)
 
     async def start() -> Host:

@@ -1,0 +1,149 @@
+"""A look at a node's folder of keys: what is missing, whom it is open to, and how long its certificate is good for.
+
+The same at each start, where what is wrong stops it and what is weak is in the log, and in `trimask node doctor`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from trimask_core.errors import ConfigError
+from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
+from trimask_server.operations.certificates import (
+    OPERATOR_CERTIFICATE,
+    WARN_DAYS,
+    Certificates,
+    TlsMaterial,
+    read_material,
+)
+from trimask_server.operations.findings import Finding, bad, fine, weak
+from trimask_server.settings.config import NodeRole
+from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
+
+__all__ = ["certificate_findings", "file_findings", "look_at_keys", "mode_findings"]
+
+_SECRETS = (
+    "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", "operator/tls.key",
+)  # fmt: skip
+
+
+def look_at_keys(folder: Path, now_ms: int) -> list[str]:
+    """What is weak, in sentences; `ConfigError`, with file and reason, if a node could not serve with it."""
+    found = [*mode_findings(folder), *certificate_findings(folder, now_ms)]
+    for finding in found:
+        if finding.level == "wrong":
+            raise ConfigError(finding.sentence)
+    return [finding.sentence for finding in found if finding.level == "warning"]
+
+
+def file_findings(folder: Path, role: NodeRole) -> list[Finding]:
+    """What a node of a role must have, and may miss."""
+    needed = ["identity.key", "tls.pem", "tls.key", "ca.pem"]
+    if role == "right" and not (folder / "sealing.keys").exists():
+        needed.append("sealing.key")
+    found = [
+        bad(str(folder / name), "is missing", _maker(name)) for name in needed if not (folder / name).exists()
+    ]
+    if role == "right" and not (folder / MOMENTS_KEY).exists():
+        fix = f"`trimask node init` makes it, or `openssl rand -hex 32 > {folder / MOMENTS_KEY}`"
+        found.append(
+            weak(str(folder / MOMENTS_KEY), "is missing: no study of the moments suite can be approved", fix)
+        )
+    if not (folder / STORAGE_KEYS).exists():
+        found.append(
+            weak(
+                str(folder / STORAGE_KEYS),
+                "is missing; the node makes it at its first start",
+                "back it up then",
+            )
+            if os.access(folder, os.W_OK)
+            else bad(
+                str(folder / STORAGE_KEYS),
+                "is missing, and the folder cannot be written",
+                "`trimask node init` makes what is missing, as the node's user",
+            )
+        )
+    if not (folder / OPERATOR_CERTIFICATE).exists():
+        fix = f"`trimask keys {folder} --operator`, then restart the node"
+        found.append(weak(str(folder / OPERATOR_CERTIFICATE), "is missing: nobody can operate the node", fix))
+    return found or [fine("files", f"{folder} has everything {_with_article(role)} needs")]
+
+
+def mode_findings(folder: Path) -> list[Finding]:
+    """Secrets that others than their owner may read, and those this user may not."""
+    found, owners = [], set()
+    for name in _SECRETS:
+        path = folder / name
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        owners.add(status.st_uid)
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o077:
+            found.append(weak(str(path), f"has mode {mode:04o}: others may read it", f"chmod 0600 {path}"))
+        if not os.access(path, os.R_OK):
+            said = f"belongs to uid {status.st_uid} and cannot be read by uid {os.getuid()}"
+            found.append(
+                bad(str(path), said, f"chown it to the node's user, or run this as uid {status.st_uid}")
+            )
+    if len(owners) > 1:
+        said = f"secrets belong to several users (uid {', '.join(map(str, sorted(owners)))})"
+        found.append(weak(str(folder), said, "chown them all to the user that runs the node"))
+    return found or [fine("modes", "every secret is its owner's alone")]
+
+
+def certificate_findings(folder: Path, now_ms: int) -> list[Finding]:
+    """Whether the TLS files fit together, and until when."""
+    try:
+        material = read_material(folder)
+        material.check_fit()
+    except ConfigError as error:
+        return [
+            bad(f"TLS files in {folder}", str(error), "put back files that fit together, and start again")
+        ]
+    certificates = Certificates(material)
+    path = str(folder / "tls.pem")
+    days = certificates.days_left(now_ms)
+    renew = "renew it; a running node takes the new file over by itself"
+    found = []
+    if days <= 0:
+        # A node starts all the same, so that a new one can be put in its place; it is not ready until then.
+        found.append(weak(path, f"expired {-days:.1f} days ago: nobody can connect", renew))
+    elif days < WARN_DAYS:
+        found.append(weak(path, f"expires in {days:.1f} days", renew))
+    if certificates.begins_ms > now_ms:
+        said = f"is not valid yet, for another {(certificates.begins_ms - now_ms) / 3_600_000:.1f} hours"
+        found.append(weak(path, said, "look at this machine's clock"))
+    if not _issued_by(material):
+        said = "comes from no authority in ca.pem"
+        found.append(
+            weak(path, said, "peers with the same ca.pem will refuse it: agree on one ca.pem with them")
+        )
+    return found or [fine(path, f"fits tls.key, comes from ca.pem, and expires in {days:.0f} days")]
+
+
+def _issued_by(material: TlsMaterial) -> bool:
+    """Whether the last certificate of the chain comes from an authority in ca.pem."""
+    chain = x509.load_pem_x509_certificates(material.certificate)
+    for root in x509.load_pem_x509_certificates(material.roots):
+        for link in chain:
+            try:
+                link.verify_directly_issued_by(root)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            return True
+    return False
+
+
+def _maker(name: str) -> str:
+    return "ask your authority for it" if name in ("tls.pem", "ca.pem") else "`trimask node init` makes it"
+
+
+def _with_article(role: NodeRole) -> str:
+    return "a collector" if role == "collector" else f"a {role} provider"
