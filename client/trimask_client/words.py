@@ -69,7 +69,7 @@ def _promise(study: Study) -> str:
             f"{words.without_noise(study)} Somebody who knows everybody else's answers could work yours out."
         )
     lines = [f"Towards {who}: {_guarantee(promise)}" for who, promise in words.promises(study)]
-    return "\n".join(lines) or "This study states no guarantee."
+    return "\n".join([*lines, *words.honest_people(study)]) or "This study states no guarantee."
 
 
 def _weak(study: Study) -> list[str]:

@@ -44,6 +44,8 @@ class Protection:
     """What the noise buys. `sigma` = 0 is exact mode: masked or shared, but without differential privacy.
 
     With a `budget` nothing is published as it is: only private answers leave, until the budget is spent.
+    `by_honest_rows`: (honest rows, epsilon), most first, in the rows suite with noise: a person is hidden by the noise of
+    the others, and this is what is left if only so many keep theirs to themselves. Worked out when the study is made.
     """
 
     row_norm: float
@@ -52,6 +54,20 @@ class Protection:
     public: Guarantee | None = None
     collector: Guarantee | None = None
     budget: Budget | None = None
+    by_honest_rows: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = [count for count, _ in self.by_honest_rows]
+        if rows != sorted(set(rows), reverse=True) or any(
+            isinstance(count, bool) or not isinstance(count, int) or count < 1 for count in rows
+        ):
+            raise StudyError("by_honest_rows must have each number of rows once, the largest first")
+        if not all(isinstance(found, float) and found > 0 for _, found in self.by_honest_rows):
+            raise StudyError("by_honest_rows must have an epsilon above 0 for each number of rows")
+
+    def epsilon_at(self, honest: int) -> float | None:
+        """The epsilon stated for so many honest rows; that of fewer where it is not in the table."""
+        return next((found for rows, found in self.by_honest_rows if rows <= honest), None)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -62,6 +78,7 @@ class Protection:
             "public": None if self.public is None else self.public.to_dict(),
             "collector": None if self.collector is None else self.collector.to_dict(),
             "budget": None if self.budget is None else self.budget.to_dict(),
+            "by_honest_rows": [list(line) for line in self.by_honest_rows],
         }
 
     @classmethod
@@ -72,4 +89,7 @@ class Protection:
             for name in ("public", "collector")
         }
         budget = None if data["budget"] is None else Budget(**data["budget"])
-        return cls(data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"], budget)
+        honest = tuple((rows, float(found)) for rows, found in data["by_honest_rows"])
+        return cls(
+            data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"], budget, honest
+        )

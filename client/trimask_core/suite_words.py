@@ -26,6 +26,10 @@ class SuiteWords(Protocol):
         """The guarantees of a study with noise, and towards whom each is."""
         ...
 
+    def honest_people(self, study: Study, /) -> list[str]:
+        """What the guarantee becomes if only some of the people in it are honest; empty without one."""
+        ...
+
     def without_noise(self, study: Study, /) -> str:
         """What a study is that publishes without noise."""
         ...

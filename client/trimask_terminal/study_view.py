@@ -14,6 +14,7 @@ from trimask_core.schema import Attribute
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.study_checks import Weakness, weaknesses
+from trimask_core.suite_words import words_of
 from trimask_core.upload import upload_bytes_of
 from trimask_terminal.suites import view_of
 
@@ -85,17 +86,19 @@ def render(signed: SignedStudy) -> RenderableType:
 def approval_words(study: Study, role: str) -> list[str]:
     """What the party in `role` agrees to, a sentence each."""
     asked = ", ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
-    return [
+    said = [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}.",
         *_doors(study),
         *view_of(study).promises(study),
+        " ".join(words_of(study).honest_people(study)),
         view_of(study).duty(study, role),
         collusion_of(study).summary,
         *(f"WEAK: {item.why} {item.fix}" for item in weaknesses(study)),
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
+    return [sentence for sentence in said if sentence]
 
 
 def _doors(study: Study) -> list[str]:
@@ -147,6 +150,9 @@ def _facts(study: Study) -> Table:
         table.add_row("towards everybody", Text(view_of(study).promises(study)[0], style="bold red"))
     for heading, words in view_of(study).facts(study):
         table.add_row(heading, words)
+    honest = words_of(study).honest_people(study)
+    if honest:
+        table.add_row("if not all are honest", "\n".join(honest))
     table.add_row("who", " ".join(_doors(study)))
     table.add_row("collusion", collusion_of(study).summary)
     return table

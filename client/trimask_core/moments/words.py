@@ -6,7 +6,7 @@ from trimask_core.collusion import moments_collusion
 from trimask_core.study import Study
 from trimask_core.towards import Towards
 
-__all__ = ["collusion_note", "promises", "way", "with_budget", "withdrawal", "without_noise"]
+__all__ = ["collusion_note", "honest_people", "promises", "way", "with_budget", "withdrawal", "without_noise"]
 
 
 def way(study: Study, receivers: str) -> str:
@@ -28,6 +28,15 @@ def promises(study: Study) -> list[Towards]:
     who = "everybody, the collector and the other right providers included, as long as "
     who += "one right provider adds its noise" if needed == 1 else f"{needed} right providers add their noise"
     return [Towards(f"{who} as agreed, however few people are in a release", public)]
+
+
+def honest_people(study: Study) -> list[str]:
+    """The noise is the providers' and not the people's."""
+    if not study.protection.sigma:
+        return []
+    return [
+        "These numbers do not depend on how many of the other people are honest: the providers add the noise."
+    ]
 
 
 def without_noise(_study: Study) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimask_core.study import Study
 from trimask_core.towards import Towards
 
-__all__ = ["collusion_note", "promises", "way", "with_budget", "withdrawal", "without_noise"]
+__all__ = ["collusion_note", "honest_people", "promises", "way", "with_budget", "withdrawal", "without_noise"]
 
 
 def way(study: Study, receivers: str) -> str:
@@ -38,6 +38,26 @@ def promises(study: Study) -> list[Towards]:
         if promise is not None
     ]
     return sorted(stated, key=lambda item: -(item.guarantee.epsilon or 0.0))
+
+
+def honest_people(study: Study) -> list[str]:
+    """What is left if some of the others give their noise away: a small table, a line for each who looks."""
+    protection = study.protection
+    if not protection.by_honest_rows or protection.public is None:
+        return []
+    delta = "unknown" if protection.public.delta is None else f"{protection.public.delta:.2g}"
+    head = (
+        "A person is hidden by the noise of the others too. Those of them who work with an attacker can take theirs out "
+        f"again. Epsilon, at delta {delta}, if all of the others are honest, half, or none:"
+    )
+    lines = [head]
+    for who, rows in (
+        (f"a release of {study.release_rows}", study.release_rows),
+        (f"a block of {study.rows.block_rows}, towards the collector", study.rows.block_rows),
+    ):
+        found = [protection.epsilon_at(honest) for honest in (rows, rows // 2, 1)]
+        lines.append(f"- {who}: " + ", ".join("unknown" if e is None else f"{e:.3g}" for e in found))
+    return lines
 
 
 def without_noise(_study: Study) -> str:

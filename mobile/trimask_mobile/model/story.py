@@ -80,9 +80,28 @@ def _factors(study: Study, words: Catalogue) -> list[str]:
         told += _factor(collector, "promise.factor.collector", words)
     if public is not None:
         told += _factor(public, "promise.factor", words)
+    told += _honest(study, words)
     if "delta" in weak:
         told.append(words.say("promise.weak.delta", people=study.release_rows))
     return told
+
+
+def _honest(study: Study, words: Catalogue) -> list[str]:
+    """The same factor if only half of the others keep their noise to themselves, or none."""
+    protection = study.protection
+    if not protection.by_honest_rows:
+        return []
+    lines = [words.say("rows.honest")]
+    for key, rows in (
+        ("rows.honest.release", study.release_rows),
+        ("rows.honest.block", study.rows.block_rows),
+    ):
+        found = {
+            name: factor_words(protection.epsilon_at(honest) or 0.0).replace(",", " ")
+            for name, honest in (("all", rows), ("half", rows // 2), ("one", 1))
+        }
+        lines.append(f"•  {words.say(key, people=rows, **found)}")
+    return ["\n".join(lines)]
 
 
 def _factor(promise: Guarantee, key: str, words: Catalogue) -> list[str]:

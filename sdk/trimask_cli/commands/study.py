@@ -252,12 +252,17 @@ def run_collusion(args: argparse.Namespace) -> int:
     if args.json:
         print_json(report.to_dict())
         return 0
+    from trimask_cli.study_file import read_signed
     from trimask_core.rows.collusion import CollusionReport
+    from trimask_core.suite_words import words_of
     from trimask_terminal.collusion_view import render
     from trimask_terminal.study_view import make_console
 
     console = make_console()
     console.print(render(report))
+    if args.study is not None:
+        study = read_signed(args.study).study
+        console.print("\n".join(words_of(study).honest_people(study)), soft_wrap=True)
     if args.suggest and isinstance(report, CollusionReport):
         names = ", ".join(f'"{node}"' for node in report.topology.unmasking)
         console.print(f"\nIn the study's definition, under [collection]:\n  unmasking = [{names}]")

@@ -21,7 +21,7 @@ from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
-from trimask_theory import masked_noise, vector_sum
+from trimask_theory import honest_rows, masked_noise, vector_sum
 from trimask_theory.plans.draft import Draft
 from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
 
@@ -94,6 +94,8 @@ def verify(study: Study) -> None:
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
         _verify_enclosed(study, guarantee, rows, got, towards)
+        if rows == study.release_rows:
+            _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
 
 
 def _method(word: str) -> masked_noise.Method:
@@ -127,6 +129,27 @@ def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, 
             f"towards {towards} the study certifies delta in [{lower:.5g}, {upper:.5g}], but its noise gives {got:.5g}: do "
             "not approve it"
         )
+
+
+def _verify_honest_rows(study: Study, protect: masked_noise.Protection, delta: float) -> None:
+    protection = study.protection
+    wanted = honest_rows.table(
+        study.release_rows,
+        study.rows.block_rows,
+        delta,
+        protection.sigma,
+        study.attributes,
+        protect,
+        protection.row_norm,
+        _method(protection.method),
+    )
+    stated = dict(protection.by_honest_rows)
+    for rows, epsilon in wanted:
+        if not stated.get(rows, 0.0) >= epsilon * (1 - 1e-4):
+            raise StudyError(
+                f"with {rows} honest rows the study claims epsilon = {stated.get(rows, 0.0):.4g}, but its noise gives "
+                f"{epsilon:.4g}: do not approve it"
+            )
 
 
 def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
@@ -204,6 +227,7 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             f"epsilon = {privacy.epsilon:g} asks for so little noise that a block has no guarantee at all; "
             "give a smaller epsilon, or exact = true and no claim of differential privacy",
         )
+<<<<<<< HEAD
     public, collector = calibration.guarantee, replace(calibration.guarantee, epsilon=epsilon)
     if privacy.certified:
         public, collector = (
@@ -217,4 +241,22 @@ def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tu
     row_norm = draft.protection.row_norm
     return masked_noise.delta(
         guarantee.epsilon or 0.0, sigma, rows, draft.attributes, row_norm=row_norm, certified=True
+=======
+    return Protection(
+        row_norm,
+        sigma,
+        privacy.method,
+        calibration.guarantee,
+        _towards_collector(calibration.guarantee, epsilon),
+        by_honest_rows=honest_rows.table(
+            draft.release_rows,
+            draft.rows.block_rows,
+            privacy.delta,
+            sigma,
+            draft.attributes,
+            privacy.protect,
+            row_norm,
+            privacy.method,
+        ),
+>>>>>>> 7483120 (protection: epsilon by how many of the people are honest, stated in the study and wherever it is shown)
     )
