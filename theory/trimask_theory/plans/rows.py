@@ -227,36 +227,27 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             f"epsilon = {privacy.epsilon:g} asks for so little noise that a block has no guarantee at all; "
             "give a smaller epsilon, or exact = true and no claim of differential privacy",
         )
-<<<<<<< HEAD
     public, collector = calibration.guarantee, replace(calibration.guarantee, epsilon=epsilon)
     if privacy.certified:
         public, collector = (
             replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
             for guarantee, rows in ((public, draft.release_rows), (collector, draft.rows.block_rows))
         )
-    return Protection(row_norm, sigma, privacy.method, public, collector)
+    honest = honest_rows.table(
+        draft.release_rows,
+        draft.rows.block_rows,
+        privacy.delta,
+        sigma,
+        draft.attributes,
+        privacy.protect,
+        row_norm,
+        privacy.method,
+    )
+    return Protection(row_norm, sigma, privacy.method, public, collector, by_honest_rows=honest)
 
 
 def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tuple[float, float]:
     row_norm = draft.protection.row_norm
     return masked_noise.delta(
         guarantee.epsilon or 0.0, sigma, rows, draft.attributes, row_norm=row_norm, certified=True
-=======
-    return Protection(
-        row_norm,
-        sigma,
-        privacy.method,
-        calibration.guarantee,
-        _towards_collector(calibration.guarantee, epsilon),
-        by_honest_rows=honest_rows.table(
-            draft.release_rows,
-            draft.rows.block_rows,
-            privacy.delta,
-            sigma,
-            draft.attributes,
-            privacy.protect,
-            row_norm,
-            privacy.method,
-        ),
->>>>>>> 7483120 (protection: epsilon by how many of the people are honest, stated in the study and wherever it is shown)
     )
