@@ -21,7 +21,7 @@ from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
@@ -215,7 +215,7 @@ def _rows_suite(
     }
     if "tau" not in changes:
         rows, p1 = 2 * block_rows - 1, len(schema.columns)
-        suite["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE)
+        suite["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE, CHECK_DIRECTIONS)
     suite |= _taken(RowsSettings, changes)
     return RowsSettings(**suite), norm, sigma, True
 

@@ -160,6 +160,8 @@ class Reason(StrEnum):
     # Blocks and tries, between nodes
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
+    ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the plan was not checked, or not accepted."
+    CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node takes part in this check of rows with other words already."
     ROW_ALREADY_USED = "row_already_used", _NOT_NOW, _NEVER, "A row of the plan is in another block, or erased."
     BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
     BLOCK_STARTED = "block_started", _NOT_NOW, _NEVER, "The provider has begun to mask the block."
@@ -218,6 +220,10 @@ class Alarm(StrEnum):
     BAD_PRODUCTS = "bad_products", "A report's products are not those of its answers; it was left out."
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
+    OUT_OF_FRAME = (
+        "out_of_frame",
+        "A row's noise columns are not what a device adds; it was left out and erased.",
+    )
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BUDGET_ROLLED_BACK = (
         "budget_rolled_back",

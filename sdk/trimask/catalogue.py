@@ -64,6 +64,8 @@ class StudyStatus:
     note: str
     refusals: Mapping[str, Mapping[str, int] | None]
     audit_heads: Mapping[str, Mapping[str, str | int]] = field(default_factory=dict)
+    refused_reports: Mapping[str, int] = field(default_factory=dict)
+    """Submissions that the right providers' check refused and erased, by reason."""
 
     @classmethod
     def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
@@ -92,6 +94,7 @@ class StudyStatus:
                 for node in message.refusals
                 if node.audit_head.sequence
             },
+            refused_reports={item.reason: item.count for item in message.refused_reports},
         )
 
 

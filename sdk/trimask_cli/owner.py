@@ -73,6 +73,9 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table.add_row("published", f"{progress.published_rows:,} rows in {progress.releases:,} releases")
     if progress.failed_attempts:
         table.add_row("attempts that failed and were repeated", f"{progress.failed_attempts:,}")
+    if progress.refused_reports:
+        words = ", ".join(f"{reason} {count:,}" for reason, count in progress.refused_reports.items())
+        table.add_row("submissions refused by the check, and erased", words)
     for role, counts in progress.refusals.items():
         if counts is None:
             table.add_row(f"{role}", Text("did not answer", style="red"))

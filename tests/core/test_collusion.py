@@ -92,7 +92,7 @@ def test_collector_with_all_unmasking_nodes_but_one_gets_the_last_by_subtraction
     assert any(step.rule == "remainder" for step in trace.values())  # type: ignore[attr-defined]
 
 
-def test_all_right_providers_always_break_with_a_device() -> None:
+def test_all_right_providers_always_break() -> None:
     for topology in (ring(3), ring(6), Topology(4, 2, SAFE_AGAINST_PAIRS[4])):
         members = (1 << topology.right) - 1
         assert close(topology.right, topology.left, topology.unmasking_index, members, align=False)[0]
@@ -229,8 +229,8 @@ def test_impossible_topology_refused(right: int, left: int, unmasking: tuple[str
 def test_report_in_plain_words() -> None:
     text = report(Topology(2, 2, ("R1", "R2"))).text()
     assert "R1 + collector             every row\n" in text
-    assert "R1 + R2                    every row, if a device helps\n" in text
-    assert "noise columns" in text
+    assert "R1 + R2                    every row\n" in text
+    assert "they know B0" in text
     assert text.startswith("No party alone, following the protocol, can recover answers")
 
 
@@ -244,21 +244,11 @@ def test_report_as_json() -> None:
     assert "A from X^1, X^3, A X^2 and A X^4 by aligning sums" in first["chain"]
 
 
-def test_shared_mask_is_told_precisely() -> None:
-    within = report(Topology(2, 2, ("R1", "R2")))
-    beyond = report(Topology(2, 2, ("R1", "R2"), shared_mask_exceeded=True))
-    (both,) = (c for c in within.coalitions if c.parties == ("R1", "R2"))
-    assert both.needs_device
-    (both,) = (c for c in beyond.coalitions if c.parties == ("R1", "R2"))
-    assert not both.needs_device
-    assert "even if no device talks" in beyond.right_providers_alone
-    assert "even if no device talks" not in within.right_providers_alone
-    assert [c.parties for c in within.coalitions] == [c.parties for c in beyond.coalitions]
-
-
-def test_collector_needs_no_device() -> None:
-    for coalition in minimal_coalitions(ring(5)):
-        assert coalition.needs_device == ("collector" not in coalition.parties)
+def test_whoever_checks_rows_or_collects_them_needs_no_device() -> None:
+    """Right providers and the collector know B_0."""
+    found = minimal_coalitions(ring(5))
+    assert not any(coalition.needs_device for coalition in found)
+    assert any(all(party.startswith("R") for party in coalition.parties) for coalition in found)
 
 
 def test_views_through_the_noise_columns_are_told_apart() -> None:

@@ -22,7 +22,7 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
@@ -75,7 +75,7 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         protection=Protection(norm, sigma, "sharp", promise, promise), release_rows=release_rows,
         suite=RowsSettings(
             block_rows=block_rows, noise_columns=p2,
-            tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure), obfuscation_failure=failure,
+            tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure, CHECK_DIRECTIONS), obfuscation_failure=failure,
             share_leakage=leakage, grid_exponent=exponent,
             unmasking=collusion.default_unmasking(3, 2), mask_seed=bytes(32),
         ),

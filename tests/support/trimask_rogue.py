@@ -21,7 +21,7 @@ from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub, MomentsServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.protocol.plans import plan_message, split_ids
-from trimask_server.suites.moments.introductions import right_roles
+from trimask_server.protocol.roles import right_roles
 from trimask_terminal.program import main
 
 __all__ = ["RogueCollector", "back_up", "batch_name", "refused_with", "restore"]

@@ -12,7 +12,7 @@ import pytest
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.guarantee import Neighbours
 from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, Study
 from trimask_theory import masked_noise
@@ -119,7 +119,7 @@ def test_study_has_the_least_noise_that_gives_the_guarantee() -> None:
     assert collector.epsilon > 2.0  # fewer rows are mixed in a block than in a release
     assert study.rows.noise_columns == default_noise_columns(64, 1e-9)
     assert study.rows.tau == least_tau(
-        127, 8, study.rows.noise_columns, math.sqrt(6), study.protection.sigma, 1e-9
+        127, 8, study.rows.noise_columns, math.sqrt(6), study.protection.sigma, 1e-9, CHECK_DIRECTIONS
     )
     assert study.rows.unmasking == ("R1", "R2", "L2")
 

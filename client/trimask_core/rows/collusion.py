@@ -5,7 +5,7 @@ Components 1..K1-1 are independent Gaussians and the last is the row minus their
 Statement: a coalition is listed if and only if the rules of `_collusion_closure` lead from what its members
 hold in one block to the rows, and no smaller part of it does. Assumptions: blocks of n <= p rows; parties
 follow the protocol and pool what they saw; masks and rows are erased with the block, so nobody colludes
-about it later; any number of devices join in, which gives the coalition B_0. That a listed coalition
+about it later; any number of devices join in, and everybody knows B_0. That a listed coalition
 succeeds is shown by the attacks in `trimask_theory.attacks`; that an unlisted one fails is shown against
 those attacks, not proved.
 
@@ -66,14 +66,12 @@ def default_unmasking(right: int, left: int) -> tuple[Party, ...]:
 class Topology:
     """K1 right and K2 left providers, and who unmasks each component.
 
-    `unmasking[k-1]` is U_k: any "R1".., "L1".. or "collector". `shared_mask_exceeded` says that more than p
-    people share B_0, so that the rows of X B_0 satisfy linear relations (Appendix A of the TM2 paper).
+    `unmasking[k-1]` is U_k: any "R1".., "L1".. or "collector".
     """
 
     right: int
     left: int
     unmasking: tuple[Party, ...]
-    shared_mask_exceeded: bool = False
 
     def __post_init__(self) -> None:
         for name, count in (("right", self.right), ("left", self.left)):
@@ -100,7 +98,7 @@ class Coalition:
     """Parties that together reach the rows, and no fewer of them do.
 
     `exact`: the rows themselves; otherwise estimates of them, far beyond chance. `needs_device`: a device, or
-    anyone else who knows B_0, must join; true unless the collector is in it or B_0 is shared too widely.
+    anyone else who knows B_0, must join; the collector and right providers know it themselves.
     `steps` is the chain of rules, each with what it needs before it.
     """
 
@@ -166,18 +164,10 @@ class CollusionReport:
 
     @property
     def right_providers_alone(self) -> str:
-        """What all right providers have together, with and without a device: the place where B_0 counts."""
-        them = (
-            "All right providers together add up to X B0; with B0, which any device knows, that is every row."
-        )
-        if self.topology.shared_mask_exceeded:
-            return (
-                f"{them} More than p people share B0 here, so the rows of X B0 satisfy linear relations that "
-                "can give answers away: all right providers together break the study even if no device talks."
-            )
+        """What all right providers have together."""
         return (
-            f"{them} At most p people share B0 here, so if nobody who knows B0 talks they see only the "
-            "inner products between rows, which the noise columns blur."
+            "All right providers together add up to X B0, and they know B0, with which they check every row: "
+            "that is every row, with its noise, even if no device talks."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,7 +177,6 @@ class CollusionReport:
             "right": topology.right,
             "left": topology.left,
             "unmasking": list(topology.unmasking),
-            "shared_mask_exceeded": topology.shared_mask_exceeded,
             "largest_safe": self.largest_safe,
             "single_breakers": list(self.single_breakers),
             "coalitions": [coalition.to_dict() for coalition in self.coalitions],
@@ -282,7 +271,7 @@ def _explain(topology: Topology, members: int) -> Coalition:
         trace.clear()
         close(topology.right, topology.left, nodes, members, trace=trace)
     parties = _names(topology, members)
-    needs_device = COLLECTOR not in parties and not (exact and topology.shared_mask_exceeded)
+    needs_device = not any(party == COLLECTOR or party.startswith("R") for party in parties)
     return Coalition(parties, exact, needs_device, _used(trace), topology)
 
 

@@ -18,7 +18,13 @@ import math
 
 from trimask_core.errors import ImpossibleStudy
 
-__all__ = ["default_noise_columns", "least_tau", "refuse_too_few_columns", "tail"]
+__all__ = ["CHECK_DIRECTIONS", "default_noise_columns", "least_tau", "refuse_too_few_columns", "tail"]
+
+CHECK_DIRECTIONS = 32
+"""How many directions among the noise columns right providers open to check a row, and take out of it
+(docs/theory/collection.md#row-check)."""
+_LEAST_LEFT = 96
+"""How many noise columns the check must leave for what it says about them."""
 
 
 def tail(failure: float) -> float:
@@ -27,9 +33,10 @@ def tail(failure: float) -> float:
 
 
 def default_noise_columns(rows: int, failure: float) -> int:
-    """p2 for blocks of `rows`, whose last may have up to 2 rows - 1: at least four a row, and room to spare."""
+    """p2 for blocks of `rows`, whose last may have up to 2 rows - 1: at least four a row, room to spare, and those that
+    the check of each row takes away."""
     wanted = math.sqrt(2 * rows - 1) + tail(failure / 2) + math.sqrt(rows) / 4
-    return max(4 * rows, math.ceil(wanted * wanted))
+    return CHECK_DIRECTIONS + max(_LEAST_LEFT, 4 * rows, math.ceil(wanted * wanted))
 
 
 def refuse_too_few_columns(rows: int, attributes: int, noise_columns: int) -> None:
@@ -44,20 +51,31 @@ def refuse_too_few_columns(rows: int, attributes: int, noise_columns: int) -> No
 
 
 def least_tau(
-    rows: int, attributes: int, noise_columns: int, row_norm: float, sigma: float, failure: float
+    rows: int,
+    attributes: int,
+    noise_columns: int,
+    row_norm: float,
+    sigma: float,
+    failure: float,
+    opened: int = 0,
 ) -> float:
     """The least tau for a block of `rows`, rounded up; `ImpossibleStudy` if there are too few noise columns.
 
-    With noise on the answers two events can go wrong, so each gets half of `failure`.
+    `opened` of them are taken away by the check of each row: in a study, `CHECK_DIRECTIONS`. With noise on the answers
+    two events can go wrong, so each gets half of `failure`.
     """
     refuse_too_few_columns(rows, attributes, noise_columns)
     t = tail(failure / 2 if sigma else failure)
-    spread = math.sqrt(noise_columns) - math.sqrt(rows) - t
-    if spread <= 0:
+    spread = math.sqrt(max(0, noise_columns - opened)) - math.sqrt(rows) - t
+    enough = noise_columns - opened >= (_LEAST_LEFT if opened else 0)
+    if spread <= 0 or not enough:
+        least = math.floor((math.sqrt(rows) + t) ** 2) + 1
+        if opened:
+            least = opened + max(_LEAST_LEFT, least)
         raise ImpossibleStudy(
             "too_few_noise_columns",
             f"{noise_columns} noise columns cannot hide {rows} rows with failure probability {failure:g}: "
-            f"give at least {math.floor((math.sqrt(rows) + t) ** 2) + 1} noise columns, or smaller blocks.",
+            f"give at least {least} noise columns, or smaller blocks.",
         )
     answers = row_norm * math.sqrt(rows)
     if sigma:

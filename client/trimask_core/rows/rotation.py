@@ -73,6 +73,9 @@ class HaarFrame:
         self._check(M, self.rows)
         out = np.zeros((M.shape[0], self.columns))
         np.multiply(M, self._signs, out=out[:, : self.rows])
+        return self._reflected(out)
+
+    def _reflected(self, out: Matrix) -> Matrix:
         for panel in reversed(self._panels):
             part = out[:, panel.start :]
             part -= ((part @ panel.V) @ panel.T.T) @ panel.V.T
@@ -86,6 +89,13 @@ class HaarFrame:
             part = work[:, panel.start :]
             part -= ((part @ panel.V) @ panel.T) @ panel.V.T
         return work[:, : self.rows] * self._signs
+
+    def beside(self, M: Matrix) -> Matrix:
+        """M G for the rows G that make F a square orthogonal matrix: combinations of what F leaves free, none of F."""
+        self._check(M, self.columns - self.rows)
+        out = np.zeros((M.shape[0], self.columns))
+        out[:, self.rows :] = M
+        return self._reflected(out)
 
     def rotate(self, M: Matrix) -> Matrix:
         """F^T M for a square frame: the Haar rotation of M's columns, in place when M is float64."""

@@ -16,7 +16,7 @@ from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
 from trimask_core.rows.device.frame import RowFrame
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
-from trimask_core.rows.obfuscation import least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau
 from trimask_core.text_form import decode_bytes, encode_bytes
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class RowsSettings:
     share_leakage: float
     grid_exponent: int
     unmasking: tuple[str, ...]
-    # The seed of B_0 is for devices and the collector: the study names it by its hash alone, so that providers, who
-    # sign and hold the study too, are not handed the mask that hides rows from all right providers together.
+    # The seed of B_0 is for devices, the collector and, when they check rows, right providers; the study names it by its
+    # hash. It is no secret: whoever takes part has it.
     mask_seed: bytes = field(default=b"", repr=False, compare=False)
     mask_commitment: bytes = b""
 
@@ -113,7 +113,7 @@ class RowsStudy(RowsSettings):
 
     @cached_property
     def frame(self) -> HaarFrame:
-        """F, the first p1 rows of the device mask B_0; for devices and the collector, who have its seed."""
+        """F, the first p1 rows of the device mask B_0; where its seed is known."""
         from trimask_core.rows.rotation import HaarFrame  # numpy comes with a mask, not with a study
 
         return HaarFrame(self._device_seed, self.attributes, self.columns)
@@ -127,19 +127,19 @@ class RowsStudy(RowsSettings):
     def _device_seed(self) -> bytes:
         if not self.mask_seed:
             raise StudyError(
-                "this copy of the study is without the seed of B_0, which devices and the collector have"
+                "this copy of the study is without the seed of B_0, which devices, the collector and right providers have"
             )
         return self.mask_seed
 
     @property
+    def left_columns(self) -> int:
+        """The noise columns that are left of a row once it was checked."""
+        return self.noise_columns - CHECK_DIRECTIONS
+
+    @property
     def topology(self) -> collusion.Topology:
-        """Who sees what, for the collusion report. Every release of this study has at least `release_rows` people."""
-        return collusion.Topology(
-            right=self.right,
-            left=self.left,
-            unmasking=self.unmasking,
-            shared_mask_exceeded=self.release_rows > self.columns,
-        )
+        """Who sees what, for the collusion report."""
+        return collusion.Topology(right=self.right, left=self.left, unmasking=self.unmasking)
 
     def check(self) -> None:
         """Refuse settings that cannot give the protection the study claims."""
@@ -163,7 +163,13 @@ class RowsStudy(RowsSettings):
         if not math.isfinite(self.tau):
             raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
         tau = least_tau(
-            self.max_block_rows, p1, self.noise_columns, self.row_norm, self.sigma, self.obfuscation_failure
+            self.max_block_rows,
+            p1,
+            self.noise_columns,
+            self.row_norm,
+            self.sigma,
+            self.obfuscation_failure,
+            CHECK_DIRECTIONS,
         )
         if self.tau < tau * (1 - 1e-12):
             raise ImpossibleStudy(

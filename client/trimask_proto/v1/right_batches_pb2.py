@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"`\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\"%\n\x11StopIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12StopIntakeResponse\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\",\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xb2\x04\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"q\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\"%\n\x11StopIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12StopIntakeResponse\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\",\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xb2\x04\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,27 +34,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTPENDINGREQUEST']._serialized_start=58
   _globals['_LISTPENDINGREQUEST']._serialized_end=135
   _globals['_LISTPENDINGRESPONSE']._serialized_start=137
-  _globals['_LISTPENDINGRESPONSE']._serialized_end=233
-  _globals['_STOPINTAKEREQUEST']._serialized_start=235
-  _globals['_STOPINTAKEREQUEST']._serialized_end=272
-  _globals['_STOPINTAKERESPONSE']._serialized_start=274
-  _globals['_STOPINTAKERESPONSE']._serialized_end=294
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=296
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=395
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=397
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=441
-  _globals['_CANCELBLOCKREQUEST']._serialized_start=443
-  _globals['_CANCELBLOCKREQUEST']._serialized_end=518
-  _globals['_CANCELBLOCKRESPONSE']._serialized_start=520
-  _globals['_CANCELBLOCKRESPONSE']._serialized_end=541
-  _globals['_ERASEBLOCKREQUEST']._serialized_start=543
-  _globals['_ERASEBLOCKREQUEST']._serialized_end=641
-  _globals['_ERASEBLOCKRESPONSE']._serialized_start=643
-  _globals['_ERASEBLOCKRESPONSE']._serialized_end=684
-  _globals['_ERASESTUDYREQUEST']._serialized_start=686
-  _globals['_ERASESTUDYREQUEST']._serialized_end=723
-  _globals['_ERASESTUDYRESPONSE']._serialized_start=725
-  _globals['_ERASESTUDYRESPONSE']._serialized_end=766
-  _globals['_RIGHTBATCHSERVICE']._serialized_start=769
-  _globals['_RIGHTBATCHSERVICE']._serialized_end=1331
+  _globals['_LISTPENDINGRESPONSE']._serialized_end=250
+  _globals['_STOPINTAKEREQUEST']._serialized_start=252
+  _globals['_STOPINTAKEREQUEST']._serialized_end=289
+  _globals['_STOPINTAKERESPONSE']._serialized_start=291
+  _globals['_STOPINTAKERESPONSE']._serialized_end=311
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=313
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=412
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=414
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=458
+  _globals['_CANCELBLOCKREQUEST']._serialized_start=460
+  _globals['_CANCELBLOCKREQUEST']._serialized_end=535
+  _globals['_CANCELBLOCKRESPONSE']._serialized_start=537
+  _globals['_CANCELBLOCKRESPONSE']._serialized_end=558
+  _globals['_ERASEBLOCKREQUEST']._serialized_start=560
+  _globals['_ERASEBLOCKREQUEST']._serialized_end=658
+  _globals['_ERASEBLOCKRESPONSE']._serialized_start=660
+  _globals['_ERASEBLOCKRESPONSE']._serialized_end=701
+  _globals['_ERASESTUDYREQUEST']._serialized_start=703
+  _globals['_ERASESTUDYREQUEST']._serialized_end=740
+  _globals['_ERASESTUDYRESPONSE']._serialized_start=742
+  _globals['_ERASESTUDYRESPONSE']._serialized_end=783
+  _globals['_RIGHTBATCHSERVICE']._serialized_start=786
+  _globals['_RIGHTBATCHSERVICE']._serialized_end=1348
 # @@protoc_insertion_point(module_scope)

@@ -55,22 +55,28 @@ class ListPendingResponse(_message.Message):
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
+    CHECKED_FIELD_NUMBER: _builtins.int
     submission_ids: _builtins.bytes
     """The ids, 16 bytes each, one after the other."""
     next_page_token: _builtins.str
     """Give it back for the next page; empty when there is none."""
     store_generation: _builtins.bytes
     """As in DescribeNodeResponse: of the store that these ids were read from."""
+    checked: _builtins.bytes
+    """For each id: 1 if the row was checked and accepted here, 2 if it is in a check that is not decided here, else 0. Rows of
+    the rows suite are checked before they may be planned.
+    """
     def __init__(
         self,
         *,
         submission_ids: _builtins.bytes = ...,
         next_page_token: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
+        checked: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "next_page_token", b"next_page_token", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

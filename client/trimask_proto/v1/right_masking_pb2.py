@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"A\n\x13StartMaskingRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x16\n\x14StartMaskingResponse2t\n\x13RightMaskingService\x12]\n\x0cStartMasking\x12%.trimask_proto.v1.StartMaskingRequest\x1a&.trimask_proto.v1.StartMaskingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"T\n\x13StartMaskingRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tmask_seed\x18\x02 \x01(\x0c\"\x16\n\x14StartMaskingResponse2t\n\x13RightMaskingService\x12]\n\x0cStartMasking\x12%.trimask_proto.v1.StartMaskingRequest\x1a&.trimask_proto.v1.StartMaskingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,9 +33,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.right_mask
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STARTMASKINGREQUEST']._serialized_start=89
-  _globals['_STARTMASKINGREQUEST']._serialized_end=154
-  _globals['_STARTMASKINGRESPONSE']._serialized_start=156
-  _globals['_STARTMASKINGRESPONSE']._serialized_end=178
-  _globals['_RIGHTMASKINGSERVICE']._serialized_start=180
-  _globals['_RIGHTMASKINGSERVICE']._serialized_end=296
+  _globals['_STARTMASKINGREQUEST']._serialized_end=173
+  _globals['_STARTMASKINGRESPONSE']._serialized_start=175
+  _globals['_STARTMASKINGRESPONSE']._serialized_end=197
+  _globals['_RIGHTMASKINGSERVICE']._serialized_start=199
+  _globals['_RIGHTMASKINGSERVICE']._serialized_end=315
 # @@protoc_insertion_point(module_scope)

@@ -24,6 +24,9 @@ class StartMaskingRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    MASK_SEED_FIELD_NUMBER: _builtins.int
+    mask_seed: _builtins.bytes
+    """The seed of B_0, as in RowCheck: what was opened of the rows to check them is taken out of them first."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
         """The try."""
@@ -32,10 +35,11 @@ class StartMaskingRequest(_message.Message):
         self,
         *,
         attempt: _common_pb2.Attempt | None = ...,
+        mask_seed: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "mask_seed", b"mask_seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

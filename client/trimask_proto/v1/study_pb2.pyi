@@ -233,7 +233,7 @@ class GetStudyStatusResponse(_message.Message):
 
     @_builtins.property
     def refused_reports(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
-        """Reports of this study that the right providers' check refused, by reason (moments suite)."""
+        """Submissions to this study that the right providers' check refused, by reason."""
 
     def __init__(
         self,

@@ -96,9 +96,6 @@ def register(subparsers: Subparsers) -> None:
         "--unmasking", nargs="+", metavar="NODE", help="who unmasks R1, R2, ... (default: a ring)"
     )
     collusion.add_argument(
-        "--participants", type=int, metavar="N", help="people expected (default: one release)"
-    )
-    collusion.add_argument(
         "--suggest", action="store_true", help="find the best unmasking nodes for these numbers"
     )
     add_json(collusion)
@@ -295,8 +292,6 @@ def _report(args: argparse.Namespace) -> AnyReport:
 
 
 def _topology(args: argparse.Namespace) -> Topology:
-    from dataclasses import replace
-
     from trimask_cli.study_file import read_signed
     from trimask_core.errors import ConfigError
     from trimask_core.rows import collusion
@@ -306,10 +301,7 @@ def _topology(args: argparse.Namespace) -> Topology:
             raise ConfigError("give a study, or --right K1 --left K2")
         unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right, args.left))
         return collusion.Topology(right=args.right, left=args.left, unmasking=unmasking)
-    study = read_signed(args.study).study
-    # More people than columns share B_0: X B_0 then shows linear relations to all right providers together.
-    exceeded = (args.participants or study.release_rows) > study.rows.columns
-    return replace(study.rows.topology, shared_mask_exceeded=exceeded)
+    return read_signed(args.study).study.rows.topology
 
 
 def run_status(args: argparse.Namespace) -> int:

@@ -153,6 +153,14 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,
     },
+    "trimask_proto.v1.RowCheckService": {
+        "CommitCheck": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "RevealCoin": _COLLECTOR,
+        "DecideCheck": _COLLECTOR,
+    },
+    "trimask_proto.v1.RowCheckPeerService": {
+        "GetOpenings": _RIGHT_PEER,
+    },
     "trimask_proto.v1.RightMaskingService": {
         "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
     },

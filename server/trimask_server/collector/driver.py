@@ -12,7 +12,7 @@ from typing import Protocol
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -43,6 +43,19 @@ class Driver(Protocol):
 
 class BatchWork(Protocol):
     """What a suite does in a study that is collected in blocks. Every step may be repeated after a crash."""
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether submissions are planned only once every right provider's check has accepted them."""
+        ...
+
+    async def check(self, intake: Intake, *, closing: bool) -> bool:
+        """Have complete submissions checked, where they must be before they are planned; whether there was something."""
+        ...
+
+    async def tell(self, party: Party) -> None:
+        """Tell a right provider that was restored from a backup what it must know before it is told of blocks."""
+        ...
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
         """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few."""
@@ -76,7 +89,7 @@ class BatchDriver:
         calls = RightCalls(node, study)
         self._intake = Intake(study, ledger, calls)
         self._batches = Batches(node, study, ledger, calls, self._intake)
-        self._restores = Restores(node, study, ledger, calls, self._batches)
+        self._restores = Restores(node, study, ledger, calls, self._batches, work.tell)
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True
         self.wake = asyncio.Event()
@@ -122,7 +135,9 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return True
-        ids = self._work.choose(ready, closing=closing)
+        if await self._work.check(self._intake, closing=closing):
+            return True
+        ids = self._work.choose(self._intake.accepted if self._work.checks_rows else ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)

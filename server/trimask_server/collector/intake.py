@@ -24,17 +24,45 @@ class Intake:
         # Those that all hold, in the order in which they were complete: those that still wait may be very many.
         self._ready: dict[bytes, None] = {}
         self._tokens = [""] * len(study.right)
+        self._accepted: dict[bytes, int] = {}  # which right providers' check has accepted it, a bit each
+        self._begun: set[bytes] = set()  # those in a check that is not decided everywhere
 
     def count_anew(self) -> None:
         """Forget what was counted: who holds what has to be asked again."""
         self._held.clear()
         self._ready.clear()
+        self._accepted.clear()
+        self._begun.clear()
         self._tokens = [""] * len(self._study.right)
 
     def remove(self, ids: Iterable[bytes]) -> None:
         """These are in a block now."""
         for submission_id in ids:
             del self._held[submission_id], self._ready[submission_id]
+            self._accepted.pop(submission_id, None)
+
+    @property
+    def accepted(self) -> list[bytes]:
+        """The complete submissions that the check of every right provider has accepted, oldest first."""
+        whole = (1 << len(self._study.right)) - 1
+        return [name for name in self._ready if self._accepted.get(name) == whole]
+
+    @property
+    def unchecked(self) -> list[bytes]:
+        """The complete submissions that no right provider has in a check, oldest first."""
+        return [name for name in self._ready if name not in self._accepted and name not in self._begun]
+
+    @property
+    def half_checked(self) -> set[bytes]:
+        """The complete submissions that some right providers have accepted and others not: they came there once more."""
+        whole = (1 << len(self._study.right)) - 1
+        return {name for name in self._ready if 0 < self._accepted.get(name, 0) < whole}
+
+    def note_check(self, ids: Iterable[bytes], accepted: Iterable[bytes]) -> None:
+        """A check of these is over; what it has not accepted cannot be planned."""
+        whole = (1 << len(self._study.right)) - 1
+        self._begun.update(ids)
+        self._accepted.update((name, whole) for name in accepted if name in self._held)
 
     async def complete(self, known: dict[str, bytes], *, closing: bool) -> list[bytes] | None:
         """The complete submissions, oldest first.
@@ -57,9 +85,15 @@ class Intake:
                 page = await self._calls.list_pending(party, self._tokens[index])
                 if known.get(f"R{index + 1}") != page.store_generation:
                     return False
-                for submission_id in page.ids:
+                for submission_id, mark in zip(
+                    page.ids, page.checked.ljust(len(page.ids), b"\0"), strict=False
+                ):
                     if submission_id in planned:
                         continue
+                    if mark == 1:
+                        self._accepted[submission_id] = self._accepted.get(submission_id, 0) | (1 << index)
+                    elif mark:
+                        self._begun.add(submission_id)
                     held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
                     if held == whole:
                         self._ready[submission_id] = None

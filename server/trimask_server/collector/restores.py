@@ -9,6 +9,8 @@ it is erased everywhere and the owner is told.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
@@ -25,13 +27,20 @@ class Restores:
     """One study's right providers and the stores they have."""
 
     def __init__(
-        self, node: NodeContext, study: Study, ledger: Ledger, calls: RightCalls, batches: Batches
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        calls: RightCalls,
+        batches: Batches,
+        tell: Callable[[Party], Awaitable[None]],
     ) -> None:
         self._node = node
         self._study = study
         self._ledger = ledger
         self._calls = calls
         self._batches = batches
+        self._tell_first = tell
         self.known: dict[str, bytes] = {}
         """The store of each right provider, by role, that has been told of every block."""
 
@@ -57,6 +66,7 @@ class Restores:
     async def _tell(self, party: Party) -> None:
         study, calls = self._study, self._calls
         await calls.register(party)
+        await self._tell_first(party)
         for block in await self._ledger.blocks(study.id, *IN_A_BLOCK, "cancelled", "released"):
             if block.state in ("cancelled", "released"):
                 # Or rows that were freed since the backup would stay bound there, and no plan could have them.

@@ -25,6 +25,8 @@ class Page:
     ids: Sequence[bytes]
     next_token: str
     store_generation: bytes
+    checked: bytes = b""
+    """For each: 1 if it was checked and accepted there, 2 if it is in a check, else 0."""
 
 
 class RightCalls:
@@ -50,7 +52,7 @@ class RightCalls:
             study_id=self._study.id, page_token=token, page_size=_PAGE
         )
         page = await self._node.peers.call(self._stub(party).ListPending, request)
-        return Page(split_ids(page.submission_ids), page.next_page_token, page.store_generation)
+        return Page(split_ids(page.submission_ids), page.next_page_token, page.store_generation, page.checked)
 
     async def stop_intake(self, party: Party) -> None:
         """Have a provider take no more submissions in."""

@@ -15,7 +15,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Study
 
-__all__ = ["Context", "peer_names", "require_role", "require_suite"]
+__all__ = ["Context", "peer_names", "require_other_right", "require_role", "require_suite"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -32,6 +32,15 @@ def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
     wanted = list(roles)
     if not any(study.party(role).tls_name in names for role in wanted):
         raise Refused(Reason.NOT_YOUR_ROLE, f"only {' or '.join(wanted)} may call this")
+
+
+def require_other_right(context: Context, study: Study, own: str) -> str:
+    """Which of the other right providers of a study calls; refused if it is none of them."""
+    names = peer_names(context)
+    for k, party in enumerate(study.right, 1):
+        if f"R{k}" != own and party.tls_name in names:
+            return f"R{k}"
+    raise Refused(Reason.NOT_YOUR_ROLE, "only another right provider of the study may call this")
 
 
 def require_suite(study: Study, name: str) -> None:

@@ -33,6 +33,11 @@ class BlockRules(Protocol):
         """Refuse a plan of so many rows, if the study has no blocks of that size."""
         ...
 
+    @property
+    def checks_rows(self) -> bool:
+        """Whether rows may be planned only once a check has accepted them."""
+        ...
+
     def forget_block(self, study_id: bytes, block_id: bytes) -> None:
         """Forget what is held in memory for a block that is erased."""
         ...
@@ -76,7 +81,8 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         limit = min(request.page_size or _PAGE, _PAGE)
         found = await self._rows.pending(study.id, int(token), limit)
         return right_batches_pb2.ListPendingResponse(
-            submission_ids=b"".join(submission_id for _, submission_id in found),
+            submission_ids=b"".join(submission_id for _, submission_id, _ in found),
+            checked=bytes(mark for _, _, mark in found),
             next_page_token=str(found[-1][0]) if len(found) == limit else "",
             store_generation=self._node.database.generation,
         )
@@ -94,12 +100,13 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     ) -> right_batches_pb2.AssignBlockResponse:
         study = self._study(request.study_id, context)
         ids = _planned_ids(study, request)
-        self._rules_of(study).check_plan(study, len(ids))
+        rules = self._rules_of(study)
+        rules.check_plan(study, len(ids))
         if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
             raise Refused(
                 Reason.MALFORMED, "a plan has a 16-byte block id and sorted, distinct submission ids"
             )
-        withdrawn = await self._rows.assign(study.id, request.block_id, ids)
+        withdrawn = await self._rows.assign(study.id, request.block_id, ids, checked=rules.checks_rows)
         if withdrawn:
             self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
             return right_batches_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))

@@ -98,21 +98,54 @@ class RowStore:
             self._intake[study_id] = key
         return key
 
-    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """(sequence, id) of rows not in a block, in order of arrival."""
+    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int]]:
+        """(sequence, id, check) of rows not in a block, in order of arrival.
+
+        The last is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, else 0.
+        """
         return await self.database.read(
             lambda tx: [
-                (row[0], row[1])
+                (row[0], row[1], row[3] or (0 if row[2] is None else 2))
                 for row in tx.rows(
-                    "SELECT sequence, submission_id FROM submissions WHERE study_id = ? AND block_id IS NULL"
-                    " AND payload IS NOT NULL AND sequence > ? ORDER BY sequence LIMIT ?",
+                    "SELECT sequence, submission_id, check_id, verdict FROM submissions WHERE study_id = ?"
+                    " AND block_id IS NULL AND payload IS NOT NULL AND sequence > ? ORDER BY sequence LIMIT ?",
                     (study_id, after, limit),
                 )
             ]
         )
 
-    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> list[bytes]:
-        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn."""
+    async def sealed(
+        self, study_id: bytes, ids: Sequence[bytes], check_id: bytes
+    ) -> list[tuple[bytes, bytes]]:
+        """(id, sealed payload) of those rows in a check that are still here, in a block or in none."""
+
+        def read(tx: Transaction) -> list[tuple[bytes, bytes]]:
+            keys: dict[bytes | None, DataKey | None] = {}
+            found = []
+            for name in ids:
+                row = tx.row(
+                    "SELECT block_id, payload FROM submissions WHERE study_id = ? AND submission_id = ?"
+                    " AND check_id = ? AND payload IS NOT NULL",
+                    (study_id, name, check_id),
+                )
+                if row is None:
+                    continue
+                if row[0] not in keys:
+                    keys[row[0]] = self.vault.find(
+                        tx, study_id, INTAKE if row[0] is None else block_scope(row[0])
+                    )
+                found.append((name, _plain(keys[row[0]], name, row[1])))
+            return found
+
+        return await self.database.read(read)
+
+    async def assign(
+        self, study_id: bytes, block_id: bytes, ids: list[bytes], *, checked: bool = False
+    ) -> list[bytes]:
+        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn.
+
+        With `checked`, rows that no check has accepted are refused.
+        """
         joined = b"".join(ids)
 
         def write(tx: Transaction) -> list[bytes]:
@@ -135,6 +168,8 @@ class RowStore:
                 raise Refused(
                     Reason.ROW_ALREADY_USED, "the plan names a row that is in another block, or erased"
                 )
+            if checked and not all(_accepted(tx, study_id, name) for name in ids):
+                raise Refused(Reason.ROW_NOT_CHECKED, "the plan names a row that no check has accepted here")
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
@@ -391,6 +426,11 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
     sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND withdrawn_ms IS NOT NULL"
     return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
+
+
+def _accepted(tx: Transaction, study_id: bytes, submission_id: bytes) -> bool:
+    sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND verdict = 1"
+    return tx.row(sql, (study_id, submission_id)) is not None
 
 
 def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes | None, bytes]]:

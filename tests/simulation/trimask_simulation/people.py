@@ -18,7 +18,7 @@ from trimask_core.moments.secret import MomentsSecret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SealingKey
@@ -101,7 +101,7 @@ def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
         schema=_SCHEMA, protection=Protection(norm, 0.0, "exact"),
         suite=RowsSettings(
             block_rows=BLOCK_ROWS, noise_columns=noise_columns,
-            tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE),
+            tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE, CHECK_DIRECTIONS),
             obfuscation_failure=_FAILURE, share_leakage=leakage,
             grid_exponent=grid_exponent(2 * norm / leakage, RIGHT),
             unmasking=collusion.default_unmasking(RIGHT, LEFT), mask_seed=source.seed(),

@@ -18,7 +18,7 @@ from trimask_core.guarantee import Guarantee
 from trimask_core.randomness import RandomSource
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
 from trimask_theory import honest_rows, masked_noise, vector_sum
@@ -43,7 +43,13 @@ def create(draft: Draft, source: RandomSource) -> Study:
 
     def tau(sigma: float) -> float:
         return least_tau(
-            2 * block_rows - 1, attributes, noise_columns, row_norm, sigma, plan.obfuscation_failure
+            2 * block_rows - 1,
+            attributes,
+            noise_columns,
+            row_norm,
+            sigma,
+            plan.obfuscation_failure,
+            CHECK_DIRECTIONS,
         )
 
     settings = RowsSettings(

@@ -10,6 +10,10 @@ Of a batch of the moments suite a provider has what was decided, signed, and its
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come. budget_links is the chain of what a
 collector has spent, as far as this provider has witnessed it; budget_ends, whose answers have ended.
 
+A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased.
+row_checks has, at a provider, which rows it bound and what was drawn to check them with; at the collector the check as far
+as it has come, in the words of the wire.
+
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
 first submission that came with it, and how many it signed; a collector has tokens by their hash, and the last audit head it
 saw of every node. What is in the budget ledger counts for ever: the triggers hold even if the program does not.
@@ -72,6 +76,8 @@ CREATE TABLE submissions (
   receive_time_ms INTEGER NOT NULL,
   block_id BLOB,
   withdrawn_ms INTEGER,
+  check_id BLOB,
+  verdict INTEGER,
   UNIQUE (study_id, submission_id)
 );
 CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
@@ -103,6 +109,15 @@ CREATE TABLE moments_batches (
   total BLOB,
   release_number INTEGER,
   PRIMARY KEY (study_id, batch_id)
+);
+CREATE TABLE row_checks (
+  study_id BLOB NOT NULL,
+  check_id BLOB NOT NULL,
+  submission_ids BLOB NOT NULL,
+  held BLOB NOT NULL,
+  commitments BLOB,
+  seed BLOB,
+  PRIMARY KEY (study_id, check_id)
 );
 CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE budget_links (
@@ -166,6 +181,14 @@ CREATE TABLE blocks (
   accepted BLOB
 );
 CREATE INDEX blocks_study ON blocks (study_id, sequence);
+CREATE TABLE row_checks (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  study_id BLOB NOT NULL,
+  check_id BLOB NOT NULL UNIQUE,
+  content BLOB NOT NULL,
+  state TEXT NOT NULL,
+  tries INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE releases (
   study_id BLOB NOT NULL,
   release_number INTEGER NOT NULL,

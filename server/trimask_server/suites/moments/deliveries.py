@@ -32,8 +32,9 @@ from trimask_proto.v1 import moments_pb2
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price, require_affordable
 from trimask_server.protocol.plans import split_ids
+from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.moments.batch_store import BatchStore
-from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
 from trimask_server.suites.moments.totals import add_noise, add_up, blind
 from trimask_theory.moments_question import MomentsQuestion

@@ -25,7 +25,7 @@ from trimask_core.text_form import encode_bytes
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.node.context import NodeContext
-from trimask_server.suites.moments.introductions import right_roles
+from trimask_server.protocol.roles import right_roles
 from trimask_theory.moments_question import MomentsQuestion
 
 __all__ = ["Committed", "Gathered", "call_all", "commit", "deliver", "gather"]

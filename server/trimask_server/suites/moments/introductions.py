@@ -18,14 +18,10 @@ from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.node.context import NodeContext
+from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.moments.totals import exchange_key_message
 
-__all__ = ["Introductions", "right_roles"]
-
-
-def right_roles(study: Study) -> list[str]:
-    """R1, R2, ... of a study."""
-    return [f"R{k}" for k in range(1, len(study.right) + 1)]
+__all__ = ["Introductions"]
 
 
 @dataclass(frozen=True)

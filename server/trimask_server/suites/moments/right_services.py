@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, peer_names, require_role, require_suite
+from trimask_server.operations.callers import Context, require_other_right, require_role, require_suite
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.rounds import Rounds
 
 __all__ = ["MomentsPeerServicer", "MomentsServicer"]
@@ -34,11 +32,7 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
     def _caller(self, study: Study, context: Context) -> str:
         """Which of the other right providers calls."""
         require_suite(study, "moments")
-        own, names = self._node.role_in(study), peer_names(context)
-        for role in right_roles(study):
-            if role != own and study.party(role).tls_name in names:
-                return role
-        raise Refused(Reason.NOT_YOUR_ROLE, "only another right provider of the study may call this")
+        return require_other_right(context, study, self._node.role_in(study))
 
     async def Introduce(
         self, request: moments_pb2.IntroduceRequest, context: Context

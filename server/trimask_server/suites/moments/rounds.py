@@ -25,6 +25,7 @@ from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
+from trimask_server.protocol.roles import right_roles
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.moments.batch_store import BatchStore, Decision, StoredBatch
@@ -38,7 +39,7 @@ from trimask_server.suites.moments.checking import (
     verdicts,
 )
 from trimask_server.suites.moments.field_array import Elements
-from trimask_server.suites.moments.introductions import Introductions, right_roles
+from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.totals import verdict_message
 
 __all__ = ["Rounds", "ids_hash"]

@@ -11,12 +11,13 @@ import asyncio
 from trimask_core.errors import Refused
 from trimask_core.moments.release import accepted_hash
 from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.study import Party, Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue, Release
+from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publication import Tally
 from trimask_server.collector.sightings import Sightings
@@ -24,8 +25,8 @@ from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.plans import split_ids
+from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.moments.gathering import gather
-from trimask_server.suites.moments.introductions import right_roles
 from trimask_server.suites.moments.publisher import publish
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
 
@@ -54,6 +55,15 @@ class MomentsWork:
         self._releases = releases
         self._sightings = sightings
         self._catalogue = Catalogue(ledger.database)
+
+    checks_rows = False
+
+    async def check(self, intake: Intake, *, closing: bool) -> bool:
+        """Nothing: reports are checked batch by batch."""
+        return False
+
+    async def tell(self, party: Party) -> None:
+        """Nothing: what was decided is of batches."""
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
         """Up to a batch of what is there. Small numbers wait while the study is open: until then they may be withdrawn."""

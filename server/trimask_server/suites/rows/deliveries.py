@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 
 import grpc
@@ -22,22 +21,25 @@ from trimask_server.protocol.matrices import Assembler
 
 __all__ = ["CollectionServicer", "PendingDelivery", "masked_answers"]
 
-_ENERGY_DEVIATIONS = 12.0
+_ENERGY = (
+    1 / 256,
+    64.0,
+)  # what rows that a check has accepted can weigh at most (docs/theory/collection.md#row-check)
 
 
 def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix:
     """A X1: the sum of the deliveries with B_0 and the noise columns removed.
 
-    What is removed must look like the noise the devices were told to add: its energy is tau^2 chi-square(n p2). If
-    left providers masked the components differently, the shares do not cancel and it is larger by many orders; a Gram
-    check of each component alone cannot see that.
+    What is removed must weigh what noise columns of checked rows can weigh: tau^2 times the n p2 that the check has left,
+    within `_ENERGY`. If left providers masked the components differently, the shares do not cancel and it is larger by
+    many orders; a Gram check of each component alone cannot see that.
     """
     masked = study.rows.grid.to_float(sum_deliveries(deliveries))
     answers = study.rows.frame.unapply(masked)
     n = masked.shape[0]
     energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.rows.tau**2
-    expected = n * study.rows.noise_columns
-    if not abs(energy - expected) <= _ENERGY_DEVIATIONS * math.sqrt(2 * expected):
+    expected = n * study.rows.left_columns
+    if not _ENERGY[0] * expected <= energy <= _ENERGY[1] * expected:
         raise Refused(
             Reason.IMPLAUSIBLE_SUM,
             "the components of this block do not add up to rows: some were masked differently",

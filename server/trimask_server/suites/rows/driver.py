@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue
+from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.publication import Tally
 from trimask_server.collector.releases.factors import Factors
@@ -17,6 +18,7 @@ from trimask_server.collector.sightings import Sightings
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.context import current_request, current_study
 from trimask_server.operations.tracing import span
+from trimask_server.suites.rows.checking import Checking
 from trimask_server.suites.rows.deliveries import CollectionServicer
 from trimask_server.suites.rows.factor_ledger import FactorLedger
 from trimask_server.suites.rows.masking_try import MaskingTry
@@ -47,6 +49,17 @@ class RowsWork:
         self._catalogue = Catalogue(ledger.database)
         self._publisher = Publisher(node, factors)
         self._try = MaskingTry(node, study, ledger, sightings, collection)
+        self._checking = Checking(node, study, ledger)
+
+    checks_rows = True
+
+    async def check(self, intake: Intake, *, closing: bool) -> bool:
+        """Have rows checked that could make a block."""
+        return await self._checking.look(intake, closing=closing)
+
+    async def tell(self, party: Party) -> None:
+        """Which rows were checked, and accepted."""
+        await self._checking.tell(party)
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
         """The rows of the next block: n of them, keeping a full block back; at close the last takes the remainder."""

@@ -93,7 +93,7 @@ class MaskingTry:
             attempt=attempt, keys=[answer.key for answer in answers]
         )
         await _each(unmaskers, lambda role: peers.call(stub(role).ShareBlindingKeys, share))
-        start = right_masking_pb2.StartMaskingRequest(attempt=attempt)
+        start = right_masking_pb2.StartMaskingRequest(attempt=attempt, mask_seed=study.rows.mask_seed)
         await _each(
             right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)
         )

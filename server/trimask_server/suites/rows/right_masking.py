@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import grpc
-import numpy as np
 
-from trimask_core.rows.payloads import read_component
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
-from trimask_core.sealing import component_info
 from trimask_core.study import Study
 from trimask_proto.v1 import (
     common_pb2,
@@ -23,8 +22,12 @@ from trimask_server.operations.callers import Context, require_role, require_sui
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import slices
 from trimask_server.protocol.right_mask import RightMask, apply_right_mask
+from trimask_server.protocol.row_check import directions, take_out
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
+from trimask_server.suites.rows.check_store import CheckStore
+from trimask_server.suites.rows.components import read_components
+from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -35,13 +38,22 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     """Serves the collector."""
 
     def __init__(
-        self, node: NodeContext, tries: Tries, rows: RowStore, live: LiveRing, unmasking: UnmaskingServicer
+        self,
+        node: NodeContext,
+        tries: Tries,
+        rows: RowStore,
+        live: LiveRing,
+        unmasking: UnmaskingServicer,
+        checks: CheckStore,
+        frames: Frames,
     ) -> None:
         self._node = node
         self._tries = tries
         self._rows = rows
         self._live = live
         self._unmasking = unmasking
+        self._checks = checks
+        self._frames = frames
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -54,14 +66,16 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         study = self._node.studies.get(request.attempt.study_id)
         require_suite(study, "rows")
         require_role(context, study, ["collector"])
+        known = self._frames.learn(study, request.mask_seed)
         rows = await self._rows.start(study.id, request.attempt.block_id, request.attempt.plan_hash)
-        self._tries.begin(request.attempt, self._mask(study, request.attempt, rows), "right masking")
+        self._tries.begin(request.attempt, self._mask(known, request.attempt, rows), "right masking")
         return right_masking_pb2.StartMaskingResponse()
 
     async def _mask(self, study: Study, attempt: common_pb2.Attempt, rows: list[tuple[bytes, bytes]]) -> None:
         node = self._node
         k = int(study.role_of(node.keys.identity.public)[1:])
-        component = await node.workers.run(self._component, study, k, rows)
+        seeds = await self._checks.seeds(study.id, attempt.block_id)
+        component = await node.workers.run(self._component, study, k, rows, seeds)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask)
         stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(study, attempt, "L1")))
@@ -72,13 +86,19 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
             )
         node.log.info("masked block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
-    def _component(self, study: Study, k: int, rows: list[tuple[bytes, bytes]]) -> Matrix:
-        """X^k, a row for each submission, in the order of their ids."""
-        ring = self._live.ring
-        component = np.empty((len(rows), study.rows.columns))
-        for index, (submission_id, sealed) in enumerate(rows):
-            payload = ring.open_held(sealed, component_info(study.binding, k, submission_id))
-            component[index] = study.rows.grid.to_float(read_component(study, k, payload))
+    def _component(
+        self, study: Study, k: int, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
+    ) -> Matrix:
+        """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it.
+
+        Were it left in, who saw the openings would have seen A X and X along the same directions, hence part of A.
+        """
+        component = study.rows.grid.to_float(read_components(self._live.ring, study, k, rows))
+        if not all(name in seeds for name, _ in rows):
+            raise Refused(Reason.ROW_NOT_CHECKED, "a row of this block was not checked here")
+        for seed in sorted(set(seeds.values())):
+            these = [i for i, (name, _) in enumerate(rows) if seeds[name] == seed]
+            component[these] = take_out(component[these], directions(study, seed))
         return component
 
     async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:

@@ -19,8 +19,12 @@ from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
+from trimask_server.suites.rows.check_ledger import CheckLedger
+from trimask_server.suites.rows.check_store import CheckStore
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows.row_checks import RowCheckPeerServicer, RowChecks, RowCheckServicer
 from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -55,8 +59,21 @@ class _Right(_Provider):
 
     def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
         super().__init__(host)
-        masking = RightMaskingServicer(host.context, self._tries, rows, live, self._unmasking)
-        self.services.append(masking.add_to)
+        node = host.context
+        store, frames = CheckStore(node.database, node.audit), Frames(node)
+        self._checks = RowChecks(node, rows, live, store, frames)
+        masking = RightMaskingServicer(node, self._tries, rows, live, self._unmasking, store, frames)
+        self.services += [
+            masking.add_to,
+            RowCheckServicer(node, self._checks).add_to,
+            RowCheckPeerServicer(node, self._checks).add_to,
+        ]
+
+    checks_rows = True
+
+    def running(self) -> int:
+        """Shares of tries, and checks, under way."""
+        return super().running() + self._checks.running
 
     def check_plan(self, study: Study, rows: int) -> None:
         """Refuse blocks below the size the noise was calibrated for, and above."""
@@ -103,8 +120,8 @@ class RowsSuite:
     name: str = "rows"
 
     def erasers(self, role: NodeRole) -> Erasers:
-        """Tries are in memory only; rows and factors are in tables of the roles."""
-        return Erasers(())
+        """Checks of rows; tries are in memory only, rows and factors in tables of the roles."""
+        return Erasers((CheckLedger.erase_study if role == "collector" else CheckStore.erase_study,))
 
     def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
         """At a right provider."""

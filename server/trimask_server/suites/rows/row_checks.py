@@ -1,0 +1,200 @@
+"""A right provider checks rows with the others before any of them may be planned (`protocol.row_check`).
+
+The collector carries commitments and coins from one to the other and can choose neither; what is opened goes between right
+providers alone. Every step may be repeated, and after a restart or a restore gives the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.errors import Refused, VerificationError
+from trimask_core.refusals import Reason
+from trimask_core.study import Study
+from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
+from trimask_proto.v1.row_check_pb2 import RowCheck
+from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.operations.callers import Context, require_other_right, require_role, require_suite
+from trimask_server.protocol.check_coin import (
+    check_ids,
+    checked_ids,
+    coin_of,
+    commit,
+    commitments_hash,
+    seed_of,
+)
+from trimask_server.protocol.roles import right_roles
+from trimask_server.protocol.row_check import (
+    directions,
+    judge,
+    open_component,
+    pack_openings,
+    unpack_openings,
+)
+from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.rows import RowStore
+from trimask_server.suites.rows.check_store import CheckStore
+from trimask_server.suites.rows.components import read_components
+from trimask_server.suites.rows.masks import Frames
+
+__all__ = ["RowCheckPeerServicer", "RowCheckServicer", "RowChecks"]
+
+Openings = dict[bytes, NDArray[np.object_]]
+
+
+class RowChecks:
+    """The checks this right provider takes part in."""
+
+    def __init__(
+        self, node: NodeContext, rows: RowStore, live: LiveRing, store: CheckStore, frames: Frames
+    ) -> None:
+        self._node = node
+        self._rows = rows
+        self._live = live
+        self._store = store
+        self._frames = frames
+        self.running = 0
+
+    async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
+        """Bind the rows that are here; this provider's commitment."""
+        self._frames.learn(study, check.mask_seed)
+        held = await self._store.bind(study.id, check.check_id, check_ids(study, check))
+        return commit(self._node.keys.identity, self._node.role_in(study), check, held)
+
+    async def reveal(self, study: Study, check: RowCheck) -> bytes:
+        """This provider's coin, to whoever shows what all have committed to."""
+        await self._fix(study, check, None)
+        return coin_of(self._node.keys.identity, check)
+
+    async def _fix(self, study: Study, check: RowCheck, seed: bytes | None) -> list[bytes]:
+        """The rows of the check, which from now on has these commitments, and this seed, alone."""
+        ids = checked_ids(study, check)  # this provider's own signature is among those verified
+        own = check.commitments[int(self._node.role_in(study)[1:]) - 1]
+        await self._store.fix(
+            study.id, check.check_id, check_ids(study, check), own.held, commitments_hash(check), seed
+        )
+        return ids
+
+    async def openings(self, study: Study, check: RowCheck) -> Openings:
+        """This provider's part of what is opened, by row, for those that are here."""
+        node, seed = self._node, seed_of(check)
+        ids = await self._fix(study, check, seed)
+        known = self._frames.learn(study, check.mask_seed)
+        rows = await self._rows.sealed(study.id, ids, check.check_id)
+        k = int(node.role_in(study)[1:])
+
+        def work() -> Openings:
+            opened = open_component(read_components(self._live.ring, known, k, rows), directions(known, seed))
+            return {name: values for (name, _), values in zip(rows, opened, strict=True)}
+
+        return await node.workers.run(work) if rows else {}
+
+    async def decide(self, study: Study, check: RowCheck) -> bytes:
+        """Open with all the others and write the verdict down: for each row 1, 2 (refused), or 0 where somebody lacks it."""
+        self.running += 1
+        try:
+            own = self._node.role_in(study)
+            others = [role for role in right_roles(study) if role != own]
+            parts = [
+                await self.openings(study, check),
+                *await asyncio.gather(*(self._ask(study, check, role) for role in others)),
+            ]
+            everywhere = sorted(set.intersection(*(set(part) for part in parts)))
+            accepted: list[bool] = []
+            if everywhere:
+                stacked = [np.array([part[name] for name in everywhere], dtype=object) for part in parts]
+                accepted = await self._node.workers.run(judge, study, stacked)
+            written = await self._store.decide(
+                study.id, check.check_id, dict(zip(everywhere, accepted, strict=True))
+            )
+            refused = sum(not mark for mark in written.values())
+            self._node.log.info("checked rows=%d refused=%d", len(written), refused)
+            await self._node.refusals.refresh(self._node.database)
+            marks = {None: 0, True: 1, False: 2}
+            return bytes(marks[written.get(name)] for name in check_ids(study, check))
+        finally:
+            self.running -= 1
+
+    async def _ask(self, study: Study, check: RowCheck, role: str) -> Openings:
+        stub = RowCheckPeerServiceStub(self._node.peers.channel(study.party(role)))
+        request = row_check_pb2.GetOpeningsRequest(check=check)
+        answer = await self._node.peers.call(stub.GetOpenings, request)
+        ids = check_ids(study, check)
+        if len(answer.held) != len(ids):
+            raise VerificationError(f"the openings of {role} are not of this check")
+        names = [name for name, mark in zip(ids, answer.held, strict=True) if mark]
+        return dict(zip(names, unpack_openings(answer.openings, len(names)), strict=True))
+
+
+def _study(node: NodeContext, check: RowCheck) -> Study:
+    study = node.studies.get(check.study_id)
+    require_suite(study, "rows")
+    if not node.role_in(study).startswith("R"):
+        raise Refused(Reason.NOT_YOUR_ROLE, "right providers check rows")
+    return study
+
+
+class RowCheckServicer(row_check_pb2_grpc.RowCheckServiceServicer):
+    """Serves the collector."""
+
+    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
+        self._node = node
+        self._checks = checks
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        row_check_pb2_grpc.add_RowCheckServiceServicer_to_server(self, server)
+        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckService"].full_name
+
+    def _of_collector(self, check: RowCheck, context: Context) -> Study:
+        study = _study(self._node, check)
+        require_role(context, study, ["collector"])
+        return study
+
+    async def CommitCheck(
+        self, request: row_check_pb2.CommitCheckRequest, context: Context
+    ) -> row_check_pb2.CommitCheckResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.CommitCheckResponse(commitment=await self._checks.commit(study, request.check))
+
+    async def RevealCoin(
+        self, request: row_check_pb2.RevealCoinRequest, context: Context
+    ) -> row_check_pb2.RevealCoinResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.RevealCoinResponse(coin=await self._checks.reveal(study, request.check))
+
+    async def DecideCheck(
+        self, request: row_check_pb2.DecideCheckRequest, context: Context
+    ) -> row_check_pb2.DecideCheckResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.DecideCheckResponse(verdicts=await self._checks.decide(study, request.check))
+
+
+class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
+    """Serves the other right providers of a study, and nobody else."""
+
+    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
+        self._node = node
+        self._checks = checks
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        row_check_pb2_grpc.add_RowCheckPeerServiceServicer_to_server(self, server)
+        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckPeerService"].full_name
+
+    async def GetOpenings(
+        self, request: row_check_pb2.GetOpeningsRequest, context: Context
+    ) -> row_check_pb2.GetOpeningsResponse:
+        study = _study(self._node, request.check)
+        require_other_right(context, study, self._node.role_in(study))
+        found = await self._checks.openings(study, request.check)
+        names = [name for name in check_ids(study, request.check) if name in found]
+        return row_check_pb2.GetOpeningsResponse(
+            held=bytes(name in found for name in check_ids(study, request.check)),
+            openings=b"".join(pack_openings(found[name]) for name in names),
+        )

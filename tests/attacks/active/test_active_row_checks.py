@@ -1,0 +1,165 @@
+"""Devices that send rows outside the frame, and parties that would choose what rows are checked with."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask_client import Client
+from trimask_client.grpc_status import plain_errors
+from trimask_core.rows import payloads
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
+from trimask_core.study import Study
+from trimask_lab import Lab, exact_gram, some_people
+from trimask_proto.v1 import right_batches_pb2, row_check_pb2
+from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
+from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub, RowCheckServiceStub
+from trimask_rogue import refused_with
+from trimask_server.protocol.check_coin import sign_check
+from trimask_server.protocol.plans import plan_message, split_ids
+from trimask_server.protocol.roles import right_roles
+
+
+def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
+    """The device's noise columns are so many times what they should be."""
+    honest = payloads.mask_row
+
+    def mask_row(study: Study, x1: Any, source: Any) -> list[int]:
+        row = np.array(honest(study, x1, source), dtype=float)
+        inside = study.rows.frame.apply(study.rows.frame.unapply(row[None, :]))[0]
+        return [int(value) for value in np.rint(inside + factor * (row - inside))]
+
+    patch.setattr(payloads, "mask_row", mask_row)
+
+
+def test_a_row_outside_the_frame_is_refused_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, one such row (28 ms to send) made every try at its block fail for ever, and the study could not close."""
+    signed = lab.open_study()
+    study = signed.study
+    people = some_people(50, seed=8)
+    with Client(signed) as client:
+        for person in people:
+            client.submit(person)
+        bad = []
+        for factor in (1e4, 50.0, 0.0):
+            with monkeypatch.context() as patch:
+                lie(patch, factor)
+                bad.append(client.submit({"x": 1.0, "y": 1.0}).submission_id)
+    status = lab.close(study)
+    assert status.failed_attempts == 0
+    assert status.refused_reports == {"out_of_frame": 3}
+    (dataset,) = lab.datasets(study)
+    exact = exact_gram(study, people)
+    assert dataset.rows == 50
+    assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-6 * np.abs(exact).max()
+    for role in right_roles(study):
+        found = lab.query(role, "SELECT submission_id, payload FROM submissions WHERE verdict = 0")
+        assert {row[0] for row in found} == set(bad)
+        assert {row[1] for row in found} == {None}
+        assert lab.refusals(role)["out_of_frame"] >= 3
+        (entry,) = lab.query(role, "SELECT details FROM audit WHERE kind = 'rows_refused'")
+        assert '"rows":3' in entry[0].replace(" ", "")
+        assert not any(name.hex() in entry[0] for name in bad)
+
+
+class Rogue:
+    """Whoever has the collector's keys; its own node is stopped meanwhile."""
+
+    def __init__(self, lab: Lab, people: int) -> None:
+        self.lab = lab
+        signed = lab.open_study()
+        self.study = signed.study
+        lab.stop("collector")
+        with Client(signed) as client:
+            for person in some_people(people, seed=9):
+                client.submit(person)
+        self.ids = sorted(
+            split_ids(self.call("R1", RightBatchServiceStub, "ListPending", self.listing()).submission_ids)
+        )
+        self.roles = right_roles(self.study)
+
+    def listing(self) -> right_batches_pb2.ListPendingRequest:
+        return right_batches_pb2.ListPendingRequest(study_id=self.study.id)
+
+    def call(self, role: str, stub: Any, method: str, request: Any, who: str = "collector") -> Any:
+        with self.lab.channel_as(who, to=role) as channel, plain_errors(role):
+            return getattr(stub(channel), method)(request, timeout=30)
+
+    def begin(self, name: str, ids: list[bytes]) -> row_check_pb2.RowCheck:
+        joined, check_id = b"".join(ids), hashlib.sha256(name.encode()).digest()[:16]
+        signature = sign_check(self.lab.key("collector"), self.study.id, check_id, joined)
+        return row_check_pb2.RowCheck(
+            study_id=self.study.id, check_id=check_id, submission_ids=joined, signature=signature,
+            mask_seed=self.study.rows.mask_seed,
+        )  # fmt: skip
+
+    def commit(self, check: row_check_pb2.RowCheck) -> None:
+        for role in self.roles:
+            request = row_check_pb2.CommitCheckRequest(check=check)
+            answer = self.call(role, RowCheckServiceStub, "CommitCheck", request)
+            check.commitments.append(answer.commitment)
+
+    def reveal(self, check: row_check_pb2.RowCheck, role: str) -> bytes:
+        request = row_check_pb2.RevealCoinRequest(check=check)
+        return bytes(self.call(role, RowCheckServiceStub, "RevealCoin", request).coin)
+
+    def decide(self, check: row_check_pb2.RowCheck, role: str) -> bytes:
+        request = row_check_pb2.DecideCheckRequest(check=check)
+        return bytes(self.call(role, RowCheckServiceStub, "DecideCheck", request).verdicts)
+
+    def assign(self, role: str, ids: list[bytes]) -> None:
+        joined = b"".join(ids)
+        message = plan_message(self.study.id, b"b" * 16, joined)
+        request = right_batches_pb2.AssignBlockRequest(
+            study_id=self.study.id, block_id=b"b" * 16, submission_ids=joined,
+            signature=self.lab.key("collector").sign("block-plan", message),
+        )  # fmt: skip
+        self.call(role, RightBatchServiceStub, "AssignBlock", request)
+
+
+def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
+    """It can choose no direction, open no row twice under others, and plan no row that was not accepted."""
+    rogue = Rogue(lab, 26)
+    try:
+        ids = rogue.ids
+        with refused_with("row_not_checked"):
+            rogue.assign("R1", ids[:24])
+        check = rogue.begin("one", ids[:25])
+        with refused_with("malformed"):  # no coin before everybody has committed
+            rogue.reveal(check, "R1")
+        rogue.commit(check)
+        coin = rogue.reveal(check, "R1")
+        assert coin == rogue.reveal(check, "R1")  # however often it is asked
+        check.coins.extend([coin, b"c" * 32])  # in place of the coin of R2
+        with refused_with("bad_signature"):
+            rogue.decide(check, "R1")
+        check.coins[1] = rogue.reveal(check, "R2")
+
+        again = rogue.begin("two", ids)  # the rows a second time, and one that is new
+        rogue.commit(again)
+        assert all(list(said.held) == [0] * 25 + [1] for said in again.commitments)
+
+        other = row_check_pb2.RowCheck()
+        other.CopyFrom(check)
+        other.commitments[1].CopyFrom(again.commitments[1])  # what R2 said of another check
+        with refused_with("bad_signature", "malformed"):
+            rogue.reveal(other, "R1")
+
+        ask = row_check_pb2.GetOpeningsRequest(check=check)
+        with refused_with("not_your_role"):  # the collector sees nothing of what is opened
+            rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask)
+        opened = rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
+        assert len(opened.openings) == 25 * CHECK_DIRECTIONS * 16
+        assert opened == rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
+
+        lab.stop("R1")  # its store and its coin are the same when it comes back
+        lab.start("R1")
+        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 25}
+        with refused_with("row_not_checked"):
+            rogue.assign("R1", ids[2:])  # one of these is in the other check
+        rogue.assign("R1", ids[:24])
+    finally:
+        lab.start("collector")
