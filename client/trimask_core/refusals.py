@@ -115,6 +115,9 @@ class Reason(StrEnum):
         "conflicting_submission", _EXISTS, _NEVER, "The submission id was used before with other bytes.", "unaccepted")
     SUBMISSION_WITHDRAWN = (
         "submission_withdrawn", _EXISTS, _NEVER, "The submission was withdrawn and cannot come again.", "withdrawn")
+    OUT_OF_FRAME = (
+        "out_of_frame", _NOT_NOW, _NEVER, "The row's noise columns are not what a device adds; it is left out and erased.",
+        "unaccepted")
     TAMPERED_COMPONENT = (
         "tampered_component", _INVALID, _NEVER, "The sealed component does not open, or is not signed right.", "unaccepted")
     EXPIRED_KEY = "expired_key", _NOT_NOW, _NEVER, "It is sealed to a key that the provider retired.", "retired"
@@ -220,10 +223,6 @@ class Alarm(StrEnum):
     BAD_PRODUCTS = "bad_products", "A report's products are not those of its answers; it was left out."
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
-    OUT_OF_FRAME = (
-        "out_of_frame",
-        "A row's noise columns are not what a device adds; it was left out and erased.",
-    )
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BUDGET_ROLLED_BACK = (
         "budget_rolled_back",

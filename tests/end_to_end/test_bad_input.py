@@ -313,9 +313,22 @@ def test_plan_that_is_not_sorted(lab: Lab, plan: Plan) -> None:
         stub.AssignBlock(plan([bytes([i]) * 16 for i in reversed(range(24))]))
 
 
+def _accept(lab: Lab, name: str, ids: list[bytes]) -> None:
+    """As if a check of the rows were over."""
+    sql = "UPDATE submissions SET verdict = 1 WHERE submission_id = ?"
+    store = lab.nodes(name)[0].context.database
+    lab.on_loop(store.write(lambda tx: tx.run_many(sql, [(submission_id,) for submission_id in ids])))
+
+
 def test_row_used_in_two_blocks(lab: Lab, signed: SignedStudy, client: Client, plan: Plan) -> None:
     ids = sorted(client.submit(answers).submission_id for answers in some_people(24, seed=8))
     with right(lab) as stub:
+        with (
+            counted(lab, "R1", "row_not_checked"),
+            refused(grpc.StatusCode.FAILED_PRECONDITION, "no check has accepted"),
+        ):
+            stub.AssignBlock(plan(ids))
+        _accept(lab, "R1", ids)
         stub.AssignBlock(plan(ids))
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
         with (
@@ -333,7 +346,8 @@ def test_masking_of_a_block_without_a_plan(lab: Lab, signed: SignedStudy) -> Non
         refused(grpc.StatusCode.NOT_FOUND, "no plan"),
     ):
         stub = right_masking_pb2_grpc.RightMaskingServiceStub(channel)
-        stub.StartMasking(right_masking_pb2.StartMaskingRequest(attempt=attempt))
+        seed = signed.study.rows.mask_seed
+        stub.StartMasking(right_masking_pb2.StartMaskingRequest(attempt=attempt, mask_seed=seed))
 
 
 # Matrices between nodes

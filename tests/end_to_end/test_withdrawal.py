@@ -25,26 +25,32 @@ def _erased(lab: Lab, role: str, submission_id: bytes) -> bool:
 def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is_lost(lab: Lab) -> None:
     signed = lab.open_study()
     study = signed.study
-    everybody = some_people(52, 1)
+    everybody = some_people(76, 1)
     with Client(signed) as client:
-        first = [client.submit(answers) for answers in everybody[:40]]
-        # The collector has counted all forty as complete, and goes on from there.
-        lab.wait(study, lambda status: status.pending_rows == 40)
-        gone, half = first[30], first[5]
+        first = [client.submit(answers) for answers in everybody[:52]]
+        # Twenty-four are in a block; the others are checked and counted, and the collector goes on from there.
+        lab.wait(study, lambda status: status.pooled_blocks == 1 and status.pending_rows == 28)
+        ((planned,),) = lab.query(
+            "collector", "SELECT submission_ids FROM blocks WHERE study_id = ?", (study.id,)
+        )
+        inside = next(sent for sent in first if sent.submission_id in planned)
+        waiting = [number for number, sent in enumerate(first) if sent.submission_id not in planned]
+        out = {waiting[26], waiting[0]}
+        gone, half = first[waiting[26]], first[waiting[0]]
         for provider in (1, 2, 3):
             client.withdraw(gone.withdrawal_key, provider)
         client.withdraw(half.withdrawal_key, 1)  # R2 and R3 do not know of it yet
-        later = [client.submit(answers) for answers in everybody[40:]]
-        assert len(later) == 12
-        # The first plan has one of them. R1 declines it, R2 and R3 free its rows, and 24 others make the block.
-        lab.wait(study, lambda status: status.pooled_blocks == 1)
+        later = [client.submit(answers) for answers in everybody[52:]]
+        assert len(later) == 24
+        # The next plan has one of them. R1 declines it, R2 and R3 free its rows, and 24 others make the block.
+        lab.wait(study, lambda status: status.pooled_blocks == 2)
         for provider in (2, 3):
             client.withdraw(half.withdrawal_key, provider)
         for role in ("R1", "R2", "R3"):
             assert _erased(lab, role, gone.submission_id)
             assert _erased(lab, role, half.submission_id)
         with pytest.raises(Refused) as caught:
-            client.withdraw(first[0].withdrawal_key, 2)  # it is in the block that was pooled
+            client.withdraw(inside.withdrawal_key, 2)  # it is in the block that was pooled
     assert caught.value.reason == "already_in_block"
     assert "cannot be found or removed" in str(caught.value)
     plans = lab.query(
@@ -57,10 +63,10 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
     assert lab.query("R1", sql, (first_plan,)) == [(1, 0)]  # declined: never bound here
     assert lab.query("R2", sql, (first_plan,)) == [(1, 24 * 16)]
     status = lab.close(study)
-    assert status.published_rows == 50
-    remaining = [answers for number, answers in enumerate(everybody) if number not in (30, 5)]
+    assert status.published_rows == 74
+    remaining = [answers for number, answers in enumerate(everybody) if number not in out]
     (dataset,) = lab.datasets(study)
-    assert dataset.rows == 50
+    assert dataset.rows == 74
     found = dataset.gram(units="scaled").to_numpy()
     np.testing.assert_allclose(found, exact_gram(study, remaining), atol=1e-5)
 

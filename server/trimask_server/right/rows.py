@@ -411,13 +411,18 @@ def _or_raise(answer: int | Exception) -> int:
 
 def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
     row = tx.row(
-        "SELECT payload_hash, receive_time_ms, withdrawn_ms FROM submissions WHERE study_id = ? AND submission_id = ?",
+        "SELECT payload_hash, receive_time_ms, withdrawn_ms, verdict FROM submissions"
+        " WHERE study_id = ? AND submission_id = ?",
         (study_id, submission_id),
     )
     if row is None:
         return None
     if row[2] is not None:
         raise Refused(Reason.SUBMISSION_WITHDRAWN, "this submission was withdrawn and cannot come again")
+    if row[3] == 0:
+        raise Refused(
+            Reason.OUT_OF_FRAME, "the check of this submission's noise columns failed; it was erased"
+        )
     if row[0] != digest:
         raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
     return int(row[1])

@@ -47,8 +47,12 @@ def test_a_row_outside_the_frame_is_refused_alone(lab: Lab, monkeypatch: pytest.
         for factor in (1e4, 50.0, 0.0):
             with monkeypatch.context() as patch:
                 lie(patch, factor)
-                bad.append(client.submit({"x": 1.0, "y": 1.0}).submission_id)
-    status = lab.close(study)
+                bad.append(client.prepare({"x": 1.0, "y": 1.0}))
+                client.send(bad[-1])
+        refused = [submission.submission_id for submission in bad]
+        status = lab.close(study)
+        with refused_with("out_of_frame"):
+            client.send(bad[0])
     assert status.failed_attempts == 0
     assert status.refused_reports == {"out_of_frame": 3}
     (dataset,) = lab.datasets(study)
@@ -57,12 +61,12 @@ def test_a_row_outside_the_frame_is_refused_alone(lab: Lab, monkeypatch: pytest.
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-6 * np.abs(exact).max()
     for role in right_roles(study):
         found = lab.query(role, "SELECT submission_id, payload FROM submissions WHERE verdict = 0")
-        assert {row[0] for row in found} == set(bad)
+        assert {row[0] for row in found} == set(refused)
         assert {row[1] for row in found} == {None}
         assert lab.refusals(role)["out_of_frame"] >= 3
         (entry,) = lab.query(role, "SELECT details FROM audit WHERE kind = 'rows_refused'")
         assert '"rows":3' in entry[0].replace(" ", "")
-        assert not any(name.hex() in entry[0] for name in bad)
+        assert not any(name.hex() in entry[0] for name in refused)
 
 
 class Rogue:

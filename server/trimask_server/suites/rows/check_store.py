@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
-from trimask_core.refusals import Alarm, Reason
+from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.operations.refusal_counts import add_counts
 from trimask_server.store.interface import Store, Transaction
@@ -103,7 +103,7 @@ class CheckStore:
                 if not mark[0]
             )
             if refused:
-                add_counts(tx, {str(Alarm.OUT_OF_FRAME): refused})
+                add_counts(tx, {str(Reason.OUT_OF_FRAME): refused})
                 if self.audit is not None:
                     self.audit.append(
                         tx,
@@ -111,7 +111,7 @@ class CheckStore:
                         study=study_id.hex(),
                         check=check_id.hex(),
                         rows=refused,
-                        reason=str(Alarm.OUT_OF_FRAME),
+                        reason=str(Reason.OUT_OF_FRAME),
                     )
             found = tx.rows(
                 "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from trimask_core.errors import Refused
-from trimask_core.refusals import Alarm, Reason
+from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import row_check_pb2
 from trimask_proto.v1.row_check_pb2 import RowCheck
@@ -83,7 +83,7 @@ class Checking:
             raise
         ids = split_ids(check.submission_ids)
         refused = [name for i, name in enumerate(ids) if any(marks[i] == 2 for marks in verdicts)]
-        await self._checks.finish(check, {str(Alarm.OUT_OF_FRAME): len(refused)} if refused else {})
+        await self._checks.finish(check, {str(Reason.OUT_OF_FRAME): len(refused)} if refused else {})
         intake.note_check(ids, _accepted(ids, verdicts))
         self._node.log.info("checked rows=%d refused=%d", len(ids), len(refused))
 
