@@ -272,7 +272,7 @@ _IMPOSSIBLE = [
     # A denominator barely above zero makes tau so large that rows come near the components' scale.
     (
         "release_rows = 256",
-        "release_rows = 256\nnoise_columns = 316\nshare_leakage = 0.0009765625",
+        "release_rows = 256\nnoise_columns = 348\nshare_leakage = 0.0009765625",
         "grid_overflow",
     ),
     ("release_rows = 256", "release_rows = 256\nshare_leakage = 1e-12", "grid_too_coarse"),
