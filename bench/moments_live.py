@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -90,17 +91,19 @@ def _copies(live: Live, signed: SignedStudy, people: int) -> Iterator[SealedSubm
         yield seal_payloads(study, everybody[i % _MADE], source)
 
 
-def _memory_mb(marker: str) -> float:
-    """Resident memory of the process with `marker` on its command line."""
+def _usage(marker: str) -> tuple[float, float]:
+    """Resident megabytes, and processor seconds so far, of the process with `marker` on its command line."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if marker.encode() in (entry / "cmdline").read_bytes():
-                for line in (entry / "status").read_text().splitlines():
-                    if line.startswith("VmRSS:"):
-                        return int(line.split()[1]) / 1024
+                status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines())
+                # Fields 14 and 15, counted after the name in brackets, which may hold anything.
+                used = (entry / "stat").read_text().rpartition(")")[2].split()[11:13]
+                ticks = os.sysconf("SC_CLK_TCK")
+                return int(status["VmRSS"].split()[0]) / 1024, sum(map(int, used)) / ticks
         except OSError:  # it ended meanwhile
             continue
-    return float("nan")
+    return float("nan"), float("nan")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,13 +117,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = []
     with live_cluster("moments") as live:
         markers = {name: str(live.folder / name / "node.toml") for name in ("R1", "R2", "collector")}
+        before = {name: _usage(marker) for name, marker in markers.items()}
         for first in range(0, options.reports, _STUDY):
             whole = _whole_study(live, min(_STUDY, options.reports - first))
-            memory = {name: round(_memory_mb(marker)) for name, marker in markers.items()}
-            points.append({"reports": first + whole.people, **asdict(whole), "memory_mb": memory})
+            now = {name: _usage(marker) for name, marker in markers.items()}
+            memory = {name: round(megabytes) for name, (megabytes, _) in now.items()}
+            # Processor time a report: what grows with participants, however busy the machine is.
+            cpu = {name: 1e3 * (now[name][1] - before[name][1]) / whole.people for name in markers}
+            before = now
+            points.append(
+                {"reports": first + whole.people, **asdict(whole), "memory_mb": memory, "cpu_ms": cpu}
+            )
             print(
                 f"{first + whole.people:,} reports: {whole.people / whole.seconds:,.0f} a second, parcels made in "
-                f"{whole.making:.0f} s before; memory in MB {memory}",
+                f"{whole.making:.0f} s before; memory in MB {memory}; CPU in ms a report "
+                f"{ {name: round(value, 2) for name, value in cpu.items()} }",
                 flush=True,
             )
     options.out.parent.mkdir(parents=True, exist_ok=True)
