@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = [
     "Parties",
     "bundled_definition",
     "device_file",
+    "expected_parties",
     "gather_parties",
     "owner_public_key",
     "party_cards",
@@ -76,6 +78,29 @@ def party_cards(keys: Path | None, cards: Iterable[Path] | None) -> Parties | No
     """The parties of cards given one by one and of a folder with */node.json; None if neither has any."""
     found = [*(cards or []), *(sorted(keys.glob("*/node.json")) if keys is not None else [])]
     return gather_parties(found) if found else None
+
+
+def expected_parties(
+    suite: SuiteName,
+    unmasking: Sequence[str] | None = None,
+    right: int | None = None,
+    left: int | None = None,
+) -> Parties:
+    """Parties without names, addresses or keys of anybody's, for a study that is only weighed: their number counts."""
+    if right is None:
+        right = len(unmasking) if unmasking else 4 if suite == "rows" else 3
+    if left is None:
+        left = 2 if suite == "rows" else 0
+
+    def party(role: str) -> Party:
+        key = hashlib.sha256(role.encode()).digest()
+        return Party(role, "", "", "", role.lower(), key, key if role.startswith("R") else b"")
+
+    return Parties(
+        party("collector"),
+        tuple(party(f"R{k}") for k in range(1, right + 1)),
+        tuple(party(f"L{j}") for j in range(1, left + 1)),
+    )
 
 
 def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:

@@ -9,6 +9,7 @@ from trimask_core.form import Form
 from trimask_core.schema import Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_theory._strict_toml import names_of, refuse_unknown
+from trimask_theory.expected import Expected
 
 __all__ = ["ClippingPlan", "CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition"]
 
@@ -83,6 +84,7 @@ class StudyDefinition:
     collection: CollectionPlan
     form: Form | None = None
     licence: str = ""
+    expected: Expected | None = None
 
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""

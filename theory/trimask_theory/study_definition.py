@@ -28,6 +28,7 @@ from trimask_theory.definition import (
     Protect,
     StudyDefinition,
 )
+from trimask_theory.expected import read_expected
 
 __all__ = [
     "CLIPPING_COLUMN_KEYS",
@@ -52,6 +53,7 @@ TOP_KEYS = (
     "derived",
     "form",
     "licence",
+    "expected",
 )
 CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
 _Word = TypeVar("_Word", bound=str)
@@ -82,6 +84,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
         collection=collection,
         form=_form(data["form"], schema) if "form" in data else None,
         licence=top.text("licence", ""),
+        expected=read_expected(top.table("expected"), schema) if "expected" in data else None,
     )
     suite_settings.check_definition(definition)
     return definition

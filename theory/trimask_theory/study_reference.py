@@ -12,6 +12,7 @@ from trimask_core.schema import Attribute, Derived
 from trimask_core.study import Budget
 from trimask_theory._reference import Section
 from trimask_theory.definition import CollectionPlan, PrivacyTarget
+from trimask_theory.expected import COLUMN_KEYS, CORRELATION_KEYS
 from trimask_theory.study_definition import CLIPPING_COLUMN_KEYS, TOP_KEYS
 
 __all__ = ["SECTIONS", "render_page"]
@@ -32,6 +33,7 @@ SECTIONS = (
             "attributes": "What people are asked, one table each; one at least.",
             "derived": "Columns that the device forms of answers, one table each.",
             "form": "What people are shown, in every language; a plain form is made of the attributes without it.",
+            "expected": "What is expected of the answers, for `trimask plan --study`; no part of the study.",
         },
         keys=TOP_KEYS,
         given={
@@ -45,6 +47,7 @@ SECTIONS = (
             "attributes": ("tables", "required"),
             "derived": ("tables", ""),
             "form": ("table", ""),
+            "expected": ("table", ""),
         },
     ),
     Section(
@@ -145,6 +148,28 @@ SECTIONS = (
             "of": "The attributes it is formed of.",
         },
         Derived,
+    ),
+    Section(
+        "`[[expected.columns]]`",
+        "From public knowledge, an earlier study or a pilot, never from this study's own answers. What is left out is taken "
+        "as uncorrelated and spread over the middle of its bounds.",
+        {
+            "name": "The attribute.",
+            "mean": "Of a number.",
+            "deviation": "Its standard deviation.",
+            "share": "Of people who answer yes.",
+            "shares": "Of the levels, in their order.",
+        },
+        keys=COLUMN_KEYS,
+        given={"name": _NAME, "shares": ("list of numbers", "")}
+        | dict.fromkeys(("mean", "deviation", "share"), ("number", "")),
+    ),
+    Section(
+        "`[[expected.correlations]]`",
+        "",
+        {"of": "Two attributes.", "value": "Their correlation, between -1 and 1."},
+        keys=CORRELATION_KEYS,
+        given={"of": ("list of texts", "required"), "value": ("number", "required")},
     ),
     Section(
         "`[form]`",

@@ -11,7 +11,7 @@ from trimask_terminal.options import Subparsers, add_json, print_json
 
 __all__ = ["register"]
 
-_RIGHT, _RIGHT_OF_MOMENTS = 4, 3
+_RIGHT, _RIGHT_OF_MOMENTS, _LEFT = 4, 3, 2
 
 
 def register(subparsers: Subparsers) -> None:
@@ -21,7 +21,17 @@ def register(subparsers: Subparsers) -> None:
         help="noise, standard errors, upload and server cost of a study to be",
         description="For a target (epsilon, delta), the noise each suite asks for (in the rows suite by every method), the "
         "standard error of a regression coefficient it leads to, what devices and servers have to do, and who would have to "
-        "collude to see answers.",
+        "collude to see answers. With --study, the standard error of every coefficient of your own study as a release will "
+        "show it, in each suite, and the clipping that leaves the least error.",
+    )
+    own = parser.add_argument_group("your own study")
+    own.add_argument(
+        "--study", type=Path, metavar="FILE.toml", help="its definition, with [expected] or --pilot"
+    )
+    own.add_argument("--pilot", type=Path, metavar="FILE.csv", help="people like those who will be asked")
+    own.add_argument("--se", nargs="+", metavar="NAME=ERROR", help="how many people give this standard error")
+    own.add_argument(
+        "--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)'
     )
     parser.add_argument(
         "--suite",
@@ -29,16 +39,17 @@ def register(subparsers: Subparsers) -> None:
         default="both",
         help="the way of collecting (default both)",
     )
-    parser.add_argument("--epsilon", type=float, required=True)
-    parser.add_argument("--delta", type=float, required=True)
+    parser.add_argument("--epsilon", type=float, help="default: the study's")
+    parser.add_argument("--delta", type=float, help="default: the study's")
     parser.add_argument(
         "--attributes",
         type=int,
-        required=True,
         metavar="P1",
         help="columns of a row: the ones column, the response, one for each level of a category",
     )
-    parser.add_argument("--rows", type=int, required=True, metavar="N", help="people who will take part")
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="people who will take part (of a study: its release_rows)"
+    )
     parser.add_argument(
         "--release-sizes", type=int, nargs="+", metavar="N", help="default: rows, and 1/4, 1/16 of them"
     )
@@ -53,9 +64,7 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 3)"
     )
-    parser.add_argument(
-        "--left", type=int, default=2, metavar="K2", help="left providers of the rows suite (default 2)"
-    )
+    parser.add_argument("--left", type=int, metavar="K2", help="left providers of the rows suite (default 2)")
     parser.add_argument(
         "--honest",
         type=int,
@@ -71,6 +80,17 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, print, and plot if asked."""
+    if args.study is not None:
+        from trimask_cli.own_plan.command import run_own
+
+        return run_own(args)
+    if args.pilot is not None or args.se or args.formula:
+        raise ConfigError("--pilot, --se and --formula go with --study FILE.toml")
+    missing = [name for name in ("epsilon", "delta", "attributes", "rows") if getattr(args, name) is None]
+    if missing:
+        raise ConfigError(
+            f"give --study FILE.toml, or --{missing[0]} with --epsilon, --delta, --attributes and --rows"
+        )
     from trimask_terminal.study_view import make_console
     from trimask_theory.moments_planner import make_moments_plan
     from trimask_theory.planner import Target, make_plan
@@ -83,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         protect=args.protect,
         row_norm=args.row_norm,
         right=_RIGHT if args.right is None else args.right,
-        left=args.left,
+        left=_LEFT if args.left is None else args.left,
         r_squared=args.r_squared,
     )
     plan = moments = None

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask_cli.study_file import Parties
     from trimask_core.study import Study
     from trimask_core.study_checks import Finding
-    from trimask_theory.study_plan import StudyDefinition
 
 __all__ = ["register_in"]
 
@@ -116,7 +114,7 @@ def _claims(study: Study) -> Finding:
 
 def _drafted(args: argparse.Namespace) -> Study:
     """The study a definition would make, with the parties given, or with as many as may be expected."""
-    from trimask_cli.study_file import party_cards
+    from trimask_cli.study_file import expected_parties, party_cards
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError
     from trimask_core.randomness import SystemRandom
@@ -126,7 +124,8 @@ def _drafted(args: argparse.Namespace) -> Study:
     given = party_cards(args.keys, args.party)
     if given is not None and (args.right, args.left) != (None, None):
         raise ConfigError("the cards say how many parties there are; leave out --right and --left")
-    parties = _expected(definition, args.right, args.left) if given is None else given
+    plan = definition.collection
+    parties = given or expected_parties(plan.suite, plan.unmasking, args.right, args.left)
     return create_study(
         definition,
         parties.collector,
@@ -136,28 +135,4 @@ def _drafted(args: argparse.Namespace) -> Study:
         SystemClock().now_ms(),
         SystemRandom(),
         bytes(32),  # of nobody: only whether it can be made counts
-    )
-
-
-def _expected(definition: StudyDefinition, right: int | None, left: int | None) -> Parties:
-    """Parties without names, addresses or keys of anybody's: only how many there are counts."""
-    import hashlib
-
-    from trimask_cli.study_file import Parties
-    from trimask_core.party import Party
-
-    plan = definition.collection
-    if right is None:
-        right = len(plan.unmasking) if plan.unmasking else 4 if plan.suite == "rows" else 3
-    if left is None:
-        left = 2 if plan.suite == "rows" else 0
-
-    def party(role: str) -> Party:
-        key = hashlib.sha256(role.encode()).digest()
-        return Party(role, "", "", "", role.lower(), key, key if role.startswith("R") else b"")
-
-    return Parties(
-        party("collector"),
-        tuple(party(f"R{k}") for k in range(1, right + 1)),
-        tuple(party(f"L{j}") for j in range(1, left + 1)),
     )

@@ -27,6 +27,7 @@ from trimask_cli import owner
 from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
 from trimask_cli.demo.population import blood_pressure_population
+from trimask_cli.formulas import default_formula
 from trimask_cli.signing import sign
 from trimask_cli.study_file import bundled_definition, owner_public_key, write_signed
 from trimask_cli.table.people import Answers, read_people
@@ -85,7 +86,7 @@ def _what(args: argparse.Namespace) -> Asked:
         people = table.answers[: args.participants]
         if table.unused:
             print(f"Not asked by the study, so left out: {', '.join(table.unused)}", file=sys.stderr)
-        formula = args.formula or _default_formula(definition)
+        formula = args.formula or default_formula(definition.schema)
     suite = definition.collection.suite
     if args.suite not in (None, suite):
         raise ConfigError(f'{args.study} says suite = "{suite}" under [collection]; change it there')
@@ -106,20 +107,6 @@ def _what(args: argparse.Namespace) -> Asked:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
     left = 2 if args.left is None else args.left
     return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left)
-
-
-def _default_formula(definition: StudyDefinition) -> str:
-    """The first numeric attribute on all the others."""
-    attributes = definition.schema.attributes
-    numeric = [attribute.name for attribute in attributes if attribute.kind != "categorical"]
-    if not numeric or len(attributes) < 2:
-        raise ConfigError("this study has no numeric attribute to explain by another; give --formula")
-    others = [
-        f"C({attribute.name})" if attribute.kind == "categorical" else attribute.name
-        for attribute in attributes
-        if attribute.name != numeric[0]
-    ]
-    return f"{numeric[0]} ~ {' + '.join(others)}"
 
 
 @contextmanager
