@@ -99,9 +99,10 @@ def _factor(schema: Schema, expected: Expected) -> NDArray[np.float64]:
         i, j = names.index(one), names.index(other)
         matrix[i, j] = matrix[j, i] = value
     try:
-        return np.linalg.cholesky(matrix)
+        found = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         raise StudyError("expected.correlations: no columns can have all of these together") from None
+    return np.asarray(found, dtype=np.float64)
 
 
 def draw_people(schema: Schema, expected: Expected, count: int, seed: int = 1) -> list[dict[str, object]]:

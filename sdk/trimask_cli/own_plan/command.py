@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
-from typing import Any
 
 from trimask_cli.formulas import default_formula
-from trimask_cli.own_plan.predict import Population, Prediction, people_needed, predict
-from trimask_cli.own_plan.recommend import Recommendation, recommend
+from trimask_cli.own_plan.predict import Population, people_needed, predict
+from trimask_cli.own_plan.recommend import recommend
+from trimask_cli.own_plan.result import OwnPlan, SuitePlan
 from trimask_cli.own_plan.suites import in_suite
 from trimask_cli.table.people import read_people
 from trimask_core.errors import ConfigError
@@ -19,48 +18,9 @@ from trimask_theory.definition import StudyDefinition
 from trimask_theory.expected import Expected, draw_people
 from trimask_theory.study_plan import load_definition
 
-__all__ = ["OwnPlan", "SuitePlan", "run_own"]
+__all__ = ["run_own"]
 
 _DRAWN = 4000
-
-
-@dataclass(frozen=True)
-class SuitePlan:
-    """One suite: as the definition has it, with the best clipping, and the people needed for the errors wanted."""
-
-    as_given: Prediction
-    advice: Recommendation
-    needed: int | None
-    needed_best: int | None
-
-
-@dataclass(frozen=True)
-class OwnPlan:
-    """Everything that is printed."""
-
-    definition: StudyDefinition
-    formula: str
-    basis: str
-    wanted: dict[str, float]
-    suites: dict[SuiteName, SuitePlan]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "study": self.definition.title,
-            "formula": self.formula,
-            "basis": self.basis,
-            "wanted": self.wanted,
-            "suites": {
-                name: {
-                    "as_given": plan.as_given.to_dict(),
-                    "recommended": plan.advice.to_dict(),
-                    "people_needed": plan.needed,
-                    "people_needed_recommended": plan.needed_best,
-                }
-                for name, plan in self.suites.items()
-            },
-        }
 
 
 def run_own(args: argparse.Namespace) -> int:
@@ -85,14 +45,7 @@ def _planned(args: argparse.Namespace) -> OwnPlan:
     rows = args.rows or definition.collection.release_rows
     formula = args.formula or default_formula(definition.schema)
     population, basis = _population(args, definition)
-    own = definition.collection.suite
-    names = (
-        (own, *(name for name in ("rows", "moments") if name != own))
-        if args.suite == "both"
-        else (args.suite,)
-    )
-    if definition.privacy.protect == "unit":
-        names = tuple(name for name in names if name == "rows")
+    names = _suites(definition, args.suite)
     suites: dict[SuiteName, SuitePlan] = {}
     wanted: dict[str, float] = {}
     for name in names:
@@ -109,6 +62,15 @@ def _planned(args: argparse.Namespace) -> OwnPlan:
             best = people_needed(there.definition, population, formula, wanted, args.right, args.left)
         suites[name] = SuitePlan(first, advice, needed, best)
     return OwnPlan(definition, formula, basis, wanted, suites)
+
+
+def _suites(definition: StudyDefinition, asked: str) -> list[SuiteName]:
+    """The study's own first; the noise of the moments suite covers whole records only."""
+    own = definition.collection.suite
+    every: list[SuiteName] = ["rows", "moments"] if own == "rows" else ["moments", "rows"]
+    if definition.privacy.protect == "unit":
+        every = ["rows"]
+    return [name for name in every if asked in ("both", name)]
 
 
 def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[Population, str]:

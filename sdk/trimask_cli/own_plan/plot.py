@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from trimask_cli.own_plan.predict import Prediction
+from trimask_cli.own_plan.result import OwnPlan
 from trimask_core.errors import ParameterError
-
-if TYPE_CHECKING:
-    from trimask_cli.own_plan.command import OwnPlan
 
 __all__ = ["save_plot"]
 
@@ -39,11 +36,10 @@ def save_plot(plan: OwnPlan, path: Path) -> None:
         axes.plot(norms, total, "-", color="black", lw=2, label="together")
         best = suite.advice.best
         if suite.advice.settings:
-            axes.plot([best.row_norm], [math.sqrt(max(best.inflation**2 - 1, 0.0))], "o", color="black")
-            axes.annotate(
-                f"best: {best.row_norm:.3g}\n{best.clipped:.0%} shrunk", (best.row_norm, 0.04), ha="center",
-                xycoords=("data", "axes fraction"), fontsize=9,
-            )  # fmt: skip
+            point = best.row_norm, math.sqrt(max(best.inflation**2 - 1, 0.0))
+            axes.plot(*point, "o", color="black")
+            words = f"best: {best.row_norm:.3g}, {best.clipped:.0%} shrunk"
+            axes.annotate(words, point, (8, -18), textcoords="offset points", fontsize=9)
         without = suite.advice.unclipped
         if not without.problem:
             level = math.sqrt(max(without.inflation**2 - 1, 0.0))

@@ -190,5 +190,5 @@ def people_needed(definition: StudyDefinition, population: Population, formula: 
 
 def _up(value: int) -> int:
     """Rounded up to two digits."""
-    unit = 10 ** max(0, len(str(value)) - 2)
+    unit: int = 10 ** max(0, len(str(value)) - 2)
     return -(-value // unit) * unit

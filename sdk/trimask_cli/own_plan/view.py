@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trimask_cli.own_plan.result import OwnPlan, SuitePlan
 from trimask_cli.toml_text import toml_value
-
-if TYPE_CHECKING:
-    from trimask_cli.own_plan.command import OwnPlan, SuitePlan
 
 __all__ = ["render"]
 
