@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimask_core.collusion import collusion_of
+from trimask_core.fingerprint import fingerprint
 from trimask_core.schema import Attribute
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -56,6 +57,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
                 "address": party.address,
                 "peer_address": party.peer_address,
                 "identity": party.identity.hex(),
+                "fingerprint": fingerprint(party),
             }
             for role, party in study.parties.items()
         ],
@@ -78,6 +80,8 @@ def render(signed: SignedStudy) -> RenderableType:
         *_weak(study),
         Text(),
         _parties(signed),
+        Text(),
+        _fingerprints(study),
         Text(),
         _approvals(signed),
     )
@@ -176,6 +180,14 @@ def _parties(signed: SignedStudy) -> Table:
         table.add_row(
             role, party.organisation, party.address or "-", party.peer_address, unmasks or "-", approved
         )
+    return table
+
+
+def _fingerprints(study: Study) -> Table:
+    """Of each party's keys, as `trimask node card` prints it where the keys are."""
+    table = _table("party", "fingerprint: to compare with each operator over the telephone", "TLS name")
+    for role, party in study.parties.items():
+        table.add_row(role, fingerprint(party), party.tls_name)
     return table
 
 

@@ -184,3 +184,46 @@ def test_the_block_works() -> None:
     program = BLOCK.format(blocked=("grpc",)) + "import trimask_client.grpcio_transport"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "grpc is blocked" in done.stderr
+
+
+START = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+from trimask_server.local.keys import make_keys, node_places
+from trimask_server.programs.run import start_node
+from trimask_server.settings.config import load_config
+folder = Path(sys.argv[1])
+make_keys(folder, node_places(2, 1, "127.0.0.1", 7400))
+
+async def start(name, role):
+    config = load_config(folder / name / "node.toml", role)
+    config = replace(config, listen=config.listen and "127.0.0.1:0", peer_listen="127.0.0.1:0")
+    await (await start_node(role, config)).host.stop(0)
+
+for name, role in (("R1", "right"), ("L1", "left")):
+    asyncio.run(start(name, role))
+print(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split())))
+"""
+# Half a second and more of CPU each, which a provider can do without until somebody asks it something.
+NOT_AT_START = (
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "formulaic",
+    "trimask_theory",
+    "aiohttp",
+    "jinja2",
+    "rich",
+)
+
+
+def test_a_provider_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path), " ".join(NOT_AT_START)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_server.commands import node_audit, node_keys, node_store
+from trimask_server.commands import node_audit, node_doctor, node_keys, node_setup, node_store
 from trimask_terminal.options import Subparsers, add_json, print_json, shown_time
 
 __all__ = ["register"]
@@ -15,12 +15,14 @@ def register(subparsers: Subparsers) -> None:
     """Add the command and its own commands."""
     parser = subparsers.add_parser(
         "node",
-        help="operate a node: studies to approve, draining, the audit log, backups, keys",
+        help="make and operate a node: keys, check-up, studies to approve, draining, the audit log, backups, keys",
         description="For the operator of a running node, on its own machine: the certificate in the node's folder of keys "
         "(operator/) is the proof.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
+    node_setup.register(commands)
+    node_doctor.register(commands)
     status = commands.add_parser("status", help="say how the node is")
     _config(status)
     status.set_defaults(run=run_status)

@@ -7,10 +7,9 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
-from aiohttp.web import RouteDef
 
 from trimask_core.errors import ConfigError, Refused
 from trimask_core.refusals import Alarm
@@ -20,10 +19,14 @@ from trimask_server.node.ports import AddServices, Port
 from trimask_server.node.tasks import Tasks
 from trimask_server.operations.garbage import AfterCollection, nothing_after
 from trimask_server.operations.guard import Admission
-from trimask_server.operations.http_port import HttpPort
 from trimask_server.operations.readiness import Health, Readiness, check_readiness
 from trimask_server.settings.version import VERSION
 from trimask_server.store.interface import StoreError
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
+
+    from trimask_server.operations.http_port import HttpPort
 
 __all__ = ["GateOfPort", "Host", "Services"]
 
@@ -50,14 +53,14 @@ class Services:
 
     `public` is for devices and researchers, `peer` for nodes, the owner and the operator. `begin` starts the role's own
     background tasks; `after_collection` is awaited after each round of garbage collection. `key_names` goes into the
-    audit log at each start, so that a change of keys is seen there.
+    audit log at each start, so that a change of keys is seen there. `pages` is asked for where there is an HTTP port.
     """
 
     gate: GateOfPort
     public: list[AddServices]
     peer: list[AddServices]
     begin: Callable[[], None] = _nothing
-    pages: list[RouteDef] = field(default_factory=list)
+    pages: Callable[[], list[RouteDef]] = list
     after_collection: AfterCollection = nothing_after
     key_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,9 +71,7 @@ class Host:
     def __init__(self, context: NodeContext) -> None:
         self.context = context
         self.health = Health()
-        self.http = HttpPort(
-            context.config.name, context.role, context.config.http_listen, self.readiness, self._scrape
-        )
+        self._http: HttpPort | None = None
         self.public_port = 0
         self.peer_port = 0
         self._tasks = Tasks(context.log)
@@ -143,7 +144,11 @@ class Host:
         peer = Port(services.peer, services.gate(mutual=True), mutual=True)
         self.peer_port = await self._bind(peer, config.peer_listen, config.worker_listen)
         if config.http_listen:
-            await self.http.start(services.pages, shared=bool(config.own_address))
+            # Its libraries take a quarter of a second to import, and only such a node needs them.
+            from trimask_server.operations.http_port import HttpPort
+
+            self._http = HttpPort(config.name, context.role, config.http_listen, self.readiness, self._scrape)
+            await self._http.start(services.pages(), shared=bool(config.own_address))
         # From here on nothing of the node's own can fail; before, nothing has been answered.
         await self.record_start(services.key_names)
         for server in self._servers:
@@ -191,12 +196,12 @@ class Host:
     async def _follow_readiness(self) -> None:
         """gRPC health says what /readyz says, and a certificate that runs out is in the log once a day."""
         context = self.context
-        warned_ms: int | None = None
+        warned_ms = context.clock.now_ms()  # at the start, everything weak was said (`operations.key_files`)
         while True:
             found = await self.readiness()
             await self.health.set(serving=found.ready)
             now = context.clock.now_ms()
-            if found.warnings and (warned_ms is None or now - warned_ms >= _WARN_EVERY_MS):
+            if found.warnings and now - warned_ms >= _WARN_EVERY_MS:
                 warned_ms = now
                 for warning in found.warnings:
                     context.log.warning("%s", warning)
@@ -256,7 +261,8 @@ class Host:
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Finish calls under way, save, and close."""
         context = self.context
-        await self.http.stop()
+        if self._http is not None:
+            await self._http.stop()
         await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
         await self._tasks.cancel()
         for end in self._at_stop:

@@ -20,7 +20,7 @@ from trimask_server.operations.listeners import holder_words, taken
 from trimask_server.settings.config import NodeConfig, NodeRole
 from trimask_server.store.database import sqlite_path
 
-__all__ = ["LOCK_FILE", "Claim", "claim_node", "refuse_role"]
+__all__ = ["LOCK_FILE", "Claim", "claim_node", "refuse_role", "running"]
 
 LOCK_FILE = "node.lock"
 _PATIENCE_SECONDS = 1.0  # for one that is just ending
@@ -51,6 +51,21 @@ def claim_node(role: NodeRole, config: NodeConfig) -> Claim:
         claim.release()
         raise
     return claim
+
+
+def running(config: NodeConfig) -> int | None:
+    """The process that has a node's folder, or None; nothing is written. Of several workers, the first."""
+    try:
+        descriptor = os.open(Path(config.data) / LOCK_FILE, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return next(iter(_alive(os.pread(descriptor, 4096, 0))), 0)
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def refuse_role(role: NodeRole, config: NodeConfig) -> None:

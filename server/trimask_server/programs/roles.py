@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
 from trimask_server.access.gate import Gate
@@ -27,6 +28,9 @@ from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
 from trimask_server.suites.interface import ByStudy
 from trimask_server.suites.registry import SUITES
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 __all__ = ["Node", "assemble", "erasers_of"]
 
@@ -122,7 +126,6 @@ def _collector(host: Host) -> Node:
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
     from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
     from trimask_server.collector.sightings import Sightings
-    from trimask_server.collector.status_page import StatusPages
     from trimask_server.collector.study_leases import Drivers
 
     context = host.context
@@ -145,6 +148,11 @@ def _collector(host: Host) -> Node:
         AdmissionOwnerServicer(context, tokens).add_to,
     ]
 
+    def pages() -> list[RouteDef]:
+        from trimask_server.collector.status_page import StatusPages
+
+        return StatusPages(context, catalogue, studies).routes()
+
     services = Services(
         gate=partial(Gate, context, tokens),
         public=public,
@@ -155,7 +163,7 @@ def _collector(host: Host) -> Node:
             *_shared(context, proposals, lambda: 0),
         ],
         begin=lambda: host.spawn(drivers.run(), "driving studies"),
-        pages=StatusPages(context, catalogue, studies).routes(),
+        pages=pages,
     )
     return Node(host, services)
 

@@ -26,7 +26,6 @@ from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.roles import right_roles
-from trimask_theory.moments_question import MomentsQuestion
 
 __all__ = ["Committed", "Gathered", "call_all", "commit", "deliver", "gather"]
 
@@ -145,5 +144,7 @@ async def call_all(
 def _count(study: Study, question: bytes) -> int:
     layout = study.moments.layout
     if question:
+        from trimask_theory.moments_question import MomentsQuestion  # half a second, for who is asked one
+
         return len(MomentsQuestion.read(question, study).places(layout))
     return layout.q + len(layout.products)

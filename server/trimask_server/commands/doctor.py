@@ -1,0 +1,213 @@
+"""What `trimask node doctor` looks at, a line each: the node's files, ports, certificate, store and peers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trimask_client.grpc_channel import open_channel
+from trimask_client.grpc_status import plain_errors
+from trimask_core.errors import ConfigError, ConnectionFailed, TrimaskError
+from trimask_core.party import Party
+from trimask_core.party_files import load_party
+from trimask_proto.v1.node_pb2 import DescribeNodeRequest
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_server.commands.operator import Operator
+from trimask_server.local.own_node import CARD_FILE
+from trimask_server.node.clocks import skew_seconds, skew_words
+from trimask_server.operations.certificates import FILES, dns_names
+from trimask_server.operations.findings import Finding, bad, fine, weak
+from trimask_server.operations.key_files import certificate_findings, file_findings, mode_findings
+from trimask_server.operations.listeners import holder_of, taken
+from trimask_server.programs.claim import refuse_role, running
+from trimask_server.settings.config import NodeConfig, NodeRole
+from trimask_server.store.database import sqlite_path
+
+__all__ = ["examine"]
+
+_LEAST_FREE_BYTES = 1 << 30
+_PEER_SECONDS = 5.0
+
+
+def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -> Iterator[Finding]:
+    """Every check; `parties` are peers to be reached beside those of the studies the node has."""
+    yield from file_findings(config.keys, role)
+    yield from mode_findings(config.keys)
+    if all((config.keys / name).exists() for name in FILES):  # else that was said already
+        yield from certificate_findings(config.keys, int(time.time() * 1000))
+        yield from _name(config)
+    yield from _data(config, role)
+    process = running(config)
+    yield from _ports(config, process)
+    yield from _store(config, role)
+    operator = Operator(config)
+    found = {party.tls_name: party for party in parties}
+    if process is None:
+        yield weak("node", "does not run", f"start it: `trimask {role} --config ...`, or its service")
+    else:
+        yield from _node(operator, process, found)
+    yield from _peers(config, found.values())
+
+
+def _name(config: NodeConfig) -> Iterator[Finding]:
+    """The certificate carries the name by which studies know the node."""
+    card = config.keys / CARD_FILE
+    with contextlib.suppress(ConfigError, OSError):
+        name = load_party(card).tls_name
+        if name not in dns_names((config.keys / "tls.pem").read_bytes()):
+            yield bad(
+                str(config.keys / "tls.pem"),
+                f"does not carry {name}, the name on the node's card",
+                f"have a certificate made for {name}",
+            )
+
+
+def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
+    folder = Path(config.data)
+    try:
+        refuse_role(role, config)
+    except ConfigError as error:
+        yield bad("role", str(error), "give the node.toml of this node")
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        yield bad(
+            str(folder),
+            f"cannot be written by uid {os.getuid()}",
+            "run this as the node's user, or chown the folder",
+        )
+        return
+    owner, keys_owner = there.stat().st_uid, config.keys.stat().st_uid
+    if folder.exists() and owner != keys_owner:
+        yield weak(
+            str(folder),
+            f"belongs to uid {owner}, the keys to uid {keys_owner}",
+            "chown both to the node's user",
+        )
+    free = shutil.disk_usage(there).free
+    if free < _LEAST_FREE_BYTES:
+        yield weak(str(folder), f"has {free >> 20:,} MiB left", "make room: a full disk stops intake")
+    else:
+        yield fine(str(folder), f"can be written, {free >> 30:,} GiB free")
+
+
+def _ports(config: NodeConfig, process: int | None) -> Iterator[Finding]:
+    for setting in ("listen", "peer_listen", "http_listen"):
+        address = getattr(config, setting)
+        if not address:
+            continue
+        try:
+            why = taken(setting, address)
+        except ConfigError as error:
+            yield bad(setting, str(error), "write host:port")
+            continue
+        holder = holder_of(int(address.rpartition(":")[2])) if why else None
+        if process is not None and why:
+            known = (
+                "" if holder in (None, process) else f" (by process {holder}, a worker or another program)"
+            )
+            yield fine(setting, f"{address} is listened on{known}")
+        elif process is not None:
+            yield bad(setting, f"nothing listens on {address}, though the node runs", "look into its log")
+        elif why:
+            by = "" if holder is None else f" by process {holder}"
+            yield bad(
+                setting, f"{address}: {why}{by}", "stop that program, or choose another port in node.toml"
+            )
+        else:
+            yield fine(setting, f"{address} is free")
+
+
+def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
+    if config.store.url:
+        yield from _server(config)
+        return
+    path = sqlite_path(config, role)
+    if not path.exists():
+        yield fine("store", f"{path} is made at the first start")
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            (said,) = store.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        said = str(error)
+    if said == "ok":
+        yield fine("store", f"{path} is whole")
+    else:
+        yield bad("store", f"{path}: {said}", "`trimask node restore` puts a backup in its place")
+
+
+def _server(config: NodeConfig) -> Iterator[Finding]:
+    try:
+        import psycopg
+    except ImportError:
+        yield bad("store", "needs the PostgreSQL client", "pip install 'trimask-server[postgres]'")
+        return
+    try:
+        with psycopg.connect(config.store.url, connect_timeout=5) as server:
+            version = server.info.server_version // 10_000
+    except psycopg.Error as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        yield bad("store", said, "look at [store] url, the server, and ~/.pgpass or store.url_file")
+        return
+    yield fine("store", f"PostgreSQL {version} answers")
+
+
+def _node(operator: Operator, process: int, found: dict[str, Party]) -> Iterator[Finding]:
+    """How the running node is; the parties of its studies are added to `found`."""
+    try:
+        status = operator.status()
+        own = status.identity
+        for proposal in operator.proposals():
+            study = operator.show(proposal.study_id.hex())[1].study
+            found |= {p.tls_name: p for p in study.parties.values() if p.identity != own}
+    except TrimaskError as error:
+        yield bad("node", f"process {process} runs, but: {error}", "look into its log")
+        return
+    drains = ", draining" if status.draining else ""
+    yield fine(
+        "node", f"process {process} answers, version {status.version}, {status.studies} studies{drains}"
+    )
+
+
+def _peers(config: NodeConfig, parties: Iterable[Party]) -> Iterator[Finding]:
+    keys, some = config.keys, False
+    for party in parties:
+        some, about = True, f"{party.name} ({party.peer_address})"
+        before = int(time.time() * 1000)
+        try:
+            with (
+                plain_errors(party.peer_address),
+                open_channel(
+                    party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
+                ) as channel,
+            ):
+                answer = NodeServiceStub(channel).DescribeNode(DescribeNodeRequest(), timeout=_PEER_SECONDS)
+        except ConnectionFailed as error:
+            tls = "SSL" in str(error) or "handshake" in str(error).lower()
+            fix = (
+                "both nodes need authorities in ca.pem that the other's certificate comes from"
+                if tls
+                else "is it up, and do firewalls let this machine through to that port?"
+            )
+            yield bad(about, "does not answer" + (", TLS fails" if tls else ""), fix)
+            continue
+        except TrimaskError as error:
+            yield weak(about, f"answers, and refuses: {error}", "ask its operator")
+            continue
+        if answer.identity != party.identity:
+            yield bad(
+                about, "has another identity than in the study", "ask its operator; compare fingerprints"
+            )
+            continue
+        skew = skew_words(party.name, skew_seconds(before, answer.clock_time_ms, int(time.time() * 1000)))
+        if skew:
+            yield weak(about, skew, "keep both machines' clocks by NTP")
+        else:
+            yield fine(about, f"answers, version {answer.version}, the same time")
+    if not some:
+        yield fine("peers", "no study names any yet (or give --study STUDY.json, or --party CARD)")

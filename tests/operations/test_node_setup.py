@@ -1,0 +1,142 @@
+"""`trimask node init`, `card` and `doctor`: a node from nothing to in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from trimask_cli.study_file import write_signed
+from trimask_core.fingerprint import fingerprint
+from trimask_core.party_files import load_party
+from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_terminal.program import main
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def command(*arguments: object) -> tuple[int, str]:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    return command
+
+
+def init(run: Run, folder: Path, name: str = "R2", **more: object) -> tuple[int, str]:
+    options = [word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", value)]
+    return run(
+        "node", "init", folder, "--name", name, "--dns", "r2.example.org", "--organisation", "A University", *options
+    )  # fmt: skip
+
+
+def doctor(run: Run, folder: Path, *more: object) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Level and fix by what was looked at."""
+    status, text = run("node", "doctor", "--config", folder / "node.toml", "--json", *more)
+    return status, {
+        check["about"]: (check["level"], check["said"] + " -> " + check["fix"])
+        for check in json.loads(text)["checks"]
+    }
+
+
+def test_a_node_is_made_once_and_completed_later(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    status, said = init(run, folder)
+    assert status == 0
+    keys = folder / "keys"
+    for path in keys.rglob("*"):
+        if path.suffix in (".key", ".keys"):
+            assert path.stat().st_mode & 0o777 == 0o600, path
+    request = x509.load_pem_x509_csr((keys / "tls.csr").read_bytes())
+    names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["r2.example.org"]
+    card = load_party(keys / "node.json")
+    assert fingerprint(card) in said
+    assert (card.name, card.address, card.peer_address) == (
+        "R2",
+        "r2.example.org:7400",
+        "r2.example.org:7401",
+    )
+
+    before = {path: path.read_bytes() for path in keys.rglob("*") if path.is_file()}
+    (keys / "moments.key").unlink()
+    status, said = init(run, folder)
+    assert status == 0
+    assert f"made  {keys / 'moments.key'}" in said
+    assert f"kept  {keys / 'identity.key'}" in said
+    assert all(path.read_bytes() == was for path, was in before.items() if path.name != "moments.key")
+    status, said = init(run, folder, name="R3")
+    assert (status, "is the card of R2" in said) == (2, True)
+
+
+def test_the_card_and_the_study_show_one_fingerprint(run: Run, ops_lab: Any, tmp_path: Path) -> None:
+    status, said = run(
+        "node", "card", "--config", ops_lab.folder / "R2" / "node.toml", "--out", tmp_path / "R2.json"
+    )
+    mark = fingerprint(ops_lab.parties["R2"])
+    assert (status, mark in said) == (0, True)
+    assert load_party(tmp_path / "R2.json") == ops_lab.parties["R2"]
+    signed = ops_lab.open_study("Fingerprints")
+    write_signed(tmp_path / "study.json", signed, replace=False)
+    assert mark in run("study", "show", tmp_path / "study.json")[1]
+    config = ops_lab.folder / "R1" / "node.toml"
+    assert mark in run("node", "studies", signed.study.id.hex(), "--config", config)[1]
+    digits = mark.replace(" ", "")
+    assert (len(digits), digits.isdigit()) == (30, True)
+
+
+def test_a_running_node_is_in_order(run: Run, ops_lab: Any) -> None:
+    ops_lab.open_study("Doctor")
+    status, found = doctor(run, ops_lab.folder / "R1")
+    assert {level for level, _ in found.values()} == {"ok"}, found
+    assert status == 0
+    peers = [about for about in found if about.startswith(("collector (", "R2 (", "L1 ("))]
+    assert len(peers) == 3  # of the study it has
+    assert "the same time" in found[peers[0]][1]
+    status, said = run("node", "doctor", "--config", ops_lab.folder / "R1" / "node.toml")
+    assert (status, "R1: everything is in order." in said) == (0, True)
+
+
+def test_what_is_wrong_has_a_fix(run: Run, keys_only: Any, tmp_path: Path) -> None:
+    folder: Path = keys_only.folder / "R1"
+    (folder / "sealing.key").chmod(0o640)
+    (folder / "moments.key").unlink()
+    issued = issue_certificate(load_authority(keys_only.folder / "authority"), "another.example.org")
+    (folder / "tls.pem").write_bytes(issued.certificate)
+    (folder / "tls.key").write_bytes(issued.private_key)
+    status, found = doctor(run, folder, "--party", keys_only.folder / "R2" / "node.json")
+    assert status == 1
+    level, said = found[str(folder / "sealing.key")]
+    assert (level, "chmod 0600" in said) == ("warning", True)
+    assert "moments suite" in found[str(folder / "moments.key")][1]
+    assert "does not carry r1.trimask.local" in found[str(folder / "tls.pem")][1]
+    assert "does not run" in found["node"][1]
+    (peer,) = (
+        said for about, (level, said) in found.items() if about.startswith("R2 (") and level == "wrong"
+    )
+    assert "does not answer" in peer
+
+    (folder / "tls.key").write_bytes((keys_only.folder / "R2" / "tls.key").read_bytes())
+    status, found = doctor(run, folder)
+    assert "tls.key does not belong" in found[f"TLS files in {folder}"][1]
+    assert run("node", "doctor", "--config", tmp_path / "none.toml")[0] == 2
+
+
+def test_a_store_that_is_no_store(run: Run, keys_only: Any) -> None:
+    folder: Path = keys_only.folder / "R1"
+    (folder / "data").mkdir()
+    (folder / "data" / "right.sqlite3").write_bytes(b"this is not a database" * 100)
+    assert "not a database" in doctor(run, folder)[1]["store"][1]
+    with (folder / "node.toml").open("a") as file:
+        file.write('[store]\nurl = "postgresql://nobody@127.0.0.1:1/none"\n')
+    level, said = doctor(run, folder)[1]["store"]
+    assert (level, "store.url_file" in said) == ("wrong", True)
