@@ -170,6 +170,7 @@ class Reason(StrEnum):
     BLOCK_STARTED = "block_started", _NOT_NOW, _NEVER, "The provider has begun to mask the block."
     BLOCK_CANCELLED = "block_cancelled", _NOT_NOW, _NEVER, "The block was cancelled."
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
+    BLOCK_POOLED = "block_pooled", _NOT_NOW, _NEVER, "The block is pooled: its owner can no longer give it up."
     UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the try."
     STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The try is over, or another has replaced it."
     PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the try, have another plan of the block."

@@ -11,7 +11,7 @@ from trimask.errors import ParameterError
 if TYPE_CHECKING:
     from trimask_proto.v1 import dataset_pb2, study_pb2
 
-__all__ = ["DatasetInfo", "State", "StudyInfo", "StudyStatus", "study_key"]
+__all__ = ["AbandonedBlock", "DatasetInfo", "State", "StudyInfo", "StudyStatus", "study_key"]
 
 State = Literal["unspecified", "open", "closing", "closed"]
 _STATES: tuple[State, ...] = ("unspecified", "open", "closing", "closed")
@@ -47,6 +47,15 @@ class StudyInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AbandonedBlock:
+    """A block that was given up, with its rows; `why` says so in words."""
+
+    id: str
+    rows: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class StudyStatus:
     """How far a study's collection has come. `refusals[role]` is None where the node did not answer.
 
@@ -66,6 +75,8 @@ class StudyStatus:
     audit_heads: Mapping[str, Mapping[str, str | int]] = field(default_factory=dict)
     refused_reports: Mapping[str, int] = field(default_factory=dict)
     """Submissions that the right providers' check refused and erased, by reason."""
+    abandoned_blocks: tuple[AbandonedBlock, ...] = ()
+    """Blocks that were given up: nothing of their rows is in a release."""
 
     @classmethod
     def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
@@ -95,6 +106,9 @@ class StudyStatus:
                 if node.audit_head.sequence
             },
             refused_reports={item.reason: item.count for item in message.refused_reports},
+            abandoned_blocks=tuple(
+                AbandonedBlock(item.block_id.hex(), item.rows, item.why) for item in message.abandoned_blocks
+            ),
         )
 
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask.catalogue import StudyStatus
+from trimask.catalogue import AbandonedBlock, StudyStatus
 from trimask.connection import connect
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
@@ -19,7 +19,15 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 
-__all__ = ["close_study", "end_releases", "open_study", "owner_channel", "render_status", "study_status"]
+__all__ = [
+    "abandon_block",
+    "close_study",
+    "end_releases",
+    "open_study",
+    "owner_channel",
+    "render_status",
+    "study_status",
+]
 
 CALL_SECONDS = 30.0
 
@@ -34,6 +42,14 @@ def close_study(study: Study, owner: Path) -> None:
     """End collection, as the study's owner."""
     request = study_pb2.CloseStudyRequest(study_id=study.id)
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
+
+
+def abandon_block(study: Study, block_id: bytes, owner: Path) -> AbandonedBlock:
+    """Give a block up, as the study's owner; its rows are erased."""
+    request = study_pb2.AbandonBlockRequest(study_id=study.id, block_id=block_id)
+    with owner_channel(study, owner) as channel:
+        block = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS).block
+    return AbandonedBlock(block.block_id.hex(), block.rows, block.why)
 
 
 def end_releases(study: Study, owner: Path) -> None:
@@ -76,6 +92,8 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     if progress.refused_reports:
         words = ", ".join(f"{reason} {count:,}" for reason, count in progress.refused_reports.items())
         table.add_row("submissions refused by the check, and erased", words)
+    for block in progress.abandoned_blocks:
+        table.add_row("given up", f"block {block.id[:12]} with {block.rows:,} rows: {block.why}")
     for role, counts in progress.refusals.items():
         if counts is None:
             table.add_row(f"{role}", Text("did not answer", style="red"))

@@ -209,6 +209,7 @@ class GetStudyStatusResponse(_message.Message):
     NOTE_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     REFUSED_REPORTS_FIELD_NUMBER: _builtins.int
+    ABANDONED_BLOCKS_FIELD_NUMBER: _builtins.int
     state: Global___StudyState.ValueType
     """State."""
     pending_rows: _builtins.int
@@ -235,6 +236,10 @@ class GetStudyStatusResponse(_message.Message):
     def refused_reports(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Submissions to this study that the right providers' check refused, by reason."""
 
+    @_builtins.property
+    def abandoned_blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___AbandonedBlock]:
+        """Blocks that were given up: their rows are erased, and nothing of them is in a release."""
+
     def __init__(
         self,
         *,
@@ -249,14 +254,45 @@ class GetStudyStatusResponse(_message.Message):
         note: _builtins.str = ...,
         refusals: _abc.Iterable[Global___NodeRefusals] | None = ...,
         refused_reports: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
+        abandoned_blocks: _abc.Iterable[Global___AbandonedBlock] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_attempts", b"failed_attempts", "masking_rows", b"masking_rows", "note", b"note", "pending_rows", b"pending_rows", "pooled_blocks", b"pooled_blocks", "pooled_rows", b"pooled_rows", "published_rows", b"published_rows", "refusals", b"refusals", "refused_reports", b"refused_reports", "releases", b"releases", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abandoned_blocks", b"abandoned_blocks", "failed_attempts", b"failed_attempts", "masking_rows", b"masking_rows", "note", b"note", "pending_rows", b"pending_rows", "pooled_blocks", b"pooled_blocks", "pooled_rows", b"pooled_rows", "published_rows", b"published_rows", "refusals", b"refusals", "refused_reports", b"refused_reports", "releases", b"releases", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStudyStatusResponse: _TypeAlias = GetStudyStatusResponse  # noqa: Y015
+
+@_typing.final
+class AbandonedBlock(_message.Message):
+    """A block that was given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOCK_ID_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    block_id: _builtins.bytes
+    """Its id, 16 bytes."""
+    rows: _builtins.int
+    """How many rows it had."""
+    why: _builtins.str
+    """Why, in words."""
+    def __init__(
+        self,
+        *,
+        block_id: _builtins.bytes = ...,
+        rows: _builtins.int = ...,
+        why: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "rows", b"rows", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbandonedBlock: _TypeAlias = AbandonedBlock  # noqa: Y015
 
 @_typing.final
 class NodeRefusals(_message.Message):
@@ -469,6 +505,56 @@ class OpenStudyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OpenStudyResponse: _TypeAlias = OpenStudyResponse  # noqa: Y015
+
+@_typing.final
+class AbandonBlockRequest(_message.Message):
+    """Gives a block up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    BLOCK_ID_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    block_id: _builtins.bytes
+    """The block's id, or the first bytes of it, four at least."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        block_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbandonBlockRequest: _TypeAlias = AbandonBlockRequest  # noqa: Y015
+
+@_typing.final
+class AbandonBlockResponse(_message.Message):
+    """Given up; its rows are erased as soon as the right providers answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOCK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def block(self) -> Global___AbandonedBlock:
+        """The block."""
+
+    def __init__(
+        self,
+        *,
+        block: Global___AbandonedBlock | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbandonBlockResponse: _TypeAlias = AbandonBlockResponse  # noqa: Y015
 
 @_typing.final
 class CloseStudyRequest(_message.Message):

@@ -219,6 +219,11 @@ class StudyOwnerServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_study__pb2.CloseStudyRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_study__pb2.CloseStudyResponse.FromString,
                 _registered_method=True)
+        self.AbandonBlock = channel.unary_unary(
+                '/trimask_proto.v1.StudyOwnerService/AbandonBlock',
+                request_serializer=trimask__proto_dot_v1_dot_study__pb2.AbandonBlockRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_study__pb2.AbandonBlockResponse.FromString,
+                _registered_method=True)
 
 
 class StudyOwnerServiceServicer:
@@ -253,6 +258,13 @@ class StudyOwnerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AbandonBlock(self, request, context):
+        """Gives a block up that is being masked: its rows are erased everywhere, and nothing of it is in a release.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StudyOwnerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -275,6 +287,11 @@ def add_StudyOwnerServiceServicer_to_server(servicer, server):
                     servicer.CloseStudy,
                     request_deserializer=trimask__proto_dot_v1_dot_study__pb2.CloseStudyRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_study__pb2.CloseStudyResponse.SerializeToString,
+            ),
+            'AbandonBlock': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbandonBlock,
+                    request_deserializer=trimask__proto_dot_v1_dot_study__pb2.AbandonBlockRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_study__pb2.AbandonBlockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -386,6 +403,33 @@ class StudyOwnerService:
             '/trimask_proto.v1.StudyOwnerService/CloseStudy',
             trimask__proto_dot_v1_dot_study__pb2.CloseStudyRequest.SerializeToString,
             trimask__proto_dot_v1_dot_study__pb2.CloseStudyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbandonBlock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.StudyOwnerService/AbandonBlock',
+            trimask__proto_dot_v1_dot_study__pb2.AbandonBlockRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_study__pb2.AbandonBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -96,6 +96,8 @@ class StudyOwnerServiceStub:
     """Opens a study all parties have approved: it is handed to every node, and devices may submit."""
     CloseStudy: _grpc.UnaryUnaryMultiCallable[_study_pb2.CloseStudyRequest, _study_pb2.CloseStudyResponse]
     """Ends collection: the remainder joins the last block, short blocks the last release, and the rest is published."""
+    AbandonBlock: _grpc.UnaryUnaryMultiCallable[_study_pb2.AbandonBlockRequest, _study_pb2.AbandonBlockResponse]
+    """Gives a block up that is being masked: its rows are erased everywhere, and nothing of it is in a release."""
 
 @_typing.type_check_only
 class StudyOwnerServiceAsyncStub(StudyOwnerServiceStub):
@@ -110,6 +112,8 @@ class StudyOwnerServiceAsyncStub(StudyOwnerServiceStub):
     """Opens a study all parties have approved: it is handed to every node, and devices may submit."""
     CloseStudy: _aio.UnaryUnaryMultiCallable[_study_pb2.CloseStudyRequest, _study_pb2.CloseStudyResponse]  # type: ignore[assignment]
     """Ends collection: the remainder joins the last block, short blocks the last release, and the rest is published."""
+    AbandonBlock: _aio.UnaryUnaryMultiCallable[_study_pb2.AbandonBlockRequest, _study_pb2.AbandonBlockResponse]  # type: ignore[assignment]
+    """Gives a block up that is being masked: its rows are erased everywhere, and nothing of it is in a release."""
 
 class StudyOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by the collector to the study's owner."""
@@ -145,5 +149,13 @@ class StudyOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_study_pb2.CloseStudyResponse, _abc.Awaitable[_study_pb2.CloseStudyResponse]]:
         """Ends collection: the remainder joins the last block, short blocks the last release, and the rest is published."""
+
+    @_abc_1.abstractmethod
+    def AbandonBlock(
+        self,
+        request: _study_pb2.AbandonBlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_study_pb2.AbandonBlockResponse, _abc.Awaitable[_study_pb2.AbandonBlockResponse]]:
+        """Gives a block up that is being masked: its rows are erased everywhere, and nothing of it is in a release."""
 
 def add_StudyOwnerServiceServicer_to_server(servicer: StudyOwnerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,4 +1,5 @@
-"""`trimask study open|close`: a study's beginning and its end. Neither is undone, so each says what it does."""
+"""`trimask study open|close|abandon`: a study's beginning and its end, and that of a block. None is undone, so each says
+what it does."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _DONE, _STAYS_OPEN = 0, 1
 
 
 def register_in(commands: Subparsers) -> None:
-    """Add both to the commands of `trimask study`."""
+    """Add them to the commands of `trimask study`."""
     opened = commands.add_parser(
         "open",
         help="hand an approved study to the nodes; devices may then submit",
@@ -57,6 +58,24 @@ def register_in(commands: Subparsers) -> None:
     close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
     add_json(close)
     close.set_defaults(run=run_close)
+
+    abandon = commands.add_parser(
+        "abandon",
+        help="give a block up that cannot be masked: its rows are erased, after asking",
+        description="Give a block up, by the id that `trimask study status` names (its first 8 digits are enough). Every "
+        "right provider erases its rows, and nothing of them is in a release; other blocks go on. Exit status: 0 given up, "
+        "1 not, 2 it could not be asked.",
+    )
+    abandon.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    abandon.add_argument(
+        "block", type=bytes.fromhex, metavar="BLOCK", help="the block's id, or how it begins"
+    )
+    abandon.add_argument(
+        "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
+    )
+    abandon.add_argument("--yes", action="store_true", help="do not ask")
+    add_json(abandon)
+    abandon.set_defaults(run=run_abandon)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +145,27 @@ def run_close(args: argparse.Namespace) -> int:
     return _DONE if agreed else _STAYS_OPEN
 
 
+def run_abandon(args: argparse.Namespace) -> int:
+    """Ask, and give a block up."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    study = read_signed(args.study).study
+    question = f"Give block {args.block.hex()} up, and erase its rows at every right provider?"
+    if not args.yes and (args.json or not _yes(question)):
+        if not args.json:
+            print("Nothing was done. (`--yes` does it without asking.)")
+        return _STAYS_OPEN
+    block = owner.abandon_block(study, args.block, args.owner)
+    if args.json:
+        print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
+    else:
+        print(
+            f"Block {block.id} is given up: its {block.rows:,} rows are erased as soon as the right providers answer."
+        )
+    return _DONE
+
+
 def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:
     """What closing would do. The collector counts every half second, and blocks move on meanwhile: the number of
     submissions is believed once it has stood still, for longer where some would be erased."""
@@ -154,6 +194,10 @@ def _agreed(outcome: Closing) -> bool:
         if outcome.erased
         else "Close? It cannot be opened again."
     )
+    return _yes(question)
+
+
+def _yes(question: str) -> bool:
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

@@ -106,6 +106,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "SendProposal": _OWNER,
         "GatherApprovals": _OWNER,
         "OpenStudy": _OWNER,
+        "AbandonBlock": _OWNER,
         "CloseStudy": _OWNER,
     },
     "trimask_proto.v1.ReleaseOwnerService": {"EndReleases": _OWNER},

@@ -45,7 +45,7 @@ class Batches:
         self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
         if block.attempts:
             # Work had begun; only a provider that was restored since can have let a row go. No other plan may have them.
-            await self.abandon(block)
+            await self.give_up(block)
         else:
             await self._ledger.cancel(block.block_id)
             await self.release(block)
@@ -63,19 +63,28 @@ class Batches:
         await self._each(lambda party: self._calls.erase(party, block))
         await self._ledger.mark_erased(block.block_id)
 
-    async def abandon(
+    async def give_up(
         self, block: Block, why: str = "a node was restored from a backup made before it"
     ) -> None:
-        """Have a block that can never be pooled erased everywhere, and tell the owner why."""
-        for party in self._study.right:
-            await self._calls.erase(party, block)
+        """Have a block that can never be pooled erased everywhere; the study's status, manifests and audit log name it."""
+        if await self._ledger.give_up(self._study.id, block.block_id, why):
+            self._node.log.warning("gave up block=%s rows=%d: %s", block.block_id.hex(), block.rows, why)
+            await self._ledger.note(
+                self._study.id,
+                f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: {why}. "
+                "Nothing of it is in a release",
+            )
+        await self.abandon(block)
+
+    async def abandon(self, block: Block) -> None:
+        """Have every right provider erase a block that was given up."""
+        await self._each(lambda party: self._calls.erase(party, block))
         await self._ledger.mark_erased(block.block_id, "abandoned")
-        self._node.log.warning("abandoned block=%s rows=%d", block.block_id.hex(), block.rows)
-        await self._ledger.note(
-            self._study.id,
-            f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: {why}. "
-            "Nothing of it is in a release",
-        )
+
+    async def stop_intake(self) -> list[BaseException | None]:
+        """Have every right provider take nothing in any more; for each, what went wrong."""
+        calls = (self._calls.stop_intake(party) for party in self._study.right)
+        return list(await asyncio.gather(*calls, return_exceptions=True))
 
     async def erase_unused(self) -> int:
         """Have every right provider erase the study's rows that are in no block; the most that one of them had."""

@@ -23,6 +23,9 @@ from trimask_server.node.context import NodeContext
 
 __all__ = ["BatchDriver", "BatchWork", "Driver"]
 
+_LONGEST_REST_SECONDS = 5.0
+_RESTED = (0, 0.0)
+
 
 class Driver(Protocol):
     """What moves one study on (`study_leases` starts and stops it)."""
@@ -92,6 +95,10 @@ class BatchDriver:
         self._restores = Restores(node, study, ledger, calls, self._batches, work.tell)
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True
+        self._rest: dict[
+            bytes, tuple[int, float]
+        ] = {}  # blocks that failed: how often, and until when they wait
+        self._stopped = False
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -127,10 +134,15 @@ class BatchDriver:
             if await self.heed_restores():
                 self._intake.count_anew()
             self._suspicious = False
-        for block in await self._ledger.blocks(study_id, "planned", "pooled", "cancelled"):
-            await self._move_on(block)
-            return True
         closing = self._node.studies.state(study_id) == "closing"
+        if closing:
+            await self._stop_intake()
+        unfinished = await self._ledger.blocks(study_id, "planned", "pooled", "given_up", "cancelled")
+        for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
+            if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
+                continue  # it failed, and holds up no other
+            await self._move_on(block, closing=closing)
+            return True
         ready = await self._intake.complete(self._restores.known, closing=closing)
         if ready is None:
             self._suspicious = True
@@ -142,19 +154,35 @@ class BatchDriver:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)
             return True
-        if closing:
+        if closing and not unfinished:
             await self._close(len(ready))
             return True
-        return await self._work.publish()
+        return not closing and await self._work.publish()
 
-    async def _move_on(self, block: Block) -> None:
-        """What comes next for a block that is neither erased nor released."""
-        if block.state == "cancelled":
-            await self._batches.release(block)
-        elif block.state == "planned":
-            await self._work.work_on(block, self._batches)
-        else:
-            await self._batches.erase(block)
+    async def _move_on(self, block: Block, *, closing: bool) -> None:
+        """What comes next for a block that is neither erased nor released. After a failure it rests for a while."""
+        try:
+            if block.state == "cancelled":
+                await self._batches.release(block)
+            elif block.state == "planned":
+                await self._work.work_on(block, self._batches)
+            elif block.state == "given_up":
+                await self._batches.abandon(block)
+            else:
+                await self._batches.erase(block)
+        except Exception:
+            failures = self._rest.get(block.block_id, _RESTED)[0] + 1
+            polls = 2 if closing else 2 ** min(failures, 16)
+            pause = min(_LONGEST_REST_SECONDS, self._node.config.poll_seconds * polls)
+            self._rest[block.block_id] = (failures, asyncio.get_running_loop().time() + pause)
+            raise
+        self._rest.pop(block.block_id, None)
+
+    async def _stop_intake(self) -> None:
+        """The owner has closed the study: it takes nothing in from now on, whatever becomes of its blocks."""
+        if not self._stopped:
+            answers = await self._batches.stop_intake()
+            self._stopped = all(answer is None for answer in answers)
 
     async def _close(self, remainder: int) -> None:
         study, node = self._study, self._node

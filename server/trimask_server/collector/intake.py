@@ -75,8 +75,11 @@ class Intake:
         if closing:
             # Intake is stopped first and everything is counted again, so that the last count is the whole one.
             self.count_anew()
-            for block in await self._ledger.blocks(self._study.id, *IN_A_BLOCK):
-                planned.update(split_ids(block.submission_ids))
+        # A block that waits may be bound at some right providers only: the others list its rows.
+        for block in await self._ledger.blocks(
+            self._study.id, *(IN_A_BLOCK if closing else ("planned", "given_up", "cancelled"))
+        ):
+            planned.update(split_ids(block.submission_ids))
 
         async def one(index: int, party: Party) -> bool:
             if closing:

@@ -13,8 +13,8 @@ from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["IN_A_BLOCK", "Block", "BlockState", "Ledger", "erase_study"]
 
-BlockState = Literal["planned", "pooled", "erased", "abandoned", "cancelled", "released"]
-IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "abandoned")
+BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
+IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
 """The states of blocks whose rows are in no other block, now or ever."""
 
 
@@ -22,7 +22,7 @@ IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "abandoned"
 class Block:
     """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so).
 
-    planned -> abandoned (erased without being pooled), when a node was restored from a backup that has not all of it.
+    planned -> given_up (it can never be pooled, or its owner says so) -> abandoned (every R_k has erased it).
     Or, where a provider declined it for a withdrawn row: planned -> cancelled -> released (every R_k has freed its rows).
     """
 
@@ -31,6 +31,8 @@ class Block:
     rows: int
     state: BlockState
     attempts: int
+    why: str = ""
+    """Why it was given up."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Ledger:
             lambda tx: [
                 Block(*row)
                 for row in tx.rows(
-                    "SELECT block_id, submission_ids, row_count, state, attempts FROM blocks"  # noqa: S608 - marks only
+                    "SELECT block_id, submission_ids, row_count, state, attempts, why FROM blocks"  # noqa: S608 - marks only
                     f" WHERE study_id = ? AND state IN ({marks}) ORDER BY sequence",
                     (study_id, *states),
                 )
@@ -116,8 +118,26 @@ class Ledger:
 
     async def failed_attempts(self, study_id: bytes) -> int:
         """Tries that did not end in a pooled block."""
-        blocks = await self.blocks(study_id, "planned", "pooled", "erased")
-        return sum(block.attempts - (block.state != "planned") for block in blocks)
+        blocks = await self.blocks(study_id, *IN_A_BLOCK)
+        return sum(block.attempts - (block.state in ("pooled", "erased")) for block in blocks)
+
+    async def abandoned(self, study_id: bytes) -> list[Block]:
+        """The blocks that were given up: their rows are in no release."""
+        return await self.blocks(study_id, "given_up", "abandoned")
+
+    async def give_up(self, study_id: bytes, block_id: bytes, why: str) -> bool:
+        """A block that is not pooled never will be; False if it was pooled or given up before. Only now is anybody told."""
+
+        def write(tx: Transaction) -> bool:
+            done = tx.run(
+                "UPDATE blocks SET state = 'given_up', why = ? WHERE block_id = ? AND study_id = ? AND state = 'planned'",
+                (why, block_id, study_id),
+            )
+            if done:
+                self._record(tx, "block_given_up", study=study_id.hex(), block=block_id.hex(), why=why)
+            return bool(done)
+
+        return await self.database.write(write)
 
     async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
         """Every right provider has erased the block."""

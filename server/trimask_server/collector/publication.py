@@ -16,6 +16,7 @@ from trimask_core.collusion import collusion_of
 from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.signed_study import SignedStudy
 from trimask_server.collector.catalogue import Catalogue, Release, dataset_folder
+from trimask_server.collector.ledger import Block
 from trimask_server.node.context import NodeContext
 
 __all__ = ["PlacedFile", "Tally", "place_files", "remove_others", "signed_manifest"]
@@ -36,6 +37,8 @@ class Tally:
 
     failed_attempts: int
     refusals: Mapping[str, Mapping[str, int]]
+    abandoned: Sequence[Block] = ()
+    """Blocks that were given up before it: nothing of them is in it."""
 
 
 def place_files(
@@ -103,6 +106,10 @@ async def signed_manifest(
             "rows": release.rows,
             "failed_attempts": tally.failed_attempts,
             "refusals": tally.refusals,
+            "abandoned_blocks": [
+                {"block": block.block_id.hex(), "rows": block.rows, "why": block.why}
+                for block in tally.abandoned
+            ],
         },
         "files": [{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in files],
         "signed_study": json.loads(signed.without_seed().to_json()),

@@ -77,7 +77,7 @@ class Restores:
                 except Refused as error:
                     if error.reason is not Reason.UNKNOWN_ROW:
                         raise
-                    await self._batches.abandon(block)
+                    await self._batches.give_up(block)
             else:
                 await calls.erase(party, block)
         if self._node.studies.state(study.id) == "closed":

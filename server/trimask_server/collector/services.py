@@ -19,7 +19,7 @@ from trimask_server.access.gate import require_access, require_owner
 from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals
 from trimask_server.collector.catalogue import Catalogue, dataset_folder
-from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.study_leases import Drivers
@@ -29,6 +29,7 @@ from trimask_server.operations.callers import Context
 __all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
 _READ_BYTES = 2 << 20
+_PREFIX_BYTES = 4
 _STATES = {
     "open": study_pb2.STUDY_STATE_OPEN,
     "closing": study_pb2.STUDY_STATE_CLOSING,
@@ -117,7 +118,12 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 RefusalCount(reason=reason, count=count)
                 for reason, count in (await self._ledger.refused_reports(study.id)).items()
             ],
+            abandoned_blocks=[_abandoned(block) for block in await self._ledger.abandoned(study.id)],
         )
+
+
+def _abandoned(block: Block) -> study_pb2.AbandonedBlock:
+    return study_pb2.AbandonedBlock(block_id=block.block_id, rows=block.rows, why=block.why)
 
 
 class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
@@ -190,6 +196,34 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()
         return study_pb2.CloseStudyResponse()
+
+    async def AbandonBlock(
+        self, request: study_pb2.AbandonBlockRequest, context: Context
+    ) -> study_pb2.AbandonBlockResponse:
+        require_owner(self._node.config, context)
+        study = self._node.studies.get(request.study_id)
+        if len(request.block_id) < _PREFIX_BYTES:
+            raise Refused(
+                Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
+            )
+        ledger = Ledger(self._node.database, self._node.audit)
+        named = [
+            block
+            for block in await ledger.blocks(study.id, "planned", "pooled", "erased", "given_up", "abandoned")
+            if block.block_id.startswith(request.block_id)
+        ]
+        if len(named) != 1:
+            raise Refused(
+                Reason.UNKNOWN_BLOCK, f"{len(named)} blocks of this study have an id that begins so"
+            )
+        if named[0].state in ("pooled", "erased"):
+            raise Refused(Reason.BLOCK_POOLED, "that block is pooled; its rows can no longer be taken out")
+        await ledger.give_up(study.id, named[0].block_id, "the study's owner gave it up")
+        self._drivers.look()
+        (block,) = (
+            block for block in await ledger.abandoned(study.id) if block.block_id == named[0].block_id
+        )
+        return study_pb2.AbandonBlockResponse(block=_abandoned(block))
 
 
 class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):

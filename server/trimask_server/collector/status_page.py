@@ -117,6 +117,7 @@ class StatusPages:
             release_rows=study.release_rows,
             blocks=status.pooled_blocks,
             failed=status.failed_attempts,
+            abandoned=list(status.abandoned_blocks),
             refused=[(item.reason, item.count) for item in status.refused_reports],
             releases=await self._releases(study),
             nodes=[self._node_row(study, item) for item in status.refusals],

@@ -176,6 +176,7 @@ CREATE TABLE blocks (
   row_count INTEGER NOT NULL,
   state TEXT NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
+  why TEXT NOT NULL DEFAULT '',
   release_number INTEGER,
   accepted_count INTEGER,
   accepted BLOB

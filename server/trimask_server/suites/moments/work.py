@@ -80,12 +80,15 @@ class MomentsWork:
             accepted, refused = await self._check(block)
         except Refused as error:
             if error.reason is Reason.BATCH_DISAGREED:
-                await batches.abandon(block, _DISAGREED)
+                await batches.give_up(block, _DISAGREED)
                 return
             if error.reason in _LOST:
-                await batches.abandon(block)
+                await batches.give_up(block)
                 return
             self._node.metrics.tries.labels("failed").inc()
+            if block.attempts + 1 >= self._node.config.most_tries:
+                await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
+                return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
@@ -179,7 +182,11 @@ class MomentsWork:
                 raise
             await self._drop_lost(batch_ids)
             return
-        tally = Tally(await self._ledger.failed_attempts(study.id), await self._sightings.refusals(study))
+        tally = Tally(
+            await self._ledger.failed_attempts(study.id),
+            await self._sightings.refusals(study),
+            await self._ledger.abandoned(study.id),
+        )
         await publish(node, self._releases, study, release, batch_ids, gathered, tally)
 
     async def _drop_lost(self, batch_ids: list[bytes]) -> None:

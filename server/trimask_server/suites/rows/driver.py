@@ -79,9 +79,12 @@ class RowsWork:
         except Refused as error:
             if error.reason is Reason.BLOCK_ERASED:
                 # Pooled and erased already, in a future this collector was restored from before.
-                await batches.abandon(block)
+                await batches.give_up(block)
                 return
             self._node.metrics.tries.labels("failed").inc()
+            if block.attempts + 1 >= self._node.config.most_tries:
+                await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
+                return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
                 await self._ledger.note(
                     self._study.id,
@@ -98,8 +101,8 @@ class RowsWork:
             return
         number, masked = await self._try.run(block)
         node.metrics.tries.labels("pooled").inc()
-        await self._factors.pool(study.id, block.block_id, masked, study.release_rows)
-        node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
+        if await self._factors.pool(study.id, block.block_id, masked, study.release_rows):
+            node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
 
     async def publish(self) -> bool:
         """Publish the oldest full release, keeping one back: a short last one may have to join it."""
@@ -114,7 +117,11 @@ class RowsWork:
             await self._publisher.publish(
                 self._node.studies.signed(study.id),
                 release,
-                Tally(await self._ledger.failed_attempts(study.id), await self._sightings.refusals(study)),
+                Tally(
+                    await self._ledger.failed_attempts(study.id),
+                    await self._sightings.refusals(study),
+                    await self._ledger.abandoned(study.id),
+                ),
             )
             return True
         return False
