@@ -80,7 +80,10 @@ def test_other_blocks_go_on_and_the_owner_gives_one_up(
     assert main(["study", "status", str(file)]) == 0
     assert f"block {block[:12]} with 24 rows" in " ".join(capsys.readouterr().out.split())
     (kinds,) = {
-        tuple(row[0] for row in lab.query("collector", "SELECT kind FROM audit WHERE kind LIKE 'block_given_up%'"))
+        tuple(
+            row[0]
+            for row in lab.query("collector", "SELECT kind FROM audit WHERE kind LIKE 'block_given_up%'")
+        )
     }
     assert kinds == ("block_given_up",)
 
