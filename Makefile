@@ -82,6 +82,11 @@ android:  ## the Android package; needs buildozer, a JDK and the network (see do
 	scripts/stage-android build/android
 	cd build/android && buildozer android debug
 
+bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundred releases beside other accountants; writes out/
+	@mkdir -p out
+	$(BIN)/python -m bench.theory_certified out/certified.json
+	$(BIN)/python -m bench.theory_composition out/composition.json
+
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
 	$(BIN)/python -m bench.ndis_tables
 

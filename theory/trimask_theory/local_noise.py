@@ -17,11 +17,11 @@ import math
 from typing import Literal
 
 from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import ndtri
 
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_theory import _checks
+from trimask_theory import _checks, gdp
 from trimask_theory.calibration import Calibration
 
 __all__ = ["Method", "calibrate", "delta"]
@@ -40,22 +40,8 @@ _CITATION = {
 
 
 def log_delta(epsilon: float, s: float) -> float:
-    """log of the exact curve at s = sigma/Delta > 0.
-
-    phi(a) = e^epsilon phi(b) for the two arguments a, b, so delta = phi(a) (M(-a) - M(-b)) with M Mills'
-    ratio: in the tail (a < 0) nothing of the size of one is ever subtracted.
-    """
-    a = 0.5 / s - epsilon * s
-    b = -0.5 / s - epsilon * s
-    if a < 0:
-        mills = math.sqrt(math.pi / 2) * (erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)))
-        if mills <= 0:
-            return -math.inf
-        return float(-0.5 * a * a - 0.5 * math.log(2 * math.pi) + math.log(mills))
-    # e^epsilon Phi(b) = phi(a) M(-b): no overflow at large epsilon.
-    lost = math.exp(-0.5 * a * a) * 0.5 * float(erfcx(-b / math.sqrt(2)))
-    rest = float(ndtr(a)) - lost
-    return math.log(rest) if rest > 0 else -math.inf
+    """log of the exact curve at s = sigma/Delta > 0: 1/s-Gaussian differential privacy."""
+    return gdp.log_delta(epsilon, 1 / s)
 
 
 def analytic_scale(epsilon: float, goal: float) -> float:
