@@ -9,7 +9,7 @@ CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/met
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android check demo docs system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis protos clean
+.PHONY: app app-images android check demo docs system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
