@@ -15,12 +15,14 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
 from trimask_core.errors import SeveralProblems, TrimaskError
+from trimask_terminal.completion import SCRIPTS, candidates
+from trimask_terminal.exits import Exit, exit_of
+from trimask_terminal.outcome import json_everywhere, print_failure, run_told
 
 __all__ = ["GROUP", "build_parser", "main"]
 
 GROUP = "trimask.commands"
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
+_ENDLESS = ("collector", "right", "left")  # run until they are stopped
 # Which distribution has which command, to be named when it is not installed; and the heading of each in the help.
 _COMMANDS = {
     "trimask": ("demo", "plan", "study", "pull", "receipt", "release"),
@@ -33,7 +35,19 @@ _HEADINGS = {
 _DISTRIBUTIONS = ("trimask-client", "trimask-theory", "trimask-server", "trimask")
 
 
-class _Parser(argparse.ArgumentParser):
+class _Command(argparse.ArgumentParser):
+    """A command's parser: a choice that is none is answered with the nearest."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+            what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
+            raise argparse.ArgumentError(action, f"there is no {what} {value!r}; {hint}")
+
+
+class _Parser(_Command):
     """Commands in its help are grouped by the distribution they come with."""
 
     sections: dict[str, dict[str, str]]
@@ -66,7 +80,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_versions())
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
+    parser.add_argument("--completion", choices=sorted(SCRIPTS), help="print the shell's completion script")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Command)
     parser.sections = {}
     for heading, points in _grouped([found[command]] if command in found else found.values()):
         before = len(subparsers._choices_actions)
@@ -74,34 +89,71 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             next(point for point in points if point.value == value).load()(subparsers)
         added = subparsers._choices_actions[before:]
         parser.sections[heading] = {action.dest: str(action.help or "") for action in added}
+    json_everywhere(parser, _ENDLESS)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; what went wrong is one line on stderr and exit status 2."""
+    """Run the program; what went wrong is on stderr, and the exit status says of what kind it is (`exits`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--complete"]:
+        found = _installed()
+        known = arguments[1] if len(arguments) > 2 and arguments[1] in found else None
+        print("\n".join(candidates(build_parser(known), arguments[1:])))
+        return Exit.DONE
+    if len(arguments) == 2 and arguments[0] == "--completion" and arguments[1] in SCRIPTS:
+        print(SCRIPTS[arguments[1]], end="")
+        return Exit.DONE
     command = arguments[0] if arguments and not arguments[0].startswith("-") else None
     if command is not None and command not in _installed():
         return _fail(_not_here(command))
-    args = build_parser(command).parse_args(arguments)
+    parser = build_parser(command)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(_unknown(parser, unknown))
     try:
-        status = int(args.run(args) or 0)
+        status = run_told(args.run, args)
         sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
-    except SeveralProblems as error:
-        return _fail(error.heading, error.problems)
-    except TrimaskError as error:
-        return _fail(str(error))
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return Exit.NO
+    except (TrimaskError, KeyboardInterrupt) as error:
+        return _failed(error, args)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and not isinstance(error, ConnectionError):
             raise
-        return _fail(f"{error.filename}: {error.strerror}")
+        return _failed(error, args)
     return status
+
+
+def _failed(error: BaseException, args: argparse.Namespace) -> int:
+    """Say what went wrong, as a line on stderr and with --json as a document too."""
+    status = exit_of(error)
+    if isinstance(error, KeyboardInterrupt):
+        return status
+    if getattr(args, "json", False):
+        print_failure(error, status)
+    if isinstance(error, SeveralProblems):
+        return _fail(error.heading, error.problems, status)
+    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, TrimaskError):
+        return _fail(f"{error.filename}: {error.strerror}", (), status)
+    return _fail(str(error), (), status)
+
+
+def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """Arguments nobody takes, with the nearest option that there is."""
+    options = sorted(_options(parser))
+    near = difflib.get_close_matches(words[0].split("=")[0], options, n=1, cutoff=0.6)
+    return f"unrecognized arguments: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    found = {name for action in parser._actions for name in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*(_options(nested) for nested in action.choices.values()))
+    return found
 
 
 def _installed() -> dict[str, EntryPoint]:
@@ -161,11 +213,11 @@ def _versions() -> str:
     return "\n".join(shown)
 
 
-def _fail(message: str, listed: Sequence[str] = ()) -> int:
+def _fail(message: str, listed: Sequence[str] = (), status: int = Exit.USAGE) -> int:
     print(
         f"trimask: {' '.join(message.split())}", *(f"  {line}" for line in listed), sep="\n", file=sys.stderr
     )
-    return EXIT_ERROR
+    return status
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
 from trimask_server.local.keys import load_authority, make_authority, make_owner
+from trimask_terminal.exits import Exit
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 
@@ -129,7 +130,7 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
 def test_refusal_is_the_collector_s_sentence(trimask: Run, site: Site) -> None:
     trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
     again = trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
-    assert (again.status, again.err) == (2, "trimask: the study is closing already\n")
+    assert (again.status, again.err) == (Exit.REFUSED, "trimask: the study is closing already\n")
 
 
 def test_study_not_approved_is_not_sent(trimask: Run, site: Site) -> None:
@@ -143,7 +144,7 @@ def test_study_not_approved_is_not_sent(trimask: Run, site: Site) -> None:
 def test_owner_of_another_authority_is_not_let_in(trimask: Run, site: Site, tmp_path: Path) -> None:
     make_owner(tmp_path / "stranger", make_authority())
     result = trimask("study", "close", site.file, "--owner", tmp_path / "stranger", "--yes")
-    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert (result.status, result.err.count("\n")) == (Exit.NETWORK, 1)
     assert "could not be reached" in result.err
     assert not site.collector.closed
 
@@ -153,13 +154,13 @@ def test_node_is_not_taken_for_the_collector(trimask: Run, site: Site) -> None:
     party = replace(site.study.collector, tls_name="another.trimask.local")
     write_signed(site.file, SignedStudy(replace(site.study, collector=party)), replace=True)
     result = trimask("study", "close", site.file, "--owner", site.keys / "owner")
-    assert result.status == 2
+    assert result.status == Exit.NETWORK
     assert not site.collector.closed
 
 
 def test_missing_owner_keys_are_one_line(trimask: Run, site: Site, tmp_path: Path) -> None:
     result = trimask("study", "close", site.file, "--owner", tmp_path / "nowhere", "--yes")
-    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert (result.status, result.err.count("\n")) == (Exit.USAGE, 1)
     assert "certificate must be" in result.err or "key must be" in result.err
 
 

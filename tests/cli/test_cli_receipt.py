@@ -12,6 +12,7 @@ import pytest
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.submission import build_submission
+from trimask_terminal.exits import Exit
 from trimask_terminal.program import main
 
 
@@ -48,5 +49,5 @@ def test_a_receipt_that_was_changed(files: tuple[Path, Path], capsys: pytest.Cap
     for old, new in (("1700000000000", "1700000000001"), ('"R3"', '"R2"')):
         changed = receipt.with_name("changed.json")
         changed.write_text(receipt.read_text().replace(old, new, 1))
-        assert main(["receipt", "verify", str(changed), "--study", str(study)]) == 2
+        assert main(["receipt", "verify", str(changed), "--study", str(study)]) == Exit.UNTRUE
         assert capsys.readouterr().err.startswith("trimask: ")

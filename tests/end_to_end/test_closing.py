@@ -96,5 +96,5 @@ def test_repro_a_closed_study_is_not_opened_again(
     assert main(open_it) == 0  # open already: nothing changes
     at_terminal.lab.close(at_terminal.signed.study)
     capsys.readouterr()
-    assert main([*open_it, "--wait"]) == 2  # and a refusal is not waited out
+    assert main([*open_it, "--wait"]) == 4  # and a refusal is not waited out
     assert "is closed and cannot be opened again" in capsys.readouterr().err

@@ -199,7 +199,7 @@ def test_refusing_an_open_study_stops_intake_there(place: Lab, run: Run) -> None
         run("node", "approve", study_id, "--yes", "--config", config(place, "R2"))
         client.submit(ANSWERS)
     status, _, err = run("node", "refuse", study_id, "--reason", "no", "--config", config(place, "collector"))
-    assert (status, "study close" in err) == (2, True)
+    assert (status, "study close" in err) == (4, True)
 
 
 def test_collectors_that_are_not_allowed(place: Lab, tmp_path: Path) -> None:

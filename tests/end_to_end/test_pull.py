@@ -69,5 +69,5 @@ def test_other_formats_lie_beside_the_signed_file(closed: Any, tmp_path: Path, k
 
 def test_unknown_dataset_is_named(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path, _ = closed
-    assert main(["pull", str(path), "nothing-9"]) == 2
+    assert main(["pull", str(path), "nothing-9"]) == 5
     assert "nothing-9 is not published; there are" in capsys.readouterr().err

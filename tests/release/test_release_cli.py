@@ -108,8 +108,8 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
     )
     assert (again["signed"], again["replayed"]) == (document["signed"], True)
     assert "exists already" in trimask(*ask, "sum", *paid, "--out", str(out), status=2)[1]
-    assert "no column 'z'" in trimask(*ask, "sum", "z", "--mu", "0.1", "--owner", owner, status=2)[1]
-    refused = trimask(*ask, "sum", "x", "--mu", "0.9", "--owner", owner, status=2)[1]
+    assert "no column 'z'" in trimask(*ask, "sum", "z", "--mu", "0.1", "--owner", owner, status=4)[1]
+    refused = trimask(*ask, "sum", "x", "--mu", "0.9", "--owner", owner, status=4)[1]
     assert "left: epsilon = 1.0 with delta = 1e-06 and mu = 0.8. At most mu = 0.8 would fit" in refused
     assert len(budget()["entries"]) == 1
 
@@ -150,7 +150,7 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
     assert budget()["state"] == "answering"
     assert "erased" in trimask(*end, "--yes")[0]
     assert budget()["state"] == "closed"
-    refused = trimask(*ask, "sum", "x", "--mu", "0.1", "--owner", owner, status=2)[1]
+    refused = trimask(*ask, "sum", "x", "--mu", "0.1", "--owner", owner, status=4)[1]
     assert "answers have ended" in refused
     assert json.loads(
         trimask(*ask, "sum", "--method", "clipped", *paid, "--json", "--request-id", answer["request_id"])[0]

@@ -331,7 +331,7 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
     found = json.loads(trimask_("study", "budget", str(file), "--json"))
     assert (found["state"], found["rows"], found["spent"]["mu"]) == ("answering", 90, 5.0)
     assert "share of the totals" in trimask_("study", "end-releases", str(file), *keys, "--yes")
-    assert "ended" in trimask_(*ask, "sum", "bmi", "--mu", "1", *keys, status=2)
+    assert "ended" in trimask_(*ask, "sum", "bmi", "--mu", "1", *keys, status=4)
     assert "asked before" in trimask_(*ask, "sum", "age", "--mu", "3", *keys)
 
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     import trimask
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
+    from trimask_terminal.exits import Exit, NothingThere
 
     study = read_signed(args.study).verify()
     party = study.collector
@@ -58,13 +58,13 @@ def run(args: argparse.Namespace) -> int:
         published = {info.id: info for info in connection.datasets(study.id)}
         unknown = [name for name in args.dataset if name not in published]
         if unknown:
-            raise ConfigError(
+            raise NothingThere(
                 f"{unknown[0]} is not published; there are {', '.join(published) or 'none yet'}"
             )
         wanted = args.dataset or list(published)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         # Progress goes to stderr, so that --json leaves one document on stdout.
-        with Progress(*columns, console=Console(file=sys.stderr), disable=args.json or args.list) as progress:
+        with Progress(*columns, console=Console(file=sys.stderr), disable=args.list) as progress:
             for name in wanted:
                 info = published[name]
                 entry: dict[str, object] = {"id": name, "rows": info.rows, "columns": info.columns}
@@ -84,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
                 pulled.append(entry)
     if args.json:
         print_json(pulled)
-        return 0
+        return Exit.DONE if pulled or args.list else Exit.NOTHING
     for entry in pulled:
         place = f" in {entry['folder']}" if "folder" in entry else ""
         print(f"{entry['id']}: {entry['rows']:,} rows x {entry['columns']} columns{place}")
     if not pulled:
         print("Nothing is published yet.")
-    return 0
+    return Exit.DONE if pulled or args.list else Exit.NOTHING

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trimask_cli.commands import budget, study_admission, study_check, study_course, study_from_csv
 from trimask_terminal.options import Subparsers, add_json, print_json
+from trimask_terminal.outcome import made
 
 if TYPE_CHECKING:
     from trimask_core.collusion import AnyReport
@@ -194,6 +195,7 @@ def run_new(args: argparse.Namespace) -> int:
     if whole.needs_seed:
         study_file.write_seed(study_file.seed_file(args.out), whole.mask_seed)
         kept = f"; {study_file.seed_file(args.out)} stays with you"
+    made(study_id=study.id.hex(), file=args.out, seed_file=study_file.seed_file(args.out) if kept else None)
     console = make_console()
     console.print(render(signed))
     console.print(
@@ -223,6 +225,7 @@ def run_approve(args: argparse.Namespace) -> int:
         return 1
     signed = signed.with_approval(signing.sign(signed.study, args.keys, SystemClock().now_ms()))
     study_file.write_signed(args.study, signed, replace=True)
+    made(study_id=signed.study.id.hex(), role=role, missing=list(signed.missing))
     missing = ", ".join(signed.missing)
     console.print(
         f"Approved as {role}. " + (f"Still missing: {missing}." if missing else "Every party has approved.")

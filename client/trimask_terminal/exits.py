@@ -1,0 +1,92 @@
+"""Exit statuses of the `trimask` program, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
+
+A script decides by them: whether to mend its arguments, to wait and try again, to ask somebody, or to go on.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from trimask_core.errors import ConnectionFailed, Refused, TrimaskError, VerificationError
+from trimask_core.refusals import Status
+
+__all__ = ["Exit", "NothingThere", "exit_of", "render_page"]
+
+
+class Exit(IntEnum):
+    """What the program's exit status says."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> Exit:
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    DONE = 0, "done"
+    NO = (
+        1,
+        "carried out, and the answer is no: a check found something, an approval was declined, a study stays open",
+    )
+    USAGE = 2, "not carried out: arguments, files or settings cannot be used; mend them"
+    NETWORK = 3, "a node could not be reached, or TLS failed; the same command may work later"
+    REFUSED = 4, "a node refused; the reason is in the message, and in docs/refusals.md"
+    NOTHING = 5, "what was asked for is not there: no such study or dataset, or nothing published yet"
+    UNTRUE = 6, "a signature, a hash or an invariant did not hold: do not use what was fetched"
+    INTERRUPTED = 130, "interrupted (Ctrl-C)"
+
+
+class NothingThere(TrimaskError):
+    """What was asked for does not exist (yet)."""
+
+
+def exit_of(error: BaseException) -> Exit:
+    """The status for an error that ends a command."""
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(error, NothingThere):
+        return Exit.NOTHING
+    if isinstance(error, Refused):
+        return Exit.NOTHING if error.reason.status is Status.NOT_FOUND else Exit.REFUSED
+    # Transports have errors of their own for a node that cannot be reached; importing them all here would be slow.
+    if isinstance(error, (ConnectionFailed, ConnectionError)) or type(error).__name__ == "Unreachable":
+        return Exit.NETWORK
+    return Exit.UNTRUE if isinstance(error, VerificationError) else Exit.USAGE
+
+
+def render_page() -> str:
+    """docs/exit-codes.md."""
+    lines = "\n".join(f"| {int(item)} | `{item.name}` | {item.meaning} |" for item in Exit)
+    return _PAGE.format(lines=lines)
+
+
+_PAGE = """# Scripts and the `trimask` program
+
+Written by `python -m trimask_terminal.exits`; a test holds this page to the program.
+
+| exit status | name | meaning |
+|---|---|---|
+{lines}
+
+Every command takes `--json`: one document on stdout and nothing else there; progress and messages go to stderr, also
+with `--json`. Commands that answer a question print its answer; others print `ok`, `exit`, what they made (`study_id`,
+`file`, ...) and `said`, the lines they print without it. A command that fails prints
+`{{"ok": false, "exit": 3, "error": "..."}}`, with `problems` where there are several, and the same message on stderr.
+The node programs (`trimask collector`, `right`, `left`) run until they are stopped; `log_format = "json"` in `node.toml`
+is theirs.
+
+Completion of commands and options:
+
+```sh
+source <(trimask --completion bash)                                   # bash: into ~/.bashrc
+trimask --completion zsh > "${{fpath[1]}}/_trimask"                     # zsh, before compinit
+trimask --completion fish > ~/.config/fish/completions/trimask.fish   # fish
+```
+
+A command or option that does not exist is answered with the nearest one that does.
+"""
+
+
+if __name__ == "__main__":
+    print(render_page(), end="")

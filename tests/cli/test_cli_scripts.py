@@ -1,0 +1,129 @@
+"""What scripts rest on: exit statuses, --json everywhere, completion, and the nearest word for a misspelt one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_client.transport import Unreachable
+from trimask_core.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
+from trimask_core.refusals import Reason
+from trimask_terminal.completion import SCRIPTS, candidates
+from trimask_terminal.exits import Exit, NothingThere, exit_of, render_page
+from trimask_terminal.program import build_parser, main
+
+ROOT = Path(__file__).parents[2]
+ENDLESS = {("collector",), ("right",), ("left",)}
+
+
+def _leaves(
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, nested in action.choices.items():
+                yield from _leaves(nested, (*path, name))
+            return
+    yield path, parser
+
+
+def test_every_command_takes_json() -> None:
+    found = dict(_leaves(build_parser()))
+    assert ("study", "from-csv") in found
+    assert ("study", "new") in found
+    without = {
+        path
+        for path, parser in found.items()
+        if not any("--json" in a.option_strings for a in parser._actions)
+    }
+    assert without == ENDLESS
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError("x"), Exit.USAGE),
+        (FileNotFoundError(2, "no", "x"), Exit.USAGE),
+        (ConnectionFailed("x"), Exit.NETWORK),
+        (Unreachable("x"), Exit.NETWORK),
+        (Refused(Reason.STUDY_CLOSED, "x"), Exit.REFUSED),
+        (Refused(Reason.UNKNOWN_STUDY, "x"), Exit.NOTHING),
+        (NothingThere("x"), Exit.NOTHING),
+        (VerificationError("x"), Exit.UNTRUE),
+        (TrimaskError("x"), Exit.USAGE),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+    ],
+)
+def test_statuses_tell_what_kind_of_failure_it_is(error: BaseException, status: Exit) -> None:
+    assert exit_of(error) is status
+
+
+def test_the_page_is_what_the_program_does() -> None:
+    assert (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8") == render_page()
+
+
+def test_a_failure_is_a_document_too(trimask: Callable[..., Any], tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text("systolic,age\n")
+    done = trimask("study", "from-csv", table, "--json")
+    assert done.status == Exit.USAGE
+    assert json.loads(done.out) == {"ok": False, "exit": 2, "error": f"{table} has no rows below its header"}
+    assert done.err == f"trimask: {table} has no rows below its header\n"
+
+
+def test_commands_without_an_answer_say_what_they_made(
+    trimask: Callable[..., Any], made: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "study.json"
+    done = trimask("study", "new", made / "study.toml", "--keys", made / "keys", "--out", out, "--json")
+    told = json.loads(done.out)
+    assert (told["ok"], told["exit"], told["file"]) == (True, 0, str(out))
+    assert len(told["study_id"]) == 64
+    assert any("Written to" in line for line in told["said"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["study", "stauts", "x"], "did you mean 'status'?"),
+        (["study", "example", "--siute", "rows"], "did you mean --suite?"),
+        (["study", "example", "--suite", "row"], "did you mean 'rows'?"),
+    ],
+)
+def test_misspelt_words_get_the_nearest(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == Exit.USAGE
+    assert hint in capsys.readouterr().err
+
+
+def test_words_are_completed() -> None:
+    parser = build_parser()
+    assert candidates(parser, ["de"]) == ["demo"]
+    assert "from-csv" in candidates(parser, ["study", ""])
+    assert candidates(parser, ["study", "from-csv", "--su"]) == ["--suite"]
+    assert candidates(parser, ["study", "from-csv", "--suite", ""]) == ["rows", "moments"]
+    assert candidates(parser, ["study", "from-csv", ""]) == []  # a file's name: the shell's own
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    program = tmp_path / "trimask"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trimask_terminal "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "script").write_text(SCRIPTS["bash"])
+    ask = 'source script; COMP_WORDS=(trimask study from); COMP_CWORD=2; _trimask; echo "${COMPREPLY[@]}"'
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", ask], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "from-csv", done.stderr
