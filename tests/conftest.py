@@ -32,6 +32,7 @@ from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.sqlite import SqliteStore
+from true_claims import masked_epsilon, moments_epsilon
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
@@ -146,16 +147,16 @@ def _make_study(
     settings, norm, sigma, towards_collector = parts(
         schema, right, left, block_rows, sigma, row_norm, source, changes
     )
-    promise = Guarantee(
-        Neighbours("record", norm), "numerical", "a test's claim", "none", epsilon=1.0, delta=1e-6
-    )
+    promises = [_promise(suite, schema, norm, sigma, rows) for rows in (2 * block_rows, block_rows)]
     values: dict[str, Any] = {
         "title": "Blood pressure",
         "purpose": "a test",
         "contact": "nobody",
         "created_ms": 1_700_000_000_000,
         "schema": schema,
-        "protection": Protection(norm, sigma, "sharp", promise, promise if towards_collector else None)
+        "protection": Protection(
+            norm, sigma, "sharp", promises[0], promises[1] if towards_collector else None
+        )
         if sigma
         else Protection(norm, 0.0, "exact"),
         "release_rows": 2 * block_rows,
@@ -183,6 +184,17 @@ def _make_study(
         for role in study.parties
     )
     return MadeStudy(SignedStudy(study, approvals), held.identities, held.sealing, held_secrets)
+
+
+def _promise(suite: SuiteName, schema: Schema, norm: float, sigma: float, rows: int) -> Guarantee:
+    """What such noise gives, as a device works it out."""
+    if suite == "rows":
+        near = Neighbours("record", norm, 2 * norm)
+        epsilon = masked_epsilon(sigma, rows, len(schema.columns), norm) if sigma else 1.0
+    else:
+        near = Neighbours("record", norm)
+        epsilon = moments_epsilon(sigma, norm * norm) if sigma else 1.0
+    return Guarantee(near, "numerical", "a test's claim", "none", epsilon=epsilon, delta=1e-6)
 
 
 _Parts = tuple[SuiteSettings, float, float, bool]

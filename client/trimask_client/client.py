@@ -16,6 +16,7 @@ from trimask_client.lazy_transport import LazyTransport
 from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.backoff import Backoff
+from trimask_core.claims import check_claims
 from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.identity import verify
 from trimask_core.invitation import Invitation
@@ -50,6 +51,7 @@ class Client:
 
     The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
     frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
+    Its noise must be enough for what it promises; `unchecked` says what of that a device cannot work out.
     `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
     however well signed, is taken for the one the person was invited to. An `invitation` stays here:
     it signs what is uploaded.
@@ -74,6 +76,7 @@ class Client:
         if study_id is not None:
             check_study_id(study.study, study_id)
         self.study = study.verify()
+        self.unchecked = check_claims(self.study)
         if invitation is not None:
             if invitation.study_id != self.study.id:
                 raise InvitationError("this invitation is to another study")

@@ -18,6 +18,7 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Study
 from trimask_lab import Lab
+from true_claims import moments_epsilon
 
 __all__ = ["SCHEMA", "exact_totals", "moments_people", "moments_study", "open_moments", "submit_all"]
 
@@ -60,7 +61,12 @@ def moments_study(
     layout = MomentsLayout.of(schema, ball_norm)
     norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
     promise = Guarantee(
-        Neighbours("record", norm), "proved", "a test's claim", "none", epsilon=1.0, delta=1e-6
+        Neighbours("record", norm),
+        "proved",
+        "a test's claim",
+        "none",
+        epsilon=moments_epsilon(sigma, norm * norm) if sigma else 1.0,
+        delta=1e-6,
     )
     study = Study(
         title="Moments",

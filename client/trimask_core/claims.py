@@ -1,0 +1,120 @@
+"""Does a study's promise follow from its noise? What a device works out itself, without a statistics library.
+
+Institutions recompute a study's guarantees before they sign (`trimask_theory.study_plan.verify_guarantees`). A device repeats
+it by other means, so that a promise holds on no more than arithmetic: the rows suite by `rows.masked_delta`, the moments suite
+by the Gaussian mechanism's own curve. A study that claims more than its sigma gives is refused. What cannot be worked out
+here (`unit` neighbours, a single column) is said, not passed over. sigma's size and tau are checked with the study.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from trimask_core.errors import StudyError
+from trimask_core.guarantee import Guarantee
+from trimask_core.rows import masked_delta
+from trimask_core.rows.study import RowsSettings
+from trimask_core.study import Study
+
+__all__ = ["check_claims", "gaussian_delta"]
+
+ALLOWED = 1e-3
+"""A delta this part above the stated one passes: more than the arithmetic here errs upwards, nothing to a person."""
+
+_FAR = 30.0  # standard deviations from which on a tail is its first two terms
+
+
+def check_claims(study: Study) -> tuple[str, ...]:
+    """Raise `StudyError` if the study claims more than its noise gives; what could not be checked here, in words."""
+    protection = study.protection
+    if not protection.sigma:
+        if protection.public is not None or protection.collector is not None or protection.by_honest_rows:
+            raise StudyError("this study promises differential privacy and adds no noise: take no part")
+        return ()
+    return _rows(study) if isinstance(study.suite, RowsSettings) else _moments(study)
+
+
+def gaussian_delta(epsilon: float, s: float) -> float:
+    """delta at `epsilon` of the Gaussian mechanism with s = sigma / sensitivity, never below the true one by rounding.
+
+    docs/theory/gaussian-pairs.md#equal-covariance.
+    """
+    if not s > 0 or not math.isfinite(1 / s):
+        return 1.0
+    near, far = epsilon * s - 0.5 / s, epsilon * s + 0.5 / s
+    first = 0.5 * math.erfc(near / math.sqrt(2))
+    if far < _FAR:
+        lost = math.exp(epsilon) * 0.5 * math.erfc(far / math.sqrt(2))
+    else:  # e^epsilon phi(far) = phi(near), and 1/x - 1/x^3 is below Mills' ratio
+        lost = math.exp(-0.5 * near * near) / math.sqrt(2 * math.pi) * (1 - 1 / far**2) / far
+    return min(1.0, max(first * (1 + 1e-12) - lost, 0.0))
+
+
+def _rows(study: Study) -> tuple[str, ...]:
+    protection = study.protection
+    norm = protection.row_norm
+    for guarantee, rows, towards in (
+        (protection.public, study.release_rows, "everybody"),
+        (protection.collector, study.rows.block_rows, "the collector"),
+    ):
+        if guarantee is None:
+            continue
+        near = guarantee.neighbours
+        if near.relation == "unit":
+            return ("its numbers are for one row moved by a step, which this device does not work out",)
+        if (near.relation, near.row_norm, near.distance) != ("record", norm, 2 * norm):
+            raise StudyError(
+                f"what this study promises towards {towards} is not about rows of its own norm: take no part"
+            )
+        if study.attributes < 2:
+            return ("it has a single column, which this device does not work out",)
+        epsilon, stated = _pair(guarantee, towards)
+        _compare(stated, _masked(epsilon, protection.sigma, rows, study.attributes, norm), epsilon, towards)
+    if protection.public is not None:
+        _, stated = _pair(protection.public, "everybody")
+        for rows, epsilon in protection.by_honest_rows:
+            found = gaussian_delta(epsilon, protection.sigma / (math.sqrt(2) * norm))
+            if found > stated * (1 + ALLOWED) and rows > study.attributes:
+                found = _masked(epsilon, protection.sigma, rows, study.attributes, norm)
+            _compare(stated, found, epsilon, f"everybody with {rows} honest people")
+    return ()
+
+
+def _moments(study: Study) -> tuple[str, ...]:
+    protection, square = study.protection, float(study.moments.layout.radius_squared)
+    guarantee = protection.public
+    if guarantee is None:
+        return ()
+    near = guarantee.neighbours
+    if (near.relation, near.row_norm) != ("record", protection.row_norm) or protection.collector is not None:
+        raise StudyError("what this study promises is not about records of its own norm: take no part")
+    # docs/theory/verified-moments.md#sensitivity
+    distance = math.sqrt(2) * (square if square >= 2 else 2 * math.sqrt(max(square - 1, 0.0)))
+    s = protection.sigma / distance if distance else math.inf
+    epsilon, stated = _pair(guarantee, "everybody")
+    _compare(stated, gaussian_delta(epsilon, s) if math.isfinite(s) else 0.0, epsilon, "everybody")
+    if guarantee.mu is not None and not 1 / s <= guarantee.mu * (1 + ALLOWED):
+        raise StudyError(
+            f"this study promises mu = {guarantee.mu:.4g}, but its noise gives {1 / s:.4g}: take no part"
+        )
+    return ()
+
+
+def _pair(guarantee: Guarantee, towards: str) -> tuple[float, float]:
+    if guarantee.epsilon is None or guarantee.delta is None:
+        raise StudyError(f"this study states no epsilon and delta towards {towards}: take no part")
+    return guarantee.epsilon, guarantee.delta
+
+
+def _compare(stated: float, found: float, epsilon: float, towards: str) -> None:
+    if not found <= stated * (1 + ALLOWED):
+        raise StudyError(
+            f"this study's noise is too small for what it promises towards {towards}: at epsilon {epsilon:.4g} it says delta "
+            f"{stated:.3g}, and this device works out {found:.3g}. Take no part, and ask who invited you."
+        )
+
+
+@lru_cache(maxsize=64)
+def _masked(epsilon: float, sigma: float, rows: int, attributes: int, row_norm: float) -> float:
+    return masked_delta.delta(epsilon, sigma, rows, attributes, row_norm)
