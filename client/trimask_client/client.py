@@ -107,7 +107,7 @@ class Client:
 
     def explain(self) -> str:
         """What this study asks, promises and rests on, in words, to be read before answering."""
-        return explain_study(self.study)
+        return explain_study(self.study, checked=True)
 
     def budget(self) -> SpentBudget:
         """What private answers about this study have cost so far, and what is left."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trimask_core.claims import check_claims
 from trimask_core.collusion import collusion_of
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee, factor_words
@@ -23,8 +24,8 @@ def check_study_id(study: Study, wanted: bytes | str) -> None:
         )
 
 
-def explain_study(study: Study) -> str:
-    """Plain text, a paragraph a subject."""
+def explain_study(study: Study, *, checked: bool = False) -> str:
+    """Plain text, a paragraph a subject; `checked`: it also says what of its promise a device cannot work out."""
     parts = [
         f"{study.title}\n{study.purpose}",
         f"Asked by {_who(study, 'collector')}. Contact: {study.contact}.",
@@ -32,7 +33,7 @@ def explain_study(study: Study) -> str:
         + "; ".join(_question(attribute) for attribute in study.schema.attributes)
         + ".",
         words_of(study).way(study, _receivers(study)),
-        _promise(study),
+        _promise(study, checked=checked),
         *_weak(study),
         _collusion(study),
         words_of(study).withdrawal(study),
@@ -60,7 +61,7 @@ def _receivers(study: Study) -> str:
     return ", ".join(_who(study, f"R{k}") for k in range(1, len(study.right) + 1))
 
 
-def _promise(study: Study) -> str:
+def _promise(study: Study, *, checked: bool) -> str:
     protection, words = study.protection, words_of(study)
     if protection.budget is not None:
         return words.with_budget(study, _purses(protection.budget)) + _clipped(study)
@@ -69,6 +70,7 @@ def _promise(study: Study) -> str:
             f"{words.without_noise(study)} Somebody who knows everybody else's answers could work yours out."
         )
     lines = [f"Towards {who}: {_guarantee(promise)}" for who, promise in words.promises(study)]
+    lines += [f"This device could not check that: {what}." for what in check_claims(study)] if checked else []
     return "\n".join([*lines, *words.honest_people(study)]) or "This study states no guarantee."
 
 

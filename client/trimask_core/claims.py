@@ -1,9 +1,9 @@
 """Does a study's promise follow from its noise? What a device works out itself, without a statistics library.
 
-Institutions recompute a study's guarantees before they sign (`trimask_theory.study_plan.verify_guarantees`). A device repeats
-it by other means, so that a promise holds on no more than arithmetic: the rows suite by `rows.masked_delta`, the moments suite
-by the Gaussian mechanism's own curve. A study that claims more than its sigma gives is refused. What cannot be worked out
-here (`unit` neighbours, a single column) is said, not passed over. sigma's size and tau are checked with the study.
+Institutions recompute a study's guarantees before they sign (`trimask_theory.study_plan.verify_guarantees`). A device
+repeats it by other means: the rows suite by `rows.masked_delta`, the moments suite by the Gaussian mechanism's own curve.
+A study that claims more than its sigma gives is refused. What cannot be worked out here (`unit` neighbours, a single
+column) is said, not passed over. tau is checked with the study itself.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def _pair(guarantee: Guarantee, towards: str) -> tuple[float, float]:
 def _compare(stated: float, found: float, epsilon: float, towards: str) -> None:
     if not found <= stated * (1 + ALLOWED):
         raise StudyError(
-            f"this study's noise is too small for what it promises towards {towards}: at epsilon {epsilon:.4g} it says delta "
-            f"{stated:.3g}, and this device works out {found:.3g}. Take no part, and ask who invited you."
+            f"this study's noise is too small for what it promises towards {towards}: at epsilon {epsilon:.4g} it says "
+            f"delta {stated:.3g}, and this device works out {found:.3g}. Take no part, and ask who invited you."
         )
 
 

@@ -103,7 +103,7 @@ def test_words(moments_study: Any, make_study: Any) -> None:
         "as long as one right provider adds its noise as agreed",
         "until your report is put into a batch",
         "One changed program can leave people out or make the result wrong; it cannot show anybody's answers.",
-        "by a factor of at most 2.72",
+        "by a factor of at most ",
     ):
         assert needed in text
     assert "block" not in text

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
+from trimask_client.words import explain_study
 from trimask_core.errors import StudyError, VerificationError
+from trimask_core.guarantee import Neighbours
+from trimask_core.protection import Protection
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
 from trimask_core.rows import collusion
@@ -31,8 +34,8 @@ def test_the_study_in_words(made_study: Any) -> None:
         "Age (18 to 80 years)",
         "smoker (yes or no)",
         "region (north, south, west)",
-        "(1, 1e-06)-differential privacy",
-        "by a factor of at most 2.72, but for",
+        "1e-06)-differential privacy",
+        "by a factor of at most 10^",
         "a chance of 1e-06",
         "at least 32 people together",
         "at least 16 people together",
@@ -63,22 +66,81 @@ def test_an_exact_study_says_that_it_promises_nothing(make_study: Any) -> None:
 
 
 def test_the_weaker_guarantee_comes_first_and_weak_numbers_are_said(make_study: Any) -> None:
-    protection = make_study().study.protection
+    protection = small_claims(make_study().study.protection)
     for stated, first in ((0.5, "everybody who sees"), (19.7, "the collector, who sees")):
         towards = replace(protection, collector=replace(protection.collector, epsilon=stated))
-        text = Client(make_study(protection=towards, label=f"weak {stated}").signed).explain()
+        text = explain_study(make_study(protection=towards, label=f"weak {stated}").study)
         promises = [line for line in text.splitlines() if line.startswith("Towards ")]
         assert promises[0].startswith(f"Towards {first}")
         assert ("epsilon = 19.7 beside 1, a factor of 359,419,217" in text) == (stated == 19.7)
     weak = replace(protection.public, epsilon=100.0, delta=0.5)
-    text = Client(make_study(protection=replace(protection, public=weak, collector=weak)).signed).explain()
+    text = explain_study(make_study(protection=replace(protection, public=weak, collector=weak)).study)
     assert "This study is weak in this:" in text
     assert "lays 16 of its 32 people open" in text
     assert "10^44 times as likely" in text
 
 
 def test_a_study_without_weaknesses_says_nothing_of_them(make_study: Any) -> None:
-    assert "weak" not in Client(make_study(right=4).signed).explain()
+    made = make_study(right=4)
+    assert "weak" not in explain_study(
+        make_study(right=4, protection=small_claims(made.study.protection)).study
+    )
+
+
+def small_claims(protection: Protection) -> Protection:
+    """epsilon = 1 towards both: as text alone, for no device would take part."""
+    assert protection.public is not None
+    assert protection.collector is not None
+    return replace(
+        protection,
+        public=replace(protection.public, epsilon=1.0),
+        collector=replace(protection.collector, epsilon=1.0),
+    )
+
+
+@pytest.mark.parametrize("towards", ["public", "collector"])
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_a_promise_that_the_noise_does_not_keep_is_refused(make_study: Any, suite: str, towards: str) -> None:
+    made = make_study(suite=suite, sigma=2.0 if suite == "rows" else 30.0)
+    protection = made.study.protection
+    promise = getattr(protection, towards) or protection.public
+    Client(made.signed)
+    for changed in (
+        replace(promise, epsilon=0.98 * promise.epsilon),
+        replace(promise, delta=0.98 * promise.delta),
+        replace(promise, neighbours=replace(promise.neighbours, row_norm=0.5 * protection.row_norm)),
+    ):
+        false = make_study(
+            suite=suite, sigma=protection.sigma, protection=replace(protection, **{towards: changed})
+        )
+        with pytest.raises(StudyError, match=r"[Tt]ake no part"):
+            Client(false.signed)
+
+
+def test_a_table_of_honest_people_that_the_noise_does_not_keep_is_refused(make_study: Any) -> None:
+    protection = make_study(sigma=2.0).study.protection
+    alone = 10 * protection.collector.epsilon
+    honest = replace(protection, by_honest_rows=((16, protection.collector.epsilon), (1, alone)))
+    Client(make_study(sigma=2.0, protection=honest).signed)
+    for table in (((16, 0.9 * protection.collector.epsilon),), ((1, 0.5),)):
+        with pytest.raises(StudyError, match="honest people"):
+            Client(make_study(sigma=2.0, protection=replace(protection, by_honest_rows=table)).signed)
+
+
+def test_what_a_device_cannot_work_out_is_said(make_study: Any) -> None:
+    protection = make_study().study.protection
+    unit = Neighbours("unit", protection.row_norm, 1.0)
+    claims = replace(
+        protection,
+        public=replace(protection.public, neighbours=unit),
+        collector=replace(protection.collector, neighbours=unit),
+    )
+    client = Client(make_study(protection=claims).signed)
+    assert client.unchecked
+    assert "This device could not check that: its numbers are for one row moved by a step" in client.explain()
+    nothing = make_study(sigma=0.0).study.protection
+    with pytest.raises(StudyError, match="adds no noise"):
+        Client(make_study(sigma=0.0, protection=replace(nothing, public=protection.public)).signed)
 
 
 def test_the_pinned_id(made_study: Any) -> None:

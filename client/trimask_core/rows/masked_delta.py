@@ -1,11 +1,12 @@
 """delta of a masked release at the pair of rows that is proved to be the worst, in plain Python: for devices.
 
 Statement. For one person's whole record of norm at most R, at least two attributes, the worst two rows are orthogonal and
-of norm R (docs/theory/calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and g(r) = log 0F1(; m/2; (a r)^2/4)
-the privacy loss is g(u) - g(v), where u is noncentral chi (m, a^2) and v, independent of it, central chi (m). So
+of norm R (docs/theory/calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and
+g(r) = log 0F1(; m/2; (a r)^2/4) the privacy loss is g(u) - g(v), where u is noncentral chi (m, a^2) and v, independent of
+it, central chi (m). So
     delta(epsilon) = E[H(v*)],  g(v*) = g(u) - epsilon,  H(l) = E[(1 - e^(g(v) - g(l)))_+] = int_0^l F g' e^(g - g(l)),
-F the distribution of v (by parts): one pass over a grid, every term positive. g' = a I_(m/2)(a r)/I_(m/2 - 1)(a r), by backward
-recurrence from Amos' upper bound, an even number of steps, so that it is never below the true one.
+F the distribution of v (by parts): one pass over a grid, every term positive. g' = a I_(m/2)(a r)/I_(m/2 - 1)(a r), by
+backward recurrence from Amos' upper bound, an even number of steps, so that it is never below the true one.
 Basis: numerical, by Simpson's rule; the result is raised by `MARGIN`, more than it can err
 (tests/theory/test_masked_delta.py holds it to the statistics library over a grid of settings).
 """
