@@ -13,6 +13,8 @@ from google.protobuf.message import DecodeError
 
 from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.lazy_transport import LazyTransport
+from trimask_client.rounds import try_everywhere
+from trimask_client.sealing_answer import newest_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.backoff import Backoff
@@ -23,13 +25,11 @@ from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
 from trimask_core.refusals import Reason
-from trimask_core.sealing import sealing_key_message
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_core.withdrawal import ProviderWithdrawal, submission_id_of
 from trimask_proto.v1.submission_pb2 import (
-    GetSealingKeysResponse,
     SubmitRequest,
     SubmitResponse,
     WithdrawRequest,
@@ -42,7 +42,6 @@ SUBMIT_METHOD = "/trimask_proto.v1.SubmissionService/Submit"
 _SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
 _KEYS_SECONDS = 3.0
 _PAUSES = Backoff(first=0.4, longest=10.0)  # seconds
-_LONGEST_ASKED = 30.0
 _WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
@@ -87,6 +86,7 @@ class Client:
             int, bytes
         ] = {}  # newer keys of right providers, by k; the study's where there is none
         self._asked_for_keys = False
+        self._unfinished: tuple[dict[str, object], SealedSubmission] | None = None
         self._transport = transport or LazyTransport()
         self._source = source or SystemRandom()
         self._attempts = attempts
@@ -114,10 +114,34 @@ class Client:
         return ask_budget(self.study, self._transport, self._timeout)
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
-        """Mask, split, seal and upload; the receipt of every right provider."""
+        """Mask, split, seal and upload; the receipt of every right provider.
+
+        After a failure call it again with the same answers: the same submission goes on to the providers it has not
+        reached, until it is in everywhere or refused everywhere. A second one would be refused where the first is in, and
+        the invitation spent for nothing.
+        """
+        submission = self._begun(answers)
+        self._unfinished = dict(answers), submission
+        receipts, errors = self._try_all(submission)
+        if not errors or (not receipts and all(isinstance(error, Refused) for error in errors)):
+            self._unfinished = None
+        if errors:
+            raise errors[0]
+        return self._complete(submission, receipts)
+
+    def _begun(self, answers: Mapping[str, object]) -> SealedSubmission:
+        """The submission that is under way with these answers, or a new one."""
+        if self._unfinished is not None:
+            given, submission = self._unfinished
+            if given == dict(answers):
+                return submission
+            if self.invitation is not None:
+                raise InvitationError(
+                    "an earlier submission under this invitation may be in already; submit the same answers again"
+                )
         if not self._asked_for_keys:
             self.refresh_keys()
-        return self.send(self.prepare(answers))
+        return self.prepare(answers)
 
     def refresh_keys(self) -> dict[int, bytes]:
         """Ask every right provider for its newest sealing key; those that answered, by k. Others keep the one they had.
@@ -130,7 +154,7 @@ class Client:
             endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
             try:
                 answer = self._transport.call(endpoint, _SEALING_KEYS, b"", min(_KEYS_SECONDS, self._timeout))
-                self.sealing[k] = _newest_key(answer, party.identity, f"R{k}")
+                self.sealing[k] = newest_key(answer, party.identity, f"R{k}")
             except (Unreachable, Refused):
                 continue  # down, or older than this call: the key at hand will do
             except VerificationError:
@@ -145,10 +169,32 @@ class Client:
         """Upload a frozen submission to every right provider; safe to repeat after any failure."""
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
+        receipts, errors = self._try_all(submission)
+        if errors:
+            raise errors[0]
+        return self._complete(submission, receipts)
+
+    def _try_all(self, submission: SealedSubmission) -> tuple[list[ProviderReceipt], list[TrimaskError]]:
+        """To every right provider, whatever another said: a submission that is in somewhere should be in everywhere.
+
+        Those that could not be reached, or asked to be left alone for a while, are tried again together after a pause.
+        """
         admission = self.admission_of(submission)
-        receipts = tuple(
-            self._upload(submission, k, self._call, admission) for k in range(1, len(submission.sealed) + 1)
+        receipts, errors = try_everywhere(
+            lambda k: self._upload(submission, k, admission),
+            len(submission.sealed),
+            self._attempts,
+            lambda asked, attempt: self._sleep(asked + _PAUSES.pause(attempt, self._source)),
         )
+        for error in errors:
+            self._count(error)
+        return receipts, errors
+
+    def _count(self, error: TrimaskError) -> None:
+        if not isinstance(error, VerificationError):
+            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
+
+    def _complete(self, submission: SealedSubmission, receipts: Iterable[ProviderReceipt]) -> Receipt:
         receipt = self.receipt(submission, receipts)
         receipt.verify(self.study)
         return receipt
@@ -205,7 +251,11 @@ class Client:
         """
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
-        receipt = self._upload(submission, provider, self._call_once, admission)
+        try:
+            receipt = self._upload(submission, provider, admission)
+        except TrimaskError as error:
+            self._count(error)
+            raise
         if not 0 <= receipt.receive_time_ms < 1 << 63:
             raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
         message = receipt_message(
@@ -242,45 +292,8 @@ class Client:
         return ProviderReceipt(f"R{provider}", digest, read.receive_time_ms, read.signature)
 
     def _upload(
-        self,
-        submission: SealedSubmission,
-        provider: int,
-        call: Callable[[Endpoint, bytes], bytes],
-        admission: bytes | None = None,
+        self, submission: SealedSubmission, provider: int, admission: bytes | None = None
     ) -> ProviderReceipt:
         endpoint, request = self.upload_request(submission, provider, admission)
-        try:
-            return self.read_upload(submission, provider, call(endpoint, request))
-        except VerificationError:
-            raise
-        except TrimaskError as error:
-            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
-            raise
-
-    def _call_once(self, endpoint: Endpoint, request: bytes) -> bytes:
-        return self._transport.call(endpoint, SUBMIT_METHOD, request, self._timeout)
-
-    def _call(self, endpoint: Endpoint, request: bytes) -> bytes:
-        for attempt in range(1, self._attempts + 1):
-            try:
-                return self._call_once(endpoint, request)
-            except (Unreachable, Refused) as error:
-                # A refusal stands unless the provider says when to come again (it is full, or being restarted).
-                asked = error.retry_after_ms if isinstance(error, Refused) else 0
-                if asked is None or attempt == self._attempts:
-                    raise
-                self._sleep(min(asked / 1000, _LONGEST_ASKED) + _PAUSES.pause(attempt, self._source))
-        raise Unreachable("no attempt was made; give attempts >= 1")
-
-
-def _newest_key(answer: bytes, identity: bytes, role: str) -> bytes:
-    try:
-        keys = GetSealingKeysResponse.FromString(answer).keys
-    except DecodeError:
-        raise VerificationError(f"{role} answered with something that is not a list of keys") from None
-    if not keys or min(keys[0].activate_time_ms, keys[0].expire_time_ms) < 0:
-        raise VerificationError(f"{role} has no usable sealing key")
-    newest = keys[0]
-    message = sealing_key_message(newest.public_key, newest.activate_time_ms, newest.expire_time_ms)
-    verify(identity, "sealing-key", message, newest.signature, f"the sealing key of {role}")
-    return newest.public_key
+        answer = self._transport.call(endpoint, SUBMIT_METHOD, request, self._timeout)
+        return self.read_upload(submission, provider, answer)

@@ -13,6 +13,8 @@ from trimask_client import Client, Receipt, SealedSubmission, SignedStudy, Unrea
 from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.errors import AnswerError, ApprovalError, Refused, StudyError
 from trimask_core.randomness import DeterministicRandom
+from trimask_core.refusals import Reason
+from trimask_proto.v1.submission_pb2 import SubmitRequest
 
 Answers = Mapping[str, object]
 Make = Callable[..., Any]
@@ -103,7 +105,7 @@ def test_the_same_id_with_other_bytes_is_a_conflict(running: Any, answers: Answe
         with pytest.raises(Refused) as caught:
             client.send(other)
         assert caught.value.reason == "conflicting_submission"
-        assert client.refusals == {"conflicting_submission": 1}
+        assert client.refusals == {"conflicting_submission": 2}  # both were asked
         assert client.send(submission) == receipt
     assert running.refused("R1")["conflicting_submission"] == counted + 1
     assert sleeps == []
@@ -120,7 +122,10 @@ def test_a_tampered_component_is_refused_and_not_repeated(
             with pytest.raises(Refused) as caught:
                 client.send(replace(good, sealed=sealed))
             assert caught.value.reason == "tampered_component"
-        assert client.refusals == {"tampered_component": 2}
+        assert client.refusals == {
+            "tampered_component": 2,
+            "conflicting_submission": 1,
+        }  # R2 had taken the first
     assert sleeps == []
     assert running.rows_held("R1") == held
 
@@ -223,3 +228,56 @@ def test_no_attempts_at_all(made_study: Any, answers: Answers) -> None:
 
 def test_a_signed_study_is_what_the_package_exports(signed_study: SignedStudy) -> None:
     assert isinstance(signed_study, SignedStudy)
+
+
+class _Flaky:
+    """The real transport, but one provider is cut off, or refuses, while it is said to."""
+
+    def __init__(self, away: str) -> None:
+        self.away = away
+        self.refuses = False
+        self.sent: list[bytes] = []
+        self._real = GrpcioTransport()
+
+    def call(self, endpoint: Any, method: str, request: bytes, timeout_seconds: float) -> bytes:
+        if method.endswith("/Submit"):
+            self.sent.append(SubmitRequest.FromString(request).submission_id)
+            if self.refuses:
+                raise Refused(Reason.STUDY_CLOSED, "this study takes no more answers")
+            if endpoint.address == self.away:
+                raise Unreachable("cut off")
+        return self._real.call(endpoint, method, request, timeout_seconds)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def test_repro_a_failed_submit_goes_on_with_the_same_submission(running: Any, answers: Answers) -> None:
+    """A second submission under the same invitation would be refused where the first is in, and the person is lost."""
+    before = [running.rows_held(role) for role in ("R1", "R2")]
+    flaky = _Flaky(running.made.study.right[0].address)
+    with Client(running.made.signed, transport=flaky, attempts=1, sleep=lambda _: None) as client:
+        with pytest.raises(Unreachable, match="cut off"):
+            client.submit(answers)
+        assert [running.rows_held(role) for role in ("R1", "R2")] == [
+            before[0],
+            before[1] + 1,
+        ]  # tried all the same
+        flaky.away = ""
+        receipt = client.submit(dict(answers))
+        receipt.verify(running.made.study)
+        assert set(flaky.sent) == {receipt.submission_id}
+        other = client.submit(answers)  # done: the next is another person's
+    assert other.submission_id != receipt.submission_id
+    assert [running.rows_held(role) for role in ("R1", "R2")] == [count + 2 for count in before]
+
+
+def test_a_submission_refused_everywhere_is_over(running: Any, answers: Answers) -> None:
+    flaky = _Flaky("")
+    flaky.refuses = True
+    with Client(running.made.signed, transport=flaky, attempts=1, sleep=lambda _: None) as client:
+        for _ in range(2):
+            with pytest.raises(Refused, match="no more answers"):
+                client.submit(answers)
+    assert len(flaky.sent) == 4
+    assert len(set(flaky.sent)) == 2
