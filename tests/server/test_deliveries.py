@@ -57,3 +57,21 @@ def test_components_masked_differently_are_refused(study: Study, rows: np.ndarra
     with pytest.raises(Refused, match="do not add up") as caught:
         masked_answers(study, deliveries)
     assert caught.value.reason == "implausible_sum"
+
+
+@pytest.mark.parametrize(
+    ("share", "plausible"), [(0.0, False), (0.7, False), (1.0, True), (1.3, False), (9.0, False)]
+)
+def test_too_little_noise_is_refused_as_well_as_too_much(
+    study: Study, rows: np.ndarray, share: float, plausible: bool
+) -> None:
+    """Rows whose noise columns were shrunk or stretched. The check allows 12 deviations of a chi-square."""
+    whole = study.rows.grid.to_float(np.sum(_components(study, rows), axis=0))
+    answers = study.rows.frame.apply(study.rows.frame.unapply(whole))
+    altered = study.rows.grid.round(answers + share * (whole - answers)).view(np.uint64)
+    deliveries = [altered, *(np.zeros_like(altered) for _ in study.right[1:])]
+    if plausible:
+        masked_answers(study, deliveries)
+        return
+    with pytest.raises(Refused, match="do not add up"):
+        masked_answers(study, deliveries)
