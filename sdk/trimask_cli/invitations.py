@@ -36,6 +36,7 @@ __all__ = [
 BATCH = 500
 _SECONDS = 60.0
 _SIGNATURE_BYTES = 64
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _STYLE = """
 body { font: 11pt/1.35 sans-serif; margin: 1.5em; color: #111; background: #fff; }
 main { display: grid; grid-template-columns: repeat(auto-fill, minmax(5.6cm, 1fr)); gap: 0.4cm; }
@@ -106,8 +107,13 @@ def write_csv(path: Path, links: list[Link]) -> None:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("number", "link", "expires"))
     for number, link in enumerate(links, 1):
-        table.writerow((number, str(link), _expiry(link)))
+        table.writerow([_plain(cell) for cell in (str(number), str(link), _expiry(link))])
     _write_secret(path, text.getvalue())
+
+
+def _plain(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, whatever a collector's address begins with."""
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def draw_codes(links: list[Link], progress: Callable[[int], None]) -> list[segno.QRCode]:

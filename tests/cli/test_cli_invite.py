@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import re
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import segno
 
+from trimask_cli import invitations
 from trimask_cli.study_file import read_signed
 from trimask_core.invitation import Link
 from trimask_terminal.options import duration_ms
@@ -65,3 +67,23 @@ def test_spans(text: str, expected: int) -> None:
 def test_what_is_no_span(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="span of time"):
         duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    "start", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "a,b\n=1+1", '"=1']
+)
+def test_no_cell_of_the_table_is_a_formula(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """Also if links began with the collector's address, which whoever made the study chose."""
+    link = Link(f"{start}:443", bytes(32))
+    for name, text in (("as they are", str(link)), ("as the worst would be", f"{start}:443")):
+        with monkeypatch.context() as patch:
+            patch.setattr(Link, "__str__", lambda _, text=text: text)
+            invitations.write_csv(tmp_path / f"{name}.csv", [link])
+        with (tmp_path / f"{name}.csv").open(newline="") as file:
+            header, row = list(csv.reader(file))
+        assert header == ["number", "link", "expires"]
+        assert len(row) == 3
+        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in row)
+        assert row[1] in (text, f"'{text}")  # and it is all there

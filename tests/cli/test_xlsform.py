@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tracemalloc
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,9 @@ from typing import Any
 import openpyxl
 import pytest
 
+from trimask_cli.xlsform import workbook
 from trimask_cli.xlsform.expressions import CannotExpress, Limits, limits_of, relevance_of
+from trimask_core.errors import ConfigError
 from trimask_terminal.program import main
 from trimask_theory.study_definition import StudyDefinition, load_definition
 
@@ -232,3 +237,108 @@ def test_limits() -> None:
     for text in (". = 3", ". >= 1 or . <= 2", ". >= 1 and . >= 2", "${a} > 3", ""):
         with pytest.raises(CannotExpress):
             limits_of(text)
+
+
+# What a workbook from anywhere may try.
+
+
+def _altered(path: Path, out: Path, change: Callable[[str, bytes], bytes], **more: bytes) -> Path:
+    """A workbook with parts changed, and others added."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+        for name, content in more.items():
+            new.writestr(f"xl/{name}.xml", content)
+    return out
+
+
+def _as_it_is(_name: str, content: bytes) -> bytes:
+    return content
+
+
+def _refused(path: Path, words: str) -> None:
+    """Refused in a moment's memory: less than a tenth of what the bomb would unpack to."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError, match=words):
+            workbook.read_workbook(path)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_archive_that_unpacks_to_gigabytes_is_refused_unopened(
+    book: Callable[..., Path], tmp_path: Path
+) -> None:
+    made = book(SURVEY, CHOICES)
+    bomb = tmp_path / "bomb.xlsx"
+    with (
+        zipfile.ZipFile(made) as old,
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        with new.open("xl/media/padding.xml", "w") as part:
+            for _ in range(80):
+                part.write(bytes(1 << 20))
+    assert bomb.stat().st_size < 1 << 20
+    _refused(bomb, "unpacks to")
+    many = _altered(made, tmp_path / "many.xlsx", _as_it_is, **{f"p{i}": b"<x/>" for i in range(1001)})
+    _refused(many, "1,?0\\d\\d parts")
+
+
+def test_entities_are_not_expanded(book: Callable[..., Path], tmp_path: Path) -> None:
+    laughs = b"<!DOCTYPE a [<!ENTITY l0 'ha'>" + b"".join(
+        b"<!ENTITY l%d '%s'>" % (i, b"&l%d;" % (i - 1) * 10) for i in range(1, 9)
+    )
+
+    def change(name: str, content: bytes) -> bytes:
+        if name != "xl/workbook.xml":
+            return content
+        return laughs + b"]>" + content.replace(b"survey", b"&l8;")
+
+    _refused(_altered(book(SURVEY), tmp_path / "laughs.xlsx", change), "defines entities in xl/workbook.xml")
+    secret = b"<!DOCTYPE a [<!ENTITY file SYSTEM 'file:///etc/hostname'>]>"
+    outside = _altered(
+        book(SURVEY),
+        tmp_path / "outside.xlsx",
+        lambda name, content: secret + content if "sheet1" in name else content,
+    )
+    _refused(outside, "defines entities")
+
+
+def test_a_sheet_that_says_it_has_a_million_rows_or_has_too_many(
+    book: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbook, "_MOST_ROWS", 60)
+
+    def far(name: str, content: bytes) -> bytes:
+        if "sheet1" not in name:
+            return content
+        said = re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:XFD1048576"', content)
+        return said.replace(
+            b"</sheetData>", b'<row r="1048576"><c r="XFD1048576" t="n"><v>1</v></c></row></sheetData>'
+        )
+
+    _refused(_altered(book(SURVEY), tmp_path / "far.xlsx", far), "more than 60 rows")
+    said = _altered(
+        book(SURVEY),
+        tmp_path / "said.xlsx",
+        lambda _, content: re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:XFD1048576"', content),
+    )
+    assert len(workbook.read_workbook(said).survey) == len(SURVEY) - 1  # only its word was large
+    _refused(book([("type", "name"), *[("note", f"n{i}") for i in range(61)]]), "more than 60 rows")
+
+
+@pytest.mark.parametrize("junk", [b"", b"PK", b"no archive at all", b"PK\3\4" + bytes(40)])
+def test_what_is_no_workbook_is_said_to_be_none(tmp_path: Path, junk: bytes) -> None:
+    path = tmp_path / "junk.xlsx"
+    path.write_bytes(junk)
+    with pytest.raises(ConfigError, match=r"not an \.xlsx workbook"):
+        workbook.read_workbook(path)
+    broken = tmp_path / "broken.xlsx"
+    with zipfile.ZipFile(broken, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook><unclosed>")
+        archive.writestr("[Content_Types].xml", "<Types><unclosed>")
+    with pytest.raises(ConfigError, match=r"not an \.xlsx workbook"):
+        workbook.read_workbook(broken)

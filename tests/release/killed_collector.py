@@ -32,7 +32,7 @@ from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.rows import answers
 from trimask_witnesses import WitnessedAnswers
 
-OWNER: Any = SimpleNamespace(auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]})
+OWNER: Any = SimpleNamespace(auth_context=lambda: {"peer_dns": [b"owner.trimask.local"]})
 
 
 def die(*_: object) -> Any:

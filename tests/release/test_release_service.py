@@ -99,9 +99,7 @@ def bench(tmp_path: Path, make_study: Any) -> Iterator[Bench]:
     found.database.close()
 
 
-CONTEXT: Any = SimpleNamespace(
-    auth_context=lambda: {"x509_subject_alternative_name": [b"owner.trimask.local"]}
-)
+CONTEXT: Any = SimpleNamespace(auth_context=lambda: {"peer_dns": [b"owner.trimask.local"]})
 STRANGER: Any = SimpleNamespace(auth_context=dict)
 
 

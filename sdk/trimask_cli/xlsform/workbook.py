@@ -1,4 +1,8 @@
-"""The sheets of an XLSForm as rows of text, and its languages."""
+"""The sheets of an XLSForm as rows of text, and its languages.
+
+A workbook may come from anywhere, and is a compressed archive of XML: what it says it holds is bounded before anything is
+unpacked, and so are rows, columns and texts.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,12 @@ from trimask_core.texts import check_language
 __all__ = ["Workbook", "read_workbook"]
 
 Row = dict[str, str]
+_SHEETS = ("survey", "choices", "settings")
+_MOST_PARTS = 1000
+_MOST_BYTES = 64 << 20
+_MOST_ROWS = 10_000
+_MOST_COLUMNS = 500
+_PROLOGUE = 4096
 _CODE = re.compile(r"^.*\(([A-Za-z0-9-]+)\)\s*$")
 # Languages that XLSForms often name without a code.
 _NAMED = {
@@ -46,11 +56,15 @@ def read_workbook(path: Path) -> Workbook:
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
+        _refuse_bomb(path)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError):
+    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, SyntaxError, OSError):
         raise ConfigError(f"{path} is not an .xlsx workbook") from None
     try:
-        sheets = {sheet.title.strip().lower(): _rows(sheet) for sheet in book.worksheets}
+        found = {sheet.title.strip().lower(): sheet for sheet in book.worksheets}
+        sheets = {name: _rows(path, found[name]) for name in _SHEETS if name in found}
+    except (zipfile.BadZipFile, KeyError, ValueError, SyntaxError):
+        raise ConfigError(f"{path} is not an .xlsx workbook: a sheet cannot be read") from None
     finally:
         book.close()
     if "survey" not in sheets:
@@ -61,11 +75,36 @@ def read_workbook(path: Path) -> Workbook:
     return Workbook(tuple(survey), tuple(choices), settings, languages, refused)
 
 
-def _rows(sheet: Any) -> list[Row]:
-    rows = sheet.iter_rows(values_only=True)
+def _refuse_bomb(path: Path) -> None:
+    """Refuse an archive that unpacks to more than a form ever has, and XML that defines words of its own."""
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+        size = sum(part.file_size for part in parts)
+        if len(parts) > _MOST_PARTS or size > _MOST_BYTES:
+            raise ConfigError(
+                f"{path} unpacks to {len(parts)} parts and {size >> 20} MiB; a form has at most {_MOST_PARTS} and "
+                f"{_MOST_BYTES >> 20}: take pictures and other sheets out"
+            )
+        for part in parts:
+            if not part.filename.endswith((".xml", ".rels")):
+                continue
+            with archive.open(part) as text:
+                # Where a document type may stand: before the first element. No spreadsheet program writes one.
+                if b"<!" in text.read(_PROLOGUE).partition(b"<worksheet")[0].replace(b"<!--", b""):
+                    raise ConfigError(
+                        f"{path} defines entities in {part.filename}; no spreadsheet program does"
+                    )
+
+
+def _rows(path: Path, sheet: Any) -> list[Row]:
+    # What the sheet says of its size is its author's word; rows are counted as they come.
+    sheet.reset_dimensions()
+    rows = sheet.iter_rows(values_only=True, max_row=_MOST_ROWS + 1, max_col=_MOST_COLUMNS)
     header = [_header(cell) for cell in next(rows, ())]
     found = []
-    for cells in rows:
+    for number, cells in enumerate(rows, 2):
+        if number > _MOST_ROWS:
+            raise ConfigError(f"{path}, sheet {sheet.title}: more than {_MOST_ROWS} rows")
         row = {name: _text(cell) for name, cell in zip(header, cells, strict=False) if name and _text(cell)}
         if row:
             found.append(row)

@@ -7,9 +7,11 @@ certificates of a private authority and for public ones alike, and survives thei
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import grpc
+from cryptography import x509
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -20,10 +22,26 @@ __all__ = ["Context", "peer_names", "require_other_right", "require_role", "requ
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-def peer_names(context: Context) -> set[str]:
-    """The DNS names in the caller's certificate; empty on a connection without one."""
-    names = context.auth_context().get("x509_subject_alternative_name", [])
-    return {bytes(name).decode() for name in names}
+def peer_names(context: Context) -> frozenset[str]:
+    """The DNS names in the caller's certificate; empty on a connection without one.
+
+    Only those: an authority that checks who has a domain vouches for no URI, mail address or common name beside it. gRPC
+    ends a name at a zero byte, so what it says is held against the certificate itself.
+    """
+    auth = context.auth_context()
+    names = frozenset(bytes(name).decode() for name in auth.get("peer_dns", []))
+    certificates = [bytes(item) for item in auth.get("x509_pem_cert", [])]
+    return names & _dns_names(certificates[0]) if certificates else names
+
+
+@lru_cache(maxsize=1024)
+def _dns_names(pem: bytes) -> frozenset[str]:
+    try:
+        found = x509.load_pem_x509_certificate(pem).extensions
+        names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+        return frozenset(names.get_values_for_type(x509.DNSName))
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
 
 
 def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:

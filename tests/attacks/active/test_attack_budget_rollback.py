@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +142,48 @@ def test_an_answer_nobody_witnessed_is_not_believed(spent: Any, tmp_path: Path, 
     assert "not witnessed by R2" in capsys.readouterr().err
 
 
-def test_a_provider_that_is_away_delays_an_answer_and_does_not_change_it(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    signed = lab.open_study(budget=Budget(1.0, 1e-6))
+@pytest.fixture(scope="module")
+def answering(lab: Lab) -> SignedStudy:
+    """A closed study with a budget of epsilon 2."""
+    signed = lab.open_study(budget=Budget(2.0, 1e-5))
     with Client(signed) as client:
         for person in some_people(48, 6):
             client.submit(person)
     lab.close(signed.study)
+    return signed
+
+
+def test_many_questions_at_once_never_overspend(lab: Lab, answering: SignedStudy) -> None:
+    """Eight callers ask eight questions, each twice, with room for three; and what is answered is answered once."""
+    collector = answering.study.collector
+    with trimask.connect(
+        collector.address, roots=lab.owner / "ca.pem", tls_name=collector.tls_name
+    ) as anybody:
+        before = release.budget(anybody, answering.study.id)
+        price = math.floor(1000 * before.left.epsilon / 3) / 1000 - 0.001  # and a little for the tests beside
+
+        def question(number: int) -> tuple[int, Any]:
+            try:
+                return number % 8, ask(lab, answering, bytes([9, number % 8] * 8), "xy"[number % 2], price)
+            except Refused as error:
+                return number % 8, error.reason
+
+        with ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(question, range(16)))
+        answered = [(number, answer) for number, answer in found if not isinstance(answer, str)]
+        assert len({number for number, _ in answered}) == 3
+        assert len({answer.raw for _, answer in answered}) == 3  # both who asked the same have the same bytes
+        assert {answer for _, answer in found if isinstance(answer, str)} == {"budget_spent"}
+        assert len({answer.number for _, answer in answered}) == 3
+        after = release.budget(anybody, answering.study.id)
+    assert after.spent.epsilon <= 2.0
+    assert len(after.entries) == len(before.entries) + 3
+
+
+def test_a_provider_that_is_away_delays_an_answer_and_does_not_change_it(
+    lab: Lab, answering: SignedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = answering
     drawn: list[bytes] = []
     gather: Callable[..., Any] = answers.gather_witnesses
 
@@ -159,13 +195,13 @@ def test_a_provider_that_is_away_delays_an_answer_and_does_not_change_it(
     monkeypatch.setattr("trimask_server.collector.releases.witnesses._SECONDS", 0.5)
     lab.stop("R2")
     with pytest.raises(TrimaskError, match="must witness"):
-        ask(lab, signed, epsilon=0.5)
+        ask(lab, signed, epsilon=0.001)
     lab.start("R2")
-    answer = ask(lab, signed, epsilon=0.5)
+    answer = ask(lab, signed, epsilon=0.001)
     assert set(drawn) == {answer.raw}  # drawn once, whoever was there
     lab.stop("L1")
     try:
-        assert ask(lab, signed, bytes(16), epsilon=0.25).witnessed_by == ("R1", "R2")
+        assert ask(lab, signed, bytes(16), epsilon=0.001).witnessed_by == ("R1", "R2")
     finally:
         lab.start("L1")
 

@@ -73,7 +73,7 @@ class _Context:
         self.aborted: AioRpcError | None = None
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        return {"x509_subject_alternative_name": [name.encode() for name in self._names]}
+        return {"peer_dns": [name.encode() for name in self._names]}
 
     def peer(self) -> str:
         return "simulated"
