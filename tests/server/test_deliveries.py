@@ -59,9 +59,7 @@ def test_components_masked_differently_are_refused(study: Study, rows: np.ndarra
     assert caught.value.reason == "implausible_sum"
 
 
-@pytest.mark.parametrize(
-    ("share", "plausible"), [(0.0, False), (0.7, False), (1.0, True), (1.3, False), (9.0, False)]
-)
+@pytest.mark.parametrize(("share", "plausible"), [(0.0, False), (1.0, True), (9.0, False)])
 def test_too_little_noise_is_refused_as_well_as_too_much(
     study: Study, rows: np.ndarray, share: float, plausible: bool
 ) -> None:
