@@ -75,6 +75,8 @@ class StudyStatus:
     audit_heads: Mapping[str, Mapping[str, str | int]] = field(default_factory=dict)
     refused_reports: Mapping[str, int] = field(default_factory=dict)
     """Submissions that the right providers' check refused and erased, by reason."""
+    study_refusals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What each node refused of this study's requests since it was last started, by reason."""
     abandoned_blocks: tuple[AbandonedBlock, ...] = ()
     """Blocks that were given up: nothing of their rows is in a release."""
 
@@ -96,6 +98,11 @@ class StudyStatus:
             releases=message.releases,
             note=message.note,
             refusals=refusals,
+            study_refusals={
+                node.role: {item.reason: item.count for item in node.study_counts}
+                for node in message.refusals
+                if node.study_counts
+            },
             audit_heads={
                 node.role: {
                     "sequence": node.audit_head.sequence,

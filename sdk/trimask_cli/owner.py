@@ -17,6 +17,7 @@ from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
+from trimask_core.waiting import waiting_of
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 
 __all__ = [
@@ -76,6 +77,11 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table.add_column(overflow="fold")
     table.add_row("study", study.id.hex())
     table.add_row("state", progress.state)
+    if progress.state != "closed":
+        for item in waiting_of(
+            study, pending=progress.pending_rows, masking=progress.masking_rows, pooled=progress.pooled_rows
+        ):
+            table.add_row(f"{item.goal.lower()}, waiting because", item.because)
     rows = study.suite.name == "rows"
     blocks = "blocks" if rows else "batches"
     table.add_row(
@@ -97,9 +103,11 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     for role, counts in progress.refusals.items():
         if counts is None:
             table.add_row(f"{role}", Text("did not answer", style="red"))
-        elif counts:
-            words = ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
-            table.add_row(f"refused by {role}", words)
+            continue
+        for what, some in (("in this study", progress.study_refusals.get(role, {})), ("in all", counts)):
+            if some:
+                words = ", ".join(f"{reason} {count:,}" for reason, count in sorted(some.items()))
+                table.add_row(f"refused by {role}, {what}", words)
     return Group(table, Text(progress.note, style="yellow")) if progress.note else table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from rich.console import Console, Group, RenderableType
@@ -15,8 +15,8 @@ from rich.text import Text
 
 from trimask.catalogue import StudyStatus
 from trimask_core.errors import TrimaskError
-from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Study
+from trimask_core.waiting import waiting_of
 
 __all__ = ["line", "view", "watch"]
 
@@ -99,13 +99,15 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
     title = Text(study.title, style="bold")
     if status is None:
         return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
-    towards = status.masking_rows + status.pooled_rows
     bars = Table.grid(padding=(0, 1))
-    goals = [("next release", towards, study.release_rows)]
-    if isinstance(study.suite, RowsSettings):
-        goals.insert(0, ("next block", status.pending_rows, 2 * study.suite.block_rows))
-    for words, done, whole in goals:
-        bars.add_row(words, ProgressBar(whole, min(done, whole), width=40), f"{done:,} of {whole:,} rows")
+    waiting = waiting_of(
+        study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+    )
+    for item in waiting:
+        done = f"{item.there:,} of {item.needed:,} rows"
+        bars.add_row(
+            item.goal.lower(), ProgressBar(item.needed, min(item.there, item.needed), width=40), done
+        )
     rows = Text(
         f"{status.pending_rows:,} waiting · {status.masking_rows:,} masking · {status.pooled_rows:,} pooled · "
         f"{status.published_rows:,} published in {status.releases:,} releases · {status.pooled_blocks:,} blocks · "
@@ -116,7 +118,7 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
         Text(status.state, style="green" if status.state == "open" else "yellow"),
     ]
     if status.state != "closed":
-        parts.append(bars)
+        parts += [bars, *(Text(f"waiting because: {item.because}", style="dim") for item in waiting)]
     parts += [rows, Text(), _nodes(study, status)]
     if status.note:
         parts.append(Text(status.note, style="yellow"))
@@ -127,10 +129,14 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
 
 def _nodes(study: Study, status: StudyStatus) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("node", "run by", "health", "refusals by reason"):
+    for heading in ("node", "run by", "health", "refused in this study", "refused in all"):
         table.add_column(heading, overflow="fold")
     for role, counts in status.refusals.items():
         health = Text("does not answer", style="red") if counts is None else Text("answers", style="green")
-        words = ", ".join(f"{reason} {count:,}" for reason, count in sorted((counts or {}).items()))
-        table.add_row(role, study.party(role).organisation, health, words or "-")
+        own = _words(status.study_refusals.get(role, {}))
+        table.add_row(role, study.party(role).organisation, health, own, _words(counts or {}))
     return table
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items())) or "-"

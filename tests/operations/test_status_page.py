@@ -89,7 +89,9 @@ def test_the_page_of_a_study(ops_lab: Any, filled: Any, browser: Browser, width:
     assert "R1 + collector" in text
     bar = page.get_by_label("Next block")
     assert (bar.get_attribute("value"), bar.get_attribute("max")) == ("20", "32")
-    assert page.locator("tr", has_text="R1").first.inner_text().count("tampered_component") == 1
+    assert (
+        page.locator("tr", has_text="R1").first.inner_text().count("tampered_component") == 2
+    )  # here, in all
     assert page.locator("table").count() == page.locator("table:has(thead th[scope=col])").count() == 3
     assert page.locator("tbody tr").count() == page.locator("tbody tr:has(th[scope=row])").count()
     found = page.evaluate(CONTRAST)

@@ -26,12 +26,17 @@ class DescribeNodeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study whose refusals are asked for; empty for none."""
     def __init__(
         self,
+        *,
+        study_id: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -48,6 +53,7 @@ class DescribeNodeResponse(_message.Message):
     IDENTITY_FIELD_NUMBER: _builtins.int
     BOOT_ID_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    STUDY_REFUSALS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
@@ -80,6 +86,10 @@ class DescribeNodeResponse(_message.Message):
         """Refusals by reason."""
 
     @_builtins.property
+    def study_refusals(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
+        """Refusals of the study asked about, by reason, since the process began."""
+
+    @_builtins.property
     def audit_head(self) -> _governance_pb2.AuditHead:
         """The head of its audit log, for the collector to remember: a log cut short later is then missed."""
 
@@ -91,6 +101,7 @@ class DescribeNodeResponse(_message.Message):
         identity: _builtins.bytes = ...,
         boot_id: _builtins.bytes = ...,
         refusals: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
+        study_refusals: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         version: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
         worker_address: _builtins.str = ...,
@@ -101,7 +112,7 @@ class DescribeNodeResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "study_refusals", b"study_refusals", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

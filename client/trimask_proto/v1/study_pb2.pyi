@@ -305,6 +305,7 @@ class NodeRefusals(_message.Message):
     COUNTS_FIELD_NUMBER: _builtins.int
     AUDIT_HEAD_FIELD_NUMBER: _builtins.int
     LAST_SEEN_TIME_MS_FIELD_NUMBER: _builtins.int
+    STUDY_COUNTS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study."""
     reachable: _builtins.bool
@@ -319,6 +320,10 @@ class NodeRefusals(_message.Message):
     def audit_head(self) -> _governance_pb2.AuditHead:
         """The head of its audit log."""
 
+    @_builtins.property
+    def study_counts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
+        """What it refused of this study's requests by reason, since it was last started."""
+
     def __init__(
         self,
         *,
@@ -327,10 +332,11 @@ class NodeRefusals(_message.Message):
         counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         audit_head: _governance_pb2.AuditHead | None = ...,
         last_seen_time_ms: _builtins.int = ...,
+        study_counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role", "study_counts", b"study_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

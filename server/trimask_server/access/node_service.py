@@ -40,6 +40,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             identity=node.keys.identity.public,
             boot_id=node.boot_id,
             refusals=node.refusals.as_messages(),
+            study_refusals=node.refusals.of_study(request.study_id),
             version=VERSION,
             worker_address=node.config.own_address,
             worker_signature=sign_worker(node.keys.identity, node.config.own_address),

@@ -89,6 +89,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 role=role,
                 reachable=answer is not None,
                 counts=[] if answer is None else answer.refusals,
+                study_counts=[] if answer is None else answer.study_refusals,
                 audit_head=None if answer is None else answer.audit_head,
                 last_seen_time_ms=self._sightings.last_ms(study.party(role).tls_name),
             )
@@ -98,6 +99,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             role="collector",
             reachable=True,
             counts=self._node.refusals.as_messages(),
+            study_counts=self._node.refusals.of_study(study.id),
             audit_head=head_message(await self._node.audit.head()),
             last_seen_time_ms=self._node.clock.now_ms(),
         )

@@ -47,7 +47,7 @@ class Sightings:
             stub = NodeServiceStub(node.peers.channel(study.party(role), address))
             try:
                 answer: node_pb2.DescribeNodeResponse = await node.peers.call(
-                    stub.DescribeNode, node_pb2.DescribeNodeRequest(), timeout_seconds
+                    stub.DescribeNode, node_pb2.DescribeNodeRequest(study_id=study.id), timeout_seconds
                 )
             except Refused:
                 return None

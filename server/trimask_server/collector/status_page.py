@@ -21,6 +21,7 @@ from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.study import Study
 from trimask_core.suite_words import words_of
+from trimask_core.waiting import waiting_of
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.services import StudyServicer
@@ -113,8 +114,9 @@ class StatusPages:
             masking=status.masking_rows,
             pooled=status.pooled_rows,
             published=status.published_rows,
-            towards_release=status.masking_rows + status.pooled_rows,
-            release_rows=study.release_rows,
+            waiting=waiting_of(
+                study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+            ),
             blocks=status.pooled_blocks,
             failed=status.failed_attempts,
             abandoned=list(status.abandoned_blocks),
@@ -158,6 +160,7 @@ class StatusPages:
             "reachable": item.reachable,
             "seen": f"last seen {_words(seen)[11:]}" if seen else "not seen since this collector was started",
             "counts": [(count.reason, count.count) for count in item.counts],
+            "study_counts": [(count.reason, count.count) for count in item.study_counts],
         }
 
 

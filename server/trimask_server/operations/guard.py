@@ -159,7 +159,8 @@ class GuardedServer:
                 return await inner(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)
-                refusals.count(reason)
+                known = reason is not Reason.UNKNOWN_STUDY
+                refusals.count(reason, getattr(request, "study_id", b"") if known else b"")
                 log.warning("refused %s reason=%s: %s", method, reason, error)
                 await context.abort(status_of(reason), str(error), trailers_of(reason, error))
             except grpc.aio.AbortError:

@@ -11,6 +11,9 @@ from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Refusals", "add_counts"]
 
+_ID_BYTES = 32
+_MOST_STUDIES = 1000
+
 
 class Refusals:
     """In memory, written to the store when the node asks (so that a flood of bad requests costs no disk writes)."""
@@ -20,6 +23,7 @@ class Refusals:
         self._unsaved: Counter[str] = Counter()
         self._saving: Counter[str] = Counter()
         self._here: Counter[str] = Counter()
+        self._studies: dict[bytes, Counter[str]] = {}
 
     @classmethod
     async def load(cls, database: Store) -> Refusals:
@@ -30,11 +34,21 @@ class Refusals:
         """Read again what all workers of the node have saved. Counts only grow: a save may overtake the read."""
         self._stored |= Counter(await database.read(_read))
 
-    def count(self, reason: str) -> None:
+    def count(self, reason: str, study_id: bytes = b"") -> None:
         """One more refusal, or one more of what is counted beside them (`trimask_core.refusals`)."""
         text = str(reason)  # not an enum's member: this goes into the store
         self._unsaved[text] += 1
         self._here[text] += 1
+        # Whoever names studies that nobody has must not fill the memory.
+        if len(study_id) == _ID_BYTES and (study_id in self._studies or len(self._studies) < _MOST_STUDIES):
+            self._studies.setdefault(study_id, Counter())[text] += 1
+
+    def of_study(self, study_id: bytes) -> list[common_pb2.RefusalCount]:
+        """A study's own, by reason, since this process began."""
+        found = self._studies.get(study_id, Counter())
+        return [
+            common_pb2.RefusalCount(reason=reason, count=count) for reason, count in sorted(found.items())
+        ]
 
     def as_dict(self) -> dict[str, int]:
         """Counts by reason: the node's, whatever its workers have saved."""
