@@ -18,7 +18,7 @@ from bench.accuracy_setting import ATTRIBUTES, DELTA, people
 from trimask_core.moments.noise import entry_noise
 from trimask_theory import moments_noise, noisy_gram
 from trimask_theory.ball import clip, level_share, recommend_ball
-from trimask_theory.moments_law import noise_law
+from trimask_theory.noise_law import moments_law
 
 __all__ = ["BALL", "MOMENTS", "Clipped", "moments_rows", "targets", "with_one"]
 
@@ -132,7 +132,7 @@ def _in_a_ball(judge: Judge, data: Array, repetitions: int, rng: np.random.Gener
     change[0, 1:] = centres / STEPS
     inner = grams[:, :-1, :-1]
     row = judge.grams(BALL, sigma, np.asarray(change.T @ inner @ change), f"R^2 = {ball.radius_squared:.3g}")
-    law = noise_law(sigma, [*widths, MARK], 2, 1)
+    law = moments_law(sigma, [*widths, MARK], 2, 1)
     share, error = level_share(grams, law, q + 1, MARK, n)
     true = float(outside.mean())
     covered = float(np.mean(np.abs(share - true) <= 1.96 * error))

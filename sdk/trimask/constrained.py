@@ -1,7 +1,7 @@
 """Noisy second moments moved onto what the schema knows, by generalised least squares with the noise's covariance.
 
-Statement. Let the noise D of G have the map S (`trimask.noise_law`), and let the true moments satisfy K vec(M) = k. Among
-the matrices that do, the one nearest to G in the metric of the noise is
+Statement. Let the noise D of G have the map S (`trimask_theory.noise_law`), and let the true moments satisfy
+K vec(M) = k. Among the matrices that do, the one nearest to G in the metric of the noise is
     P = G - S(K^T a),   a = (K S K^T)^+ (K vec(G) - k),
 unbiased, and of the smallest variance of all unbiased linear estimates, in every direction at once (Gauss and Markov).
 A function of P with gradient A has the noise variance tr(A' S(A')) with A' = A - K^T (K S K^T)^+ K S(A).
@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from trimask.identities import Identities
-from trimask.noise_law import Matrix, NoiseLaw
+from trimask_theory.noise_law import Matrix, NoiseLaw
 
 __all__ = ["ConstrainedLaw"]
 
@@ -56,6 +56,10 @@ class ConstrainedLaw(NoiseLaw):
     def variance(self, gradients: Matrix) -> Matrix:
         """As `covariance`."""
         return self.base.variance(self.reduced(gradients))
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """What the projection leaves of the base's noise."""
+        return self.project(self.base.draw(rng), 0)
 
     def reduced(self, gradients: Matrix) -> Matrix:
         """A'."""
@@ -120,6 +124,9 @@ class _Reweighted(NoiseLaw):
             return found
         back: Matrix = found - self.whole.base.image(moved.combine(self.whole._solved(moved.values(found))))
         return back
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        return self.whole.project(self.part.draw(rng), 0)
 
     def covariance(self, gradients: Matrix) -> Matrix:
         return self.part.covariance(self.whole.reduced(gradients))

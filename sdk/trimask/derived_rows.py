@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from trimask.moments import Moments
-from trimask.noise_law import Matrix
+from trimask_theory.noise_law import Matrix
 
 __all__ = ["DERIVED", "derived_rows"]
 

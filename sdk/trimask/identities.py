@@ -92,8 +92,23 @@ class Identities:
 
 
 @lru_cache(maxsize=64)
-def schema_identities(schema: Schema, shortened: bool = False) -> Identities:
-    """Of the schema's columns in scaled units; `shortened` if rows were shortened, with their 1, to a norm."""
+def schema_identities(
+    schema: Schema,
+    shortened: bool = False,
+    columns: tuple[str, ...] | None = None,
+    clipped: frozenset[str] = frozenset(),
+) -> Identities:
+    """Of the schema's columns in scaled units, or of some of them in the order given.
+
+    `shortened` if rows were shortened, with their 1, to a norm; `clipped` are attributes whose column was moved on the
+    device, while what is derived from them was not.
+    """
+    polynomials, rules = _polynomials(schema, clipped)
+    chosen = polynomials.values() if columns is None else [polynomials[name] for name in columns]
+    return _equations(list(chosen), rules, known=not shortened)
+
+
+def _polynomials(schema: Schema, clipped: frozenset[str]) -> tuple[dict[str, Polynomial], _Rules]:
     level: dict[str, str] = {}
     polynomials: list[Polynomial] = [{(): 1.0}] if schema.ones else []
     scaled: dict[str, tuple[float, float]] = {}
@@ -107,7 +122,8 @@ def schema_identities(schema: Schema, shortened: bool = False) -> Identities:
         else:
             column = columns[attribute.name]
             scaled[attribute.name] = column.center, column.half_range
-            polynomials.append({(attribute.name,): 1.0})
+            moved = f"{attribute.name}, clipped" if attribute.name in clipped else attribute.name
+            polynomials.append({(moved,): 1.0})
     binary = frozenset(item.name for item in schema.attributes if item.kind == "binary")
     rules = _Rules(binary, level)
     for derived in schema.derived:
@@ -120,16 +136,16 @@ def schema_identities(schema: Schema, shortened: bool = False) -> Identities:
         value, column = rules.product(*factors), columns[derived.name]
         value[()] = value.get((), 0.0) - column.center
         polynomials.append({monomial: part / column.half_range for monomial, part in value.items()})
-    return _equations(polynomials, rules, known=not shortened)
+    return dict(zip(columns, polynomials, strict=True)), rules
 
 
 @lru_cache(maxsize=64)
-def layout_identities(layout: MomentsLayout) -> Identities:
-    """Of the columns (1, z_1 / w_1, .., z_q / w_q) of the moments suite, whose rows keep their 1."""
+def layout_identities(layout: MomentsLayout, places: tuple[int, ...] | None = None) -> Identities:
+    """Of the columns (1, z_1 / w_1, .., z_q / w_q) of the moments suite, or those at some places, with their 1."""
     level: dict[str, str] = {}
     binary: set[str] = set()
     polynomials: list[Polynomial] = [{(): 1.0}]
-    for column in layout.columns:
+    for column in layout.columns if places is None else [layout.columns[j] for j in places]:
         names = [column.name] if column.factors is None else [layout.columns[j].name for j in column.factors]
         size = 1.0
         if column.kind in ("level", "clipped"):

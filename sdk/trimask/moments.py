@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 
 from trimask.constrained import ConstrainedLaw
-from trimask.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 from trimask_core.errors import ParameterError
 from trimask_core.schema import ONES, Column, Schema
+from trimask_theory.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 
 if TYPE_CHECKING:
     from trimask_core.study import Protection, SuiteName
@@ -68,8 +68,8 @@ class Observed(Protocol):
 class Moments:
     """`gram` estimates X^T X in scaled units, without bias; `law` is that of the noise left in it.
 
-    `sigma` is the noise the study declares. `law` None: that of the rows suite, not moved onto anything. `observed` is
-    what a release published, before that.
+    `sigma` is the noise the study declares; `suite` its suite, or "answer" for a private Gram matrix. `law` None: that of
+    the rows suite, not moved onto anything. `observed` is what a release published, before that.
     """
 
     schema: Schema
@@ -79,7 +79,7 @@ class Moments:
     protection: Protection | None = None
     label: str = ""
     law: NoiseLaw = field(default=None, repr=False)  # type: ignore[assignment]  # set below
-    suite: SuiteName = "rows"
+    suite: SuiteName | Literal["answer"] = "rows"
     observed: Observed | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -132,6 +132,10 @@ def pool(parts: Sequence[Moments]) -> Moments:
     first, *others = parts
     if not others:
         return first
+    if any(part.suite == "answer" for part in parts):
+        raise ParameterError(
+            "dataset", "one Gram matrix: another answer of the study is about the same people"
+        )
     for part in others:
         if (part.schema, part.sigma, part.protection, part.suite) != (
             first.schema, first.sigma, first.protection, first.suite,

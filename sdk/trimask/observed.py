@@ -13,9 +13,9 @@ import numpy as np
 from trimask.constrained import ConstrainedLaw
 from trimask.identities import layout_identities, schema_identities
 from trimask.moments import Moments
-from trimask.noise_law import EntriesLaw, MappedLaw, Matrix, NoiseLaw, RowsLaw, positive_part
 from trimask_core.moments.column import CLIPPED
 from trimask_core.moments.noise import entry_noise, release_noise
+from trimask_theory.noise_law import EntriesLaw, MappedLaw, Matrix, NoiseLaw, RowsLaw, positive_part
 
 if TYPE_CHECKING:
     from trimask_core.study import Study

@@ -135,7 +135,7 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
     assert seen.left == "epsilon 0.7, delta 9.8e-07, mu 0.8"
     assert [(mechanism, cost) for _, mechanism, cost, _ in seen.entries][:2] == [
         ("sum", "mu 0.6"),
-        ("least_squares_LS", "epsilon 0.1, delta 1e-08"),
+        ("least_squares_noisy_gram", "epsilon 0.1, delta 1e-08"),
     ]
     home = ("--home", str(tmp_path / "device"))
     device_file = tmp_path / "device.json"

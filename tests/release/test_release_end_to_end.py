@@ -181,18 +181,40 @@ def test_fits_come_back_in_original_units(answering: Any) -> None:
     """At mu = 30 the noise on the Gram matrix has sd 0.14, and on slope and intercept about 0.0008 and 0.003: the
     tolerances are 10 of them, false failure far below 1e-9."""
     _, signed, people, connection = answering
-    fit = release.ols(connection, signed.study.id, "y", ["one", "x"], mu=30.0, method="noisy_gram")
+    fit = release.ols(connection, signed.study.id, "y ~ x", mu=30.0)
     exact = np.polyfit([p["x"] for p in people], [p["y"] for p in people], 1)
     assert fit.params is not None
     assert fit.units == "original"
     assert fit.params["x"] == pytest.approx(exact[0], abs=0.008)
-    assert fit.params["one"] == pytest.approx(exact[1], abs=0.03)
+    assert fit.params["Intercept"] == pytest.approx(exact[1], abs=0.03)
     assert fit.gram is not None
-    assert list(fit.gram.columns) == ["one", "x", "y"]
+    assert list(fit.gram.values.columns) == ["one", "x", "y"]
+    assert fit.gram.values.loc["one", "one"] == pytest.approx(len(people))
     assert "proved" in str(fit)
+    assert (np.abs(fit.params["x"] - exact[0]) <= 6 * fit.results.bse_privacy["x"]).all()
+    low, high = fit.conf_int().loc["x"]
+    assert low < exact[0] < high
 
 
-@pytest.mark.parametrize("method", ["LS", "ALS"])
+def test_one_gram_matrix_is_a_source_for_every_fit(answering: Any) -> None:
+    """At mu = 30 the mean of x has noise of sd 0.02: 0.2 is 10 of them."""
+    _, signed, people, connection = answering
+    before = release.budget(connection, signed.study.id)
+    gram = release.gram(connection, signed.study.id, mu=30.0)
+    paid = release.budget(connection, signed.study.id)
+    assert len(paid.entries) == len(before.entries) + 1
+    described = trimask.fit.describe(gram)
+    assert described.means.loc["x", "estimate"] == pytest.approx(np.mean([p["x"] for p in people]), abs=0.2)
+    assert trimask.fit.ols(gram, "y ~ x").params["x"] == pytest.approx(
+        np.polyfit([p["x"] for p in people], [p["y"] for p in people], 1)[0], abs=0.008
+    )
+    assert trimask.fit.pca(gram, ["x", "y"]).nobs == len(people)
+    assert "about the mean" in str(release.pca(connection, signed.study.id, 1, mu=20.0, method="noisy_gram"))
+    assert len(release.budget(connection, signed.study.id).entries) == len(paid.entries) + 1
+
+
+@pytest.mark.filterwarnings("ignore::trimask.release.PaperMechanism")
+@pytest.mark.parametrize("method", ["M_LS", "M_ALS"])
 def test_private_fits(answering: Any, method: str) -> None:
     _, signed, _, connection = answering
     fit = release.ols(
@@ -206,7 +228,7 @@ def test_private_fits(answering: Any, method: str) -> None:
         floor_share=0.1,
     )
     assert fit.params is not None
-    assert list(fit.params.index) == ["one", "x"]
+    assert list(fit.params.index) == ["Intercept", "x"]
     assert fit.guarantee.neighbours.relation == "record"
     assert (fit.guarantee.epsilon, fit.guarantee.delta) == (4.0, 1e-5)
 
@@ -216,13 +238,14 @@ def test_a_gram_matrix_under_its_noise_gives_no_numbers(answering: Any) -> None:
     for _ in range(
         20
     ):  # each is not positive definite with probability above 0.9: 20 in a row are below 1e-20
-        fit = release.ols(connection, signed.study.id, "y", ["one", "x"], mu=0.001, method="noisy_gram")
+        fit = release.ols(connection, signed.study.id, "y", ["one", "x"], mu=0.001)
         if fit.params is None:
             break
     assert fit.params is None
     assert "no coefficients" in str(fit)
 
 
+@pytest.mark.filterwarnings("ignore::trimask.release.PaperMechanism")
 def test_projection_and_components(answering: Any) -> None:
     _, signed, _, connection = answering
     sketch = release.projection(connection, signed.study.id, epsilon=1.0, delta=1e-5, reduced_dim=4)
@@ -236,17 +259,16 @@ def test_projection_and_components(answering: Any) -> None:
     assert "noise sd" in str(sketch)
 
 
+@pytest.mark.filterwarnings("ignore::trimask.release.PaperMechanism")
 def test_bad_questions_cost_nothing(answering: Any) -> None:
     _, signed, _, connection = answering
     study_id = signed.study.id
     before = release.budget(connection, study_id)
     refusals = {
         "unknown_column": lambda: release.sum(connection, study_id, ["z"], mu=0.1),
-        "collinear_columns": lambda: release.ols(
-            connection, study_id, "y", ["x", "x"], mu=0.1, method="noisy_gram"
-        ),
+        "collinear_columns": lambda: release.sum(connection, study_id, ["x", "x"], mu=0.1),
         "not_declared": lambda: release.sum(connection, study_id, mu=0.1, method="clipped"),
-        "pay_with_epsilon": lambda: release.ols(connection, study_id, "y", ["x"], mu=0.1),
+        "pay_with_epsilon": lambda: release.ols(connection, study_id, "y ~ x", mu=0.1, method="M_LS"),
         "malformed": lambda: release.pca(connection, study_id, 3, mu=0.1),
         "budget_spent": lambda: release.sum(connection, study_id, mu=1000.0),
         "unknown_study": lambda: release.budget(connection, bytes(32)),

@@ -112,9 +112,22 @@ def test_sums_moments_and_a_fit_are_what_was_answered_with_the_noise_that_is_sta
         X = np.column_stack([rows[name] for name in names[:-1]])
         truth = np.linalg.lstsq(X, rows["bmi"], rcond=None)[0]
         assert fit.params is not None
-        assert fit.bse is not None
-        assert (np.abs(fit.params - truth) <= 6 * fit.bse).all()
-        assert "standard error" in str(fit)
+        assert fit.results is not None
+        assert (np.abs(fit.params - truth) <= 6 * fit.results.bse_privacy + 1e-6).all()
+        assert "std err" in str(fit)
+        # The same answer fits every other model.
+        assert trimask.fit.ols(moments, "age ~ smoker").nobs == 90
+        centred = release.pca(
+            connection,
+            study.id,
+            1,
+            ["age", "smoker", "region_north", "bmi"],
+            epsilon=40.0,
+            delta=1e-5,
+            method="noisy_gram",
+        )
+        assert centred.answer is not None
+        assert centred.answer.replayed
         after = release.budget(connection, study.id)
         assert (after.spent.epsilon, after.spent.mu) == (40.0, 50.0)
         assert [entry.mechanism for entry in after.entries] == ["sum", "least_squares_noisy_gram"]
@@ -173,7 +186,7 @@ def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab)
             (lambda: release.projection(connection, study.id, **price), "release.gram"),
             (lambda: release.pca(connection, study.id, 1, mu=0.1), "eigenvectors cost nothing more"),
             (
-                lambda: release.ols(connection, study.id, "bmi", ["one"], method="LS", **price),
+                lambda: release.ols(connection, study.id, "bmi", ["one"], method="M_LS", **price),
                 "method noisy_gram",
             ),
         ):

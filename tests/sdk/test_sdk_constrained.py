@@ -18,12 +18,12 @@ from trimask.constrained import ConstrainedLaw
 from trimask.errors import NoiseExceedsSignal, ParameterError
 from trimask.identities import layout_identities, schema_identities
 from trimask.moments import Matrix, Moments, pool
-from trimask.noise_law import EntriesLaw, MappedLaw, RowsLaw, positive_part
 from trimask.observed import ObservedMoments, ObservedRows, entry_variances
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import entry_noise
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Study
+from trimask_theory.noise_law import EntriesLaw, MappedLaw, RowsLaw, positive_part
 
 SCHEMA = Schema(
     (

@@ -10,7 +10,7 @@ import pytest
 from trimask_core.errors import ParameterError
 from trimask_theory import moments_noise
 from trimask_theory.ball import clip, level_share, recommend_ball
-from trimask_theory.moments_law import noise_law
+from trimask_theory.noise_law import moments_law
 
 
 def pilot(rows: int = 500) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_expected_error_is_what_draws_show() -> None:
     data, n, epsilon = pilot(), 20_000, 2.0
     found = recommend_ball(data, epsilon, 1e-6, n, 2, response=3)
     x, _ = clip((data - found.centre) / found.scale, found.radius_squared)
-    law = noise_law(found.sigma, [10_000] * 4, 2)
+    law = moments_law(found.sigma, [10_000] * 4, 2)
     full, true = (np.column_stack([np.ones(500), rows]) for rows in (x, (data - found.centre) / found.scale))
     gram = full.T @ full * n / 500
     beta = np.linalg.lstsq(true[:, :-1], true[:, -1], rcond=None)[0]
@@ -83,7 +83,7 @@ def test_expected_error_is_what_draws_show() -> None:
 
 def test_the_share_of_a_level_and_its_error() -> None:
     """4,000 draws: mean within 5 standard errors, deviation within 6 % (5 standard errors of 1.1 %)."""
-    law = noise_law(150.0, [1000, 3], 2)
+    law = moments_law(150.0, [1000, 3], 2)
     gram = np.zeros((3, 3))
     gram[0, 2] = gram[2, 0] = 1600 / 3
     gram[2, 2] = 1600 / 9

@@ -14,7 +14,7 @@ from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.noise import entry_noise
 from trimask_theory import gdp, moments_noise, noisy_gram, rounded_sum
 from trimask_theory.moments_grid import check_overflow, entries
-from trimask_theory.moments_law import noise_law
+from trimask_theory.noise_law import moments_law
 
 
 def exact_delta(epsilon: float, mu: float) -> float:
@@ -181,7 +181,7 @@ def test_entry_deviations_are_never_less_than_asked_and_hardly_more() -> None:
 def test_published_noise_is_at_least_sigma_in_every_direction() -> None:
     """Entry by entry, h providers have variance sigma^2 on the diagonal and half of it off it; the count has none."""
     sigma, widths = 12.5, [1000, 1, 37]
-    law = noise_law(sigma, widths, 3, 2)
+    law = moments_law(sigma, widths, 3, 2)
     assert law.variances[0, 0] == 0
     for j, index, _ in entries(sigma, widths, 2):
         asked = sigma**2 * (1 if j == index else 0.5) * 3 / 2

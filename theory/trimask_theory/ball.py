@@ -8,7 +8,7 @@ means. Given a pilot (rows of the same population) or rows drawn from expected m
 minimises over c and R^2
     mean over responses and coefficients of (bias of clipping)^2 + noise variance,
 each column taken once as the response (or one named), coefficients in units of deviations, the intercept at the centre.
-The noise variance is `moments_regression`'s, to first order, at n people.
+The noise variance is `noisy_regression`'s, to first order, at n people.
 
 Nothing of the study's own data may enter: a pilot's rows are seen. Basis: numerical; the guarantee never depends on it.
 Derivation: docs/theory/verified-moments.md#ball-accuracy.
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.errors import ParameterError
 from trimask_theory import _checks, moments_noise
-from trimask_theory.moments_law import NoiseLaw
+from trimask_theory.noise_law import EntriesLaw
 
 __all__ = ["Ball", "clip", "level_share", "recommend_ball"]
 
@@ -135,7 +135,7 @@ def recommend_ball(
 
 
 def level_share(
-    gram: ArrayLike, law: NoiseLaw, column: int, width: int, rows: int
+    gram: ArrayLike, law: EntriesLaw, column: int, width: int, rows: int
 ) -> tuple[NDArray[np.float64], float]:
     """The share of people with a level (such as `clipped`), and its standard error, from moments in scaled units.
 
@@ -150,15 +150,15 @@ def level_share(
     return found / precisions.sum(), 1 / math.sqrt(float(precisions.sum()))
 
 
-def _isotropic(p: int, sigma: float) -> NoiseLaw:
+def _isotropic(p: int, sigma: float) -> EntriesLaw:
     V = np.full((p, p), sigma**2 / 2)
     np.fill_diagonal(V, sigma**2)
     V[0, 0] = 0.0
-    return NoiseLaw(V)
+    return EntriesLaw(V)
 
 
 def _criterion(
-    rows: Matrix, clipped: Matrix, deviation: Matrix, n: int, law: NoiseLaw, turns: list[int]
+    rows: Matrix, clipped: Matrix, deviation: Matrix, n: int, law: EntriesLaw, turns: list[int]
 ) -> float:
     """Root of mean squared bias and noise of all coefficients, in deviations of response over regressor."""
     true, kept = _moments(rows), _moments(clipped)

@@ -5,7 +5,7 @@ centres column j, so that S = W^T G W / (n - 1) with W = (w_1 .. w_k) estimates 
 Without a ones column nothing can be centred: S is about zero and W is made of unit vectors.
 
 Statement. A function f of S with symmetric gradient A (df = tr(A dS)) has, to first order,
-    privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`trimask.noise_law`)
+    privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`trimask_theory.noise_law`)
     sampling variance  (2/n) tr(A S A S), if the rows are normal.
 The means may be held fixed: S is stationary in them. The second is the Wishart law; second moments carry no fourth
 ones, so what other rows would give cannot be learnt from a release.

@@ -29,11 +29,13 @@ INTERCEPT = "Intercept"
 class Design:
     """Working regressor j is (scaled row) @ combine[:, j], the response (scaled row) @ response_combine.
 
+    `names` are the coefficients', `columns` those of the schema behind them.
     Coefficients in original units are offset + to_original @ (working coefficients). `constant` is the
     combination that equals one on every row, if the model contains it: R^2 is then about the mean.
     """
 
     names: tuple[str, ...]
+    columns: tuple[str, ...]
     response: str
     unit: str
     combine: Matrix
@@ -80,6 +82,7 @@ def build(formula: Formula, schema: Schema) -> Design:
             combine[_ones(index, column), j] += column.center / column.half_range
     return Design(
         names=tuple(names),
+        columns=(ONES,) * formula.intercept + tuple(column.name for _, column in chosen),
         response=response.name,
         unit=_unit_of(response, schema),
         combine=combine,

@@ -3,7 +3,7 @@
 Statement. Membership of group g is a combination u_g of columns, one for its members and zero for others, so with
 s_g = u_g^T G X the sum over its members and n_g their number,
     W = X^T X - sum_g s_g s_g^T / n_g   (within),   B = sum_g s_g s_g^T / n_g - n mean mean^T   (between),
-and discriminant directions solve B v = l W v. The covariance of the noise in s_g (`trimask.noise_law`) is taken off
+and discriminant directions solve B v = l W v. The covariance of the noise in s_g (`trimask_theory.noise_law`) is taken off
 s_g s_g^T, and off the square of the overall mean alike; then W and B are unbiased but for the noise in n_g, which is of
 lower order.
 

@@ -17,6 +17,7 @@ import ast
 import difflib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trimask.errors import FormulaError
 from trimask.fit.reading import Reading, shown
@@ -61,6 +62,7 @@ def refuse_transform(name: str, schema: Schema | None = None) -> None:
         raise FormulaError(undeclared(name, schema))
 
 
+@lru_cache(maxsize=256)
 def parse(text: str, schema: Schema | None = None) -> Formula:
     """Read a formula, or raise `FormulaError` saying what to write instead. A `.` needs the study's `schema`."""
     if len(text) > _LONGEST:

@@ -1,40 +1,27 @@
-"""Least squares from noisy second moments, with the noise corrected and its share of the error accounted for.
+"""Least squares from noisy second moments, in original units, refused where the noise hides what it needs.
 
-Setting (scaled units). Z has n rows, G = Z^T Z + D is published or made from what is, D has mean zero and a known law
-(`trimask.noise_law`). Regressor j is Z a_j, the response Z t; write T = (a_1 .. a_k), beta = (T^T G T)^-1 T^T G t and
-theta = t - T beta (so Z theta are the residuals).
+The mathematics is `trimask_theory.noisy_regression`'s: the score T^T G theta has mean zero over the noise at the fit of the
+raw rows; errors are of second order, joined with Fieller's interval where that is not enough. Working units are scaled
+ones; coefficients in original units are combinations of the working ones, and so are their errors.
 
-Statement. At the least-squares solution of the raw rows the score T^T G theta = T^T D theta has mean zero over the noise,
-and the covariance V that the law gives the gradients of a_j^T G theta. The privacy part of the covariance of beta is
-(T^T G T)^-1 V (T^T G T)^-1 to first order, widened where that is not enough (`trimask.fit.widening`). The sampling part
-is the usual RSS/(n-k) (T^T G T)^-1, for independent homoscedastic errors; both parts add, because the noise has mean zero
-given the rows. In the rows suite, for T made of coordinate vectors and nothing known of the moments, the diagonal of V is
-s^2 |theta|^2 G_jj + s^2 RSS + n s^4 (|theta|^2 + theta_j^2).
-
-Proved: V. Asymptotic: the rest and the normal intervals; their coverage is measured in the tests. When the smallest
-eigenvalue of T^T G T is within a few standard errors of zero, intervals come out too wide, not too narrow (measured there
-too).
-
-The fitted residual sum falls short of RSS by tr((T^T G T)^-1 V) on average, as it does by k RSS/n from
-sampling, so that is added back. It may still come out negative. The coefficients need no RSS, and its share of their
-variance is then small beside the privacy part, so it is taken as zero there and R^2 is reported as unknown (NaN), rather
-than the whole fit refused.
+The residual sum may come out negative. The coefficients need no RSS, and its share of their variance is then small beside
+the privacy part, so it is taken as zero there and R^2 is reported as unknown (NaN), rather than the whole fit refused.
+When the smallest eigenvalue of T^T G T is within a few standard errors of zero, intervals come out too wide, not too
+narrow (measured in the tests).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy import linalg
 
 from trimask.errors import ParameterError
 from trimask.fit.design import Design
-from trimask.fit.noise import outers
 from trimask.fit.signal import check_signal
-from trimask.fit.widening import widened
 from trimask.moments import Matrix, Moments
+from trimask_theory.noisy_regression import Combination, NoisyFit, fit
 
 __all__ = ["Estimate", "solve"]
 
@@ -57,6 +44,14 @@ class Estimate:
     rsquared: float
     signal: float
     condition_number: float
+    total_sum: float
+    working: NoisyFit = field(repr=False)
+    design: Design = field(repr=False)
+
+    def combination(self, weights: Matrix) -> Combination:
+        """Errors of combinations of the coefficients in original units: each its own, whatever the parametrisation."""
+        found = self.working.combination(weights @ self.design.to_original)
+        return replace(found, estimates=found.estimates + weights @ self.design.offset)
 
 
 def solve(moments: Moments, design: Design) -> Estimate:
@@ -64,32 +59,28 @@ def solve(moments: Moments, design: Design) -> Estimate:
     n, k = moments.rows, len(design.names)
     if n <= k:
         raise ParameterError("rows", f"more than the {k} coefficients of the model", n)
-    T, t, law = design.combine, design.response_combine, moments.law
-    gram = _symmetric(T.T @ moments.gram @ T)
-    signal = check_signal(gram, T, moments, design.names, ridge=True)
-    inverse = _symmetric(linalg.inv(gram))
-    beta = inverse @ (T.T @ moments.gram @ t)
-    theta = t - T @ beta
-    rss = float(theta @ moments.gram @ theta)
-    privacy = fixed = np.zeros((k, k))
-    if not moments.exact:
-        gradients = outers((T @ inverse).T, theta)
-        first = law.covariance(gradients)
-        rss += float(np.sum(gram * first))
-        privacy = widened(law, T, inverse, theta, first, max(rss, 0.0) / (n - k) * inverse)
-        fixed = law.fixed.covariance(gradients) * _share(privacy, first)
-    known = max(rss, 0.0)
-    to_original, half = design.to_original, design.response_half_range
+    T, t = design.combine, design.response_combine
+    gram = T.T @ moments.gram @ T
+    signal = check_signal((gram + gram.T) / 2, T, moments, design.names, ridge=True)
+    working = fit(moments.gram, moments.law, n, T, t)
+    change, half = design.to_original, design.response_half_range
+    errors = working.combination(change)
+    privacy = errors.cov_widened
+    fixed = np.zeros((k, k)) if moments.exact else working.fixed_share(change)
+    total = _total_sum(moments, design)
     return Estimate(
-        params=design.offset + to_original @ beta,
-        cov_sampling=_carried(to_original, known / (n - k) * inverse),
-        cov_privacy=_carried(to_original, privacy),
-        cov_fixed=_carried(to_original, fixed),
-        noise_to_signal=_noise_to_signal(moments, T, inverse),
-        residual_sum=rss * half**2,
-        rsquared=_rsquared(rss, moments, design),
+        params=design.offset + errors.estimates,
+        cov_sampling=errors.cov_sampling,
+        cov_privacy=privacy,
+        cov_fixed=fixed * _share(privacy, change @ working.first @ change.T),
+        noise_to_signal=_noise_to_signal(moments, T, working.inverse),
+        residual_sum=working.residual_sum * half**2,
+        rsquared=_rsquared(working.residual_sum, total, exact=moments.exact),
         signal=signal,
         condition_number=math.sqrt(float(np.linalg.cond(gram))),
+        total_sum=total * half**2,
+        working=working,
+        design=design,
     )
 
 
@@ -101,18 +92,6 @@ def _share(privacy: Matrix, first: Matrix) -> Matrix:
     return found
 
 
-def _carried(change: Matrix, covariance: Matrix) -> Matrix:
-    """The covariance in original units; an infinite one stays with the coefficients it goes into."""
-    if np.all(np.isfinite(covariance)):
-        return _symmetric(change @ covariance @ change.T)
-    lost = np.isinf(np.diag(covariance))
-    rest = np.where(np.logical_or.outer(lost, lost), 0.0, covariance)
-    found = _symmetric(change @ rest @ change.T)
-    touched = (change[:, lost] != 0).any(axis=1)
-    found[touched, touched] = np.inf
-    return found
-
-
 def _noise_to_signal(moments: Moments, T: Matrix, inverse: Matrix) -> Matrix:
     left = (T @ inverse).T / np.diag(inverse)[:, None]  # what the others leave of each regressor
     if moments.suite == "rows":
@@ -121,16 +100,17 @@ def _noise_to_signal(moments: Moments, T: Matrix, inverse: Matrix) -> Matrix:
     return np.sqrt(moments.law.variance(np.einsum("ai,aj->aij", left, left))) * np.diag(inverse)
 
 
-def _symmetric(matrix: Matrix) -> Matrix:
-    return (matrix + matrix.T) / 2
-
-
-def _rsquared(rss: float, moments: Moments, design: Design) -> float:
-    """1 - RSS/TSS, about the mean if the model contains a constant; NaN where the noise hides RSS or TSS."""
+def _total_sum(moments: Moments, design: Design) -> float:
+    """Of squares of the response in scaled units, about the mean if the model contains a constant."""
     t, one = design.response_combine, design.constant
     total = float(t @ moments.gram @ t)
     if one is not None:
         total -= float(one @ moments.gram @ t) ** 2 / float(one @ moments.gram @ one)
-    if moments.exact:
+    return total
+
+
+def _rsquared(rss: float, total: float, *, exact: bool) -> float:
+    """1 - RSS/TSS; NaN where the noise hides RSS or TSS."""
+    if exact:
         return 1 - max(rss, 0.0) / total if total > 0 else math.nan
     return 1 - rss / total if 0 < rss <= total else math.nan

@@ -1,10 +1,11 @@
-"""The noise covariance of functions of a Gram matrix, by the law the moments come with (`trimask.noise_law`)."""
+"""The noise covariance of functions of a Gram matrix, by the law the moments come with (`trimask_theory.noise_law`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from trimask.moments import Matrix, Moments
+from trimask_theory.noisy_regression import outers
 
 __all__ = ["gram_covariance", "outer", "outers"]
 
@@ -13,13 +14,6 @@ def outer(u: Matrix, v: Matrix) -> Matrix:
     """The symmetric A with tr(A D) = u^T D v."""
     both: Matrix = (np.outer(u, v) + np.outer(v, u)) / 2
     return both
-
-
-def outers(U: Matrix, V: Matrix) -> Matrix:
-    """`outer` of each row of U with V, or with its row of V."""
-    both = U[:, :, None] * V[..., None, :]
-    found: Matrix = (both + both.transpose(0, 2, 1)) / 2
-    return found
 
 
 def gram_covariance(moments: Moments, gradients: Matrix) -> Matrix:

@@ -208,6 +208,19 @@ class OLSResults(LinearResults):
         """Of the design, in scaled units."""
         return self.estimate.condition_number
 
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1.
+
+        Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
+        them (`trimask_theory.noisy_regression`).
+        """
+        plain = super().conf_int(alpha)
+        if self.basis != "release":
+            return plain
+        reach = float(stats.t.isf(alpha / 2, self.df_resid))
+        found = self.estimate.combination(np.eye(len(self.names))).interval(deviations=reach)
+        return pd.DataFrame(found, index=plain.index)
+
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """Condition, noise-to-signal, residual variance, and whether there are rows enough."""

@@ -4,7 +4,7 @@ Statement. In scaled units (every column in [-1, 1] by its declared bounds) the 
     RSS / n + penalty * (sum of squared slopes),
 the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise
 covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
-(`trimask.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
+(`trimask_theory.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
 the residual variance, for independent homoscedastic errors.
 
 The estimate is pulled towards zero on purpose, so errors are about what ridge aims at, not about the true

@@ -1,7 +1,7 @@
 """Whether the columns of a fit stand out of the noise, and what it would take if they do not.
 
 Statement. Let M be the second moments of working columns Z T, and G_T the estimate of M. In a direction T v the
-estimate v^T G_T v has the variance that the law of the noise gives the gradient T v v^T T^T (`trimask.noise_law`).
+estimate v^T G_T v has the variance that the law of the noise gives the gradient T v v^T T^T (`trimask_theory.noise_law`).
 Eigenvalues are taken relative to T^T T, scaled units; a smallest one below zero means that the noise exceeds the signal:
 no number is returned. How many standard errors the weakest direction clears zero by is the signal.
 """

@@ -1,4 +1,4 @@
-"""What a model can be fitted to: a dataset, moments, or several releases of one study taken together."""
+"""What a model can be fitted to: a dataset, moments, a private Gram matrix, or several releases of one study together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from trimask.moments import Moments, pool
 
 if TYPE_CHECKING:
     from trimask.dataset import Dataset
+    from trimask.release.results import PrivateGram
 
-    One: TypeAlias = Dataset | Moments
+    One: TypeAlias = Dataset | Moments | PrivateGram
     Source: TypeAlias = One | Sequence[One]
 
 __all__ = ["moments_of"]
@@ -32,6 +33,8 @@ def _one(item: object) -> Moments:
     found = getattr(item, "moments", None)
     if not isinstance(found, Moments):
         raise ParameterError(
-            "dataset", "a trimask.Dataset (raw rows go to ols_from_rows)", type(item).__name__
+            "dataset",
+            "a trimask.Dataset or what release.gram returns (raw rows go to ols_from_rows)",
+            type(item).__name__,
         )
     return found

@@ -15,17 +15,17 @@ import numpy as np
 
 from trimask.catalogue import study_key
 from trimask.errors import ConnectionFailed, ParameterError
+from trimask.fit.design import build
+from trimask.identities import schema_identities
 from trimask.release.answer import Answer
-from trimask.release.results import (
-    PrivateComponents,
-    PrivateFit,
-    PrivateGram,
-    PrivateProjection,
-    PrivateSum,
-)
-from trimask.release.solving import original_units, solve_gram
+from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
+from trimask.release.papers import FIT_METHODS, warn_of_projection, warn_of_sketch
+from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.solving import original_units
+from trimask.release.source import AskedColumns, ObservedGram, columns_for, formula_of, gram_law
 from trimask.release.stub import release_stub
 from trimask_client.grpc_status import plain_errors
+from trimask_core.schema import ONES
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
 
@@ -44,9 +44,8 @@ _SUMS = {
     "clipped": release_pb2.SUM_METHOD_CLIPPED,
 }
 _FITS = {
-    "LS": release_pb2.LEAST_SQUARES_METHOD_LS,
-    "ALS": release_pb2.LEAST_SQUARES_METHOD_ALS,
-    "noisy_gram": release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM,
+    "M_LS": release_pb2.LEAST_SQUARES_METHOD_LS,
+    "M_ALS": release_pb2.LEAST_SQUARES_METHOD_ALS,
 }
 _COMPONENTS = {
     "exponential": release_pb2.PRINCIPAL_COMPONENTS_METHOD_EXPONENTIAL,
@@ -95,10 +94,12 @@ def projection(
 ) -> PrivateProjection:
     """X^T G plus noise (M_RP), in scaled units; `reduced_dim` = 1 is a random linear combination (M_RLC).
 
-    With `floor_share`, that part of the price buys a private floor under the spectrum, and less noise is needed.
+    With `floor_share`, that part of the price buys a private floor under the spectrum, and less noise is needed. Kept as its
+    paper states it, and warned of: `gram` has less error at the same price.
     """
     import pandas as pd
 
+    warn_of_projection(reduced_dim)
     asked = release_pb2.ProjectionMechanism(
         columns=columns, reduced_dimension=reduced_dim, floor_share=floor_share
     )
@@ -110,94 +111,108 @@ def projection(
 def ols(
     connection: Connection,
     study_id: str | bytes,
-    response: str,
-    features: Sequence[str],
+    formula: str,
+    features: Sequence[str] | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
     mu: float | None = None,
-    method: str | None = None,
+    method: str = "noisy_gram",
     reduced_dim: int | None = None,
     floor_share: float = 0.0,
     request_id: bytes | str | None = None,
 ) -> PrivateFit:
-    """Least squares: "LS" (M_LS), "ALS" (M_ALS) or "noisy_gram"; name `one` among the features for an intercept.
+    """Least squares at a price: "y ~ x + C(group)", or a response and a list of features with `one` for an intercept.
 
-    The default is "LS", and "noisy_gram" for the moments suite, which has nothing else and gives standard errors with it.
-    `reduced_dim` is the r of the paper, ten times the number of columns by default. Coefficients are in original
-    units for the moments suite and where there is an intercept to hold the centres, in scaled units otherwise.
+    `method` is the mechanism. "noisy_gram" asks for the Gram matrix of the formula's columns and fits that, with standard
+    errors, tests and intervals, in both suites; `.gram` of the result is a source for other models at no further cost.
+    "M_LS" and "M_ALS" are the papers' (rows suite only): coefficients alone, with a `PaperMechanism` warning of their
+    error; `reduced_dim` is the r of the paper, ten times the number of columns by default, and `floor_share` the part of
+    the price for a private floor. Everything that can be refused is refused before anything is paid.
+
+    >>> fit = release.ols(collector, study_id, "sbp ~ age", epsilon=0.5, delta=1e-7)  # doctest: +SKIP
+    >>> print(fit.summary())                                                          # doctest: +SKIP
     """
-    import pandas as pd
-
-    if method is None:
-        method = "noisy_gram" if connection.study(study_id).suite.name == "moments" else "LS"
-    if reduced_dim is None:
-        reduced_dim = 0 if method == "noisy_gram" else 10 * (len(features) + 1)
-    asked = release_pb2.LeastSquaresMechanism(
-        response=response,
-        features=features,
+    if method not in FIT_METHODS:
+        raise ParameterError("method", "one of " + ", ".join(FIT_METHODS), method)
+    formula = formula_of(formula, features)
+    study = connection.study(study_id)
+    asked, needed = columns_for(formula, study.schema)
+    if method == "noisy_gram":
+        if reduced_dim is not None or floor_share:
+            raise ParameterError("reduced_dim and floor_share", "left out for the noisy Gram matrix")
+        paid = (epsilon, delta, mu)
+        return gram_fit(
+            _gram(connection, study, AskedColumns.of(study.schema, needed), paid, request_id), formula
+        )
+    design = build(asked, study.schema)
+    columns = {column.name: column for column in study.schema.columns}
+    order = list(design.columns)
+    reduced = 10 * (len(order) + 1) if reduced_dim is None else reduced_dim
+    warn_of_sketch(method, reduced)
+    sent = release_pb2.LeastSquaresMechanism(
+        response=design.response,
+        features=order,
         method=_word("method", method, _FITS),  # type: ignore[arg-type]
-        reduced_dimension=reduced_dim,
+        reduced_dimension=reduced,
         floor_share=floor_share,
     )
-    study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=asked)
-    names = [*features, response]
-    if study.suite.name == "moments":
-        return _gathered(study, answer, "moments", names, (epsilon, delta, mu)).fit()
-    gram = None
-    if method == "noisy_gram":
-        noisy = np.array(answer.values["gram"])
-        gram = pd.DataFrame(noisy, index=names, columns=names)
-        scaled, sigma = solve_gram(noisy), answer.parameters["sigma"]
-    else:
-        scaled, sigma = np.array(answer.values["coefficients"]), answer.values["sigma"]
-    columns = {column.name: column for column in study.schema.columns}
-    params, units = (None, "scaled")
-    if scaled is not None:
-        values, units = original_units(scaled, [columns[name] for name in features], columns[response])
-        params = pd.Series(values, index=list(features), dtype=float)
-    return PrivateFit(response, params, units, sigma, answer.guarantee, gram, answer)
+    _, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=sent)
+    import pandas as pd
+
+    scaled = np.array(answer.values["coefficients"])
+    values, units = original_units(scaled, [columns[name] for name in order], columns[design.response])
+    params = pd.Series(values, index=list(design.names), dtype=float)
+    return PrivateFit(formula, method, params, units, answer.values["sigma"], answer.guarantee, None, answer)
 
 
 def gram(
     connection: Connection,
     study_id: str | bytes,
-    columns: Sequence[str],
+    columns: Sequence[str] = (),
     *,
     epsilon: float | None = None,
     delta: float | None = None,
     mu: float | None = None,
     request_id: bytes | str | None = None,
 ) -> PrivateGram:
-    """X^T X of two columns or more with Gaussian noise: in original units for the moments suite, scaled for rows.
+    """X^T X of columns with Gaussian noise: a source for every `trimask.fit`, one spend for all models, in both suites.
 
-    It is what `ols` with "noisy_gram" asks for. For the moments suite the same columns at the same price are the same
-    question, with one answer, paid for once.
+    `columns` are columns, or attributes (a group stands for its levels); all by default. Fewer columns have less noise;
+    name `one` for means and intercepts. In the rows suite the collector answers, in the moments suite the right providers
+    do, and there the same columns at the same price are the same question, with one answer, paid for once.
+
+    >>> gram = release.gram(collector, study_id, ["one", "age", "sbp"], mu=0.5)  # doctest: +SKIP
+    >>> trimask.fit.ols(gram, "sbp ~ age").summary()                            # doctest: +SKIP
     """
-    import pandas as pd
+    study = connection.study(study_id)
+    asked = AskedColumns.of(study.schema, columns)
+    return _gram(connection, study, asked, (epsilon, delta, mu), request_id)
 
-    if len(columns) < 2:
-        raise ParameterError("columns", "two or more; name `one` for sums beside squares", list(columns))
-    asked = release_pb2.LeastSquaresMechanism(
-        features=columns[:-1],
-        response=columns[-1],
-        method=release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM,
+
+def _gram(
+    connection: Connection, study: Study, asked: AskedColumns, price: _Price, request_id: bytes | str | None
+) -> PrivateGram:
+    if len(asked.names) < 2:
+        raise ParameterError("columns", "two or more; name `one` for sums beside squares", list(asked.names))
+    *features, response = asked.names
+    sent = release_pb2.LeastSquaresMechanism(
+        features=features, response=response, method=release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM
     )
-    study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=asked)
+    _, answer = _ask(connection, study.id, price, request_id, least_squares=sent)
     if study.suite.name == "moments":
-        return _gathered(study, answer, "moments", columns, (epsilon, delta, mu)).moments()
-    names = list(columns)
-    sigma = answer.parameters["sigma"]
-    off = np.full((len(columns),) * 2, sigma / np.sqrt(2))
-    np.fill_diagonal(off, sigma)
-    return PrivateGram(
-        pd.DataFrame(answer.values["gram"], names, names),
-        pd.DataFrame(off, names, names),
-        "scaled",
-        answer.rows,
-        answer.guarantee,
-        answer,
+        shown = [column.name for column in asked.schema.columns]
+        return _gathered(study, answer, "moments", asked.names, price, shown).private_gram(asked)
+    noisy, sigma = np.array(answer.values["gram"]), answer.parameters["sigma"]
+    clipped = frozenset(() if study.clipping is None else study.clipping.columns)
+    shortened = study.protection.row_norm < study.schema.row_norm
+    identities = schema_identities(study.schema, shortened, asked.names, clipped)
+    L = asked.from_scaled(study.schema.columns)
+    observed = ObservedGram(
+        asked.schema, noisy, gram_law(sigma, len(noisy)), identities, L, answer.rows, sigma, answer.guarantee
     )
+    label = f"private Gram matrix {answer.request_id[:12]} of {study.title}"
+    return PrivateGram(observed.moments(label), answer.guarantee, answer)
 
 
 def pca(
@@ -213,14 +228,27 @@ def pca(
     test_share: float = 0.2,
     request_id: bytes | str | None = None,
 ) -> PrivateComponents:
-    """The first principal components of X^T X / n, in scaled units.
+    """The first principal components, in scaled units.
 
-    "adaptive" is paid with mu (or epsilon and delta), `test_share` of mu^2 for choosing beta; its guarantee is
-    asymptotic. "exponential" is paid with epsilon and delta = 0; its guarantee is proved for one component.
+    "noisy_gram" asks for the Gram matrix of the columns and `one`: components about the mean, with errors, in both suites;
+    paid with either price. The others are the papers', of X^T X / n about the origin, from the rows suite: "adaptive" is
+    paid with mu (or epsilon and delta), `test_share` of mu^2 for choosing beta, and its guarantee is asymptotic;
+    "exponential" is paid with epsilon and delta = 0, and its guarantee is proved for one component.
     """
     import pandas as pd
 
-    word = _word("method", method, _COMPONENTS)
+    if method == "noisy_gram":
+        study = connection.study(study_id)
+        known = [column.name for column in study.schema.columns if column.name != ONES]
+        wanted = AskedColumns.of(study.schema, [ONES, *(columns or known)])
+        if not study.schema.ones:
+            raise ParameterError(
+                "method", "adaptive or exponential: this study has no ones column to centre with"
+            )
+        found_gram = _gram(connection, study, wanted, (epsilon, delta, mu), request_id)
+        shown = [name for name in wanted.names if name != ONES]
+        return centred_components(found_gram, components, shown)
+    word = _word("method", method, {**_COMPONENTS, "noisy_gram": 0})
     asked = release_pb2.PrincipalComponentsMechanism(
         columns=columns,
         components=components,
@@ -236,13 +264,18 @@ def pca(
 
 
 def _gathered(
-    study: Study, answer: Answer, kind: QuestionKind, names: Sequence[str], price: _Price
+    study: Study,
+    answer: Answer,
+    kind: QuestionKind,
+    names: Sequence[str],
+    price: _Price,
+    shown: Sequence[str] = (),
 ) -> Gathered:
     # Here and not above: it is for one suite alone, and the rest of this module does without it.
     from trimask.release.gathered import read_gathered
 
     paid = dict(zip(("epsilon", "delta", "mu"), price, strict=True))
-    return read_gathered(study, answer, kind, names, paid)
+    return read_gathered(study, answer, kind, names, paid, shown)
 
 
 def _word(name: str, value: str, known: Mapping[str, int]) -> int:

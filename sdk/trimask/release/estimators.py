@@ -22,6 +22,12 @@ __all__ = ["PrivateLinearRegression", "PrivateMean", "PrivatePCA"]
 Array = NDArray[np.float64]
 
 
+def _frame(rows: Array, names: list[str]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=names)
+
+
 class _Estimator:
     """`get_params` and `set_params` from the signature of `__init__`, as scikit-learn's clone expects."""
 
@@ -109,7 +115,7 @@ class PrivateMean(_Estimator):
 
 
 class PrivateLinearRegression(_Estimator):
-    """Least squares by M_LS, M_ALS or the noisy Gram matrix.
+    """Least squares by the noisy Gram matrix (the default, with standard errors), or by the papers' "M_LS" or "M_ALS".
 
     `row_norm` bounds a row of the features and the response together, without the intercept's 1, which is added to it.
     """
@@ -120,7 +126,7 @@ class PrivateLinearRegression(_Estimator):
         row_norm: float,
         epsilon: float,
         delta: float,
-        method: str = "LS",
+        method: str = "noisy_gram",
         reduced_dim: int | None = None,
         fit_intercept: bool = True,
         neighbours: str = "record",
@@ -131,15 +137,20 @@ class PrivateLinearRegression(_Estimator):
         self.neighbours, self.source = neighbours, source
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Release a fit; `coef_`, `intercept_`, `sigma_`, `guarantee_`."""
+        """Release a fit; `coef_`, `intercept_`, `sigma_`, `guarantee_`; by the noisy Gram matrix also `results_`, which is
+        `trimask.fit.ols`'s, `bse_` and `intercept_bse_`.
+        """
         features, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if features.ndim != 2 or response.shape != features.shape[:1]:
             raise ParameterError("X and y", "a matrix and one number for each of its rows")
-        ones = np.ones((len(features), int(self.fit_intercept)))
+        # Columns may be called anything; a formula's may not.
+        names = [f"x{j}" for j in range(features.shape[1])]
+        frame = _frame(np.column_stack((features, response)), [*names, "y"])
         found = local.ols(
-            np.column_stack((ones, features, response)),
-            -1,
-            row_norm=float(np.hypot(self.row_norm, 1.0)) if self.fit_intercept else self.row_norm,
+            frame,
+            "y",
+            [*(["one"] if self.fit_intercept else []), *names],
+            row_norm=self.row_norm,
             epsilon=self.epsilon,
             delta=self.delta,
             method=self.method,
@@ -147,16 +158,33 @@ class PrivateLinearRegression(_Estimator):
             neighbours=self.neighbours,
             source=self.source,
         )
-        self.guarantee_, self.sigma_ = found.guarantee, found.sigma
+        self.guarantee_, self.sigma_, self.results_ = found.guarantee, found.sigma, found.results
         if found.params is None:
             raise TrimaskError(
-                "the noise is larger than what these columns carry: no coefficients. It is paid for"
+                "the noise is larger than what these columns carry: no coefficients. It is paid for. "
+                + found.refusal
             )
+        first = int(self.fit_intercept)
         values = np.asarray(found.params, dtype=np.float64)
-        self.intercept_ = float(values[0]) if self.fit_intercept else 0.0
-        self.coef_: Array = values[int(self.fit_intercept) :]
+        self.intercept_ = float(values[0]) if first else 0.0
+        self.coef_: Array = values[first:]
+        for name in ("bse_", "intercept_bse_"):
+            self.__dict__.pop(name, None)
+        if found.results is not None:
+            errors = np.asarray(found.results.bse, dtype=np.float64)
+            self.bse_: Array = errors[first:]
+            self.intercept_bse_ = float(errors[0]) if first else 0.0
         self._remember(X)
         return self
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The table of the fit; x0, x1, .. are the columns of X in order."""
+        results = self._fitted("results_")
+        if results is None:
+            raise ParameterError(
+                "method", "noisy_gram: the papers' mechanisms have no standard errors", self.method
+            )
+        return f"{results.summary(alpha)}\n{self.guarantee_}"
 
     def predict(self, X: Any) -> Array:
         """Fitted values."""
@@ -171,7 +199,9 @@ class PrivateLinearRegression(_Estimator):
 
 
 class PrivatePCA(_Estimator):
-    """Principal components about the origin by the exponential mechanism; "rank" works on ranks of any rows."""
+    """Principal components: "noisy_gram" about the mean, with errors; the papers' exponential mechanisms about the origin,
+    of which "rank" works on ranks of any rows.
+    """
 
     def __init__(
         self,
@@ -189,7 +219,7 @@ class PrivatePCA(_Estimator):
         self.neighbours, self.source = neighbours, source
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
-        """Release the components; `components_` (k x p), `beta_`, `guarantee_`."""
+        """Release the components; `components_` (k x p), `mean_` (zero for the papers'), `beta_`, `guarantee_`."""
         found = local.pca(
             X,
             self.n_components,
@@ -205,12 +235,15 @@ class PrivatePCA(_Estimator):
             raise TrimaskError("these components are not achievable at this price. The test is paid for")
         self._remember(X)
         self.components_: Array = found.components.to_numpy().T
+        self.results_ = found.results
+        centre = np.zeros(self.n_features_in_) if found.centre is None else found.centre
+        self.mean_: Array = np.asarray(centre, dtype=np.float64)
         return self
 
     def transform(self, X: Any) -> Array:
         """Coordinates along the components. They are about single rows: this is not a private release."""
         components = self._fitted("components_")
-        return np.asarray(self._rows(X) @ components.T, dtype=np.float64)
+        return np.asarray((self._rows(X) - self.mean_) @ components.T, dtype=np.float64)
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """`fit`, then `transform`."""

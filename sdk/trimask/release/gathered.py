@@ -15,14 +15,15 @@ import numpy as np
 
 from trimask.deliveries import Asked, summed_deliveries
 from trimask.errors import VerificationError
+from trimask.identities import layout_identities
 from trimask.release.answer import Answer
-from trimask.release.results import PrivateFit, PrivateGram, PrivateSum
+from trimask.release.results import PrivateGram, PrivateSum
+from trimask.release.source import AskedColumns, ObservedGram, natural_map
 from trimask_core.errors import TrimaskError
 from trimask_core.moments.release import asked_hash
 from trimask_core.study import Study
-from trimask_theory import moments_regression
-from trimask_theory.moments_law import NoiseLaw
 from trimask_theory.moments_question import MomentsQuestion, QuestionKind
+from trimask_theory.noise_law import EntriesLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +39,10 @@ class Gathered:
     answer: Answer
     names: tuple[str, ...]
     gram: NDArray[np.float64]
-    law: NoiseLaw
+    law: EntriesLaw
     combine: NDArray[np.float64]
     sigma: float
+    places: tuple[int, ...]
 
     def sums(self) -> PrivateSum:
         """Sums in original units."""
@@ -57,50 +59,15 @@ class Gathered:
             self.answer,
         )
 
-    def moments(self) -> PrivateGram:
-        """The Gram matrix in original units."""
-        import pandas as pd
-
-        names = list(self.names)
-        values = self.combine.T @ self.gram @ self.combine
-        noise = np.empty_like(values)
-        for j, left in enumerate(self.combine.T):
-            gradients = [(np.outer(left, right) + np.outer(right, left)) / 2 for right in self.combine.T]
-            noise[j] = np.sqrt(np.diag(self.law.covariance(gradients)))
-        return PrivateGram(
-            pd.DataFrame(values, names, names),
-            pd.DataFrame(noise, names, names),
-            "original",
-            self.answer.rows,
-            self.answer.guarantee,
-            self.answer,
-        )
-
-    def fit(self) -> PrivateFit:
-        """Least squares of the last name on the others, in original units."""
-        import pandas as pd
-
-        *features, response = self.names
-        params = errors = None
-        try:
-            found = moments_regression.fit(
-                self.gram, self.law, self.answer.rows, self.combine[:, :-1], self.combine[:, -1]
-            )
-        except moments_regression.IndefiniteMoments:
-            pass  # what the noise leaves means nothing, and is said so by there being no numbers
-        else:
-            params = pd.Series(found.coefficients, index=features, dtype=float)
-            errors = pd.Series(found.standard_errors, index=features, dtype=float)
-        return PrivateFit(
-            response,
-            params,
-            "original",
-            self.sigma,
-            self.answer.guarantee,
-            self.moments().values,
-            self.answer,
-            errors,
-        )
+    def private_gram(self, asked: AskedColumns) -> PrivateGram:
+        """The moments of the columns asked for, moved onto what the schema knows."""
+        L = natural_map(asked.schema, self.names, self.combine.T)
+        observed = ObservedGram(
+            asked.schema, self.gram, self.law, layout_identities(self.study.moments.layout, self.places), L,
+            self.answer.rows, self.sigma, self.answer.guarantee,
+        )  # fmt: skip
+        label = f"private Gram matrix {self.answer.request_id[:12]} of {self.study.title}"
+        return PrivateGram(observed.moments(label), self.answer.guarantee, self.answer)
 
 
 def read_gathered(
@@ -109,8 +76,12 @@ def read_gathered(
     kind: QuestionKind,
     names: Sequence[str],
     price: Mapping[str, float | None],
+    shown: Sequence[str] = (),
 ) -> Gathered:
-    """Check what the providers signed and delivered, and read it; `VerificationError` if anything does not agree."""
+    """Check what the providers signed and delivered, and read it; `VerificationError` if anything does not agree.
+
+    `shown` are the columns to read it as, where they are other combinations of what was asked for.
+    """
     layout = study.moments.layout
     asked = names or [column.name for column in layout.natural[1:]]
     paid = {name: None if value is None else float(value) for name, value in price.items()}
@@ -137,13 +108,14 @@ def read_gathered(
         variances[j, k] = variances[k, j] = noise.variance(len(study.right)) / (widths[j] * widths[k]) ** 2
     gram[0, 0] = answer.rows
     natural = {column.name: column for column in layout.natural}
-    combine = np.zeros((size, len(asked)))
-    for at, name in enumerate(asked):
+    shown = list(shown) or asked
+    combine = np.zeros((size, len(shown)))
+    for at, name in enumerate(shown):
         combine[0, at] = natural[name].constant
         for j, coefficient in natural[name].terms:
             combine[1 + places.index(j), at] += coefficient * widths[1 + places.index(j)]
     sigma = question.sigma(layout, honest)
-    return Gathered(study, answer, tuple(asked), gram, NoiseLaw(variances), combine, sigma)
+    return Gathered(study, answer, tuple(shown), gram, EntriesLaw(variances), combine, sigma, tuple(places))
 
 
 def _checked(study: Study, answer: Answer, question: MomentsQuestion) -> list[int]:

@@ -2,7 +2,8 @@
 
 Nothing is kept and nothing is counted: add up what you spend. Rows that break the stated bound are refused, never clipped
 silently. `neighbours` says what the price is for: "record" (the default, one row replaced by any other) or, where the
-paper has it, "add-remove", at half the price. Noise is cryptographic unless `source` says otherwise.
+paper has it, "add-remove", at half the price. `method` is the mechanism, `calibration` how a paper's noise is found.
+Noise is cryptographic unless `source` says otherwise.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimask.errors import ParameterError
-from trimask.release.results import PrivateComponents, PrivateFit, PrivateProjection, PrivateSum
-from trimask.release.solving import solve_gram
+from trimask.release import local_gram
+from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
+from trimask.release.papers import FIT_METHODS, warn_of_projection, warn_of_sketch
+from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.source import columns_for, formula_of
 from trimask_core.guarantee import Guarantee
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.normal import SecureNormals
-from trimask_theory import least_squares, noisy_gram, record, vector_sum
+from trimask_core.schema import ONES, Attribute, Schema
+from trimask_theory import least_squares, record, vector_sum
 from trimask_theory import pca as pca_theory
 from trimask_theory import projection as projection_theory
 from trimask_theory.calibration import Calibration
@@ -28,7 +33,7 @@ from trimask_theory.calibration import Calibration
 if TYPE_CHECKING:
     from trimask_theory.normal_source import NormalSource
 
-__all__ = ["clipped_sum", "ols", "pca", "projection", "sum"]
+__all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 
 Array = NDArray[np.float64]
 _NEIGHBOURS = ("record", "add-remove")
@@ -85,34 +90,82 @@ def projection(
     epsilon: float,
     delta: float,
     reduced_dim: int = 1,
-    method: str = "sharp",
+    calibration: str = "sharp",
     neighbours: str = "record",
     leverage: float | None = None,
     source: NormalSource | None = None,
 ) -> PrivateProjection:
-    """M_RP: D^T G plus noise. `leverage`, a public bound on every row's, asks for the relative form (Theorem 6)."""
+    """M_RP: D^T G plus noise. `leverage`, a public bound on every row's, asks for the relative form (Theorem 6).
+
+    Kept as its paper states it, and warned of: `gram` has less error at the same price.
+    """
     import pandas as pd
 
+    warn_of_projection(reduced_dim)
     rows, names = _rows(data, row_norm)
     price = _price(epsilon, delta, neighbours)
     if leverage is None:
-        found = projection_theory.calibrate(*price, reduced_dim, row_norm, method)
+        found = projection_theory.calibrate(*price, reduced_dim, row_norm, calibration)
     else:
-        found = projection_theory.relative_calibrate(*price, reduced_dim, leverage, row_norm, method)
+        found = projection_theory.relative_calibrate(*price, reduced_dim, leverage, row_norm, calibration)
     values = projection_theory.release(rows, reduced_dim, found.sigma, _source(source))
     guarantee = _stated(found, row_norm, epsilon, delta, neighbours)
     return PrivateProjection(pd.DataFrame(values, index=names), found.sigma, guarantee)
 
 
+def gram(
+    data: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    row_norm: float | None = None,
+    schema: Schema | None = None,
+    intercept: bool = True,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    source: NormalSource | None = None,
+) -> PrivateGram:
+    """X^T X of columns with Gaussian noise: a source for every `trimask.fit`, one spend for all models.
+
+    `data` are rows of numbers with `row_norm` a public bound on a row of the columns taken, or raw answers with the `schema`
+    whose declared bounds they keep (and whose groups, squares and products they then have). `columns` are all by default.
+    With `intercept` a column `one` is added, and its 1 to the norm. The price is epsilon and delta, or mu.
+
+    >>> import numpy as np, trimask
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
+    >>> gram = trimask.release.local.gram(x, row_norm=2**0.5, epsilon=1.0, delta=1e-6)
+    >>> trimask.fit.ols(gram, "x1 ~ x0").names
+    ('Intercept', 'x0')
+    """
+    normals = _source(source)
+    if schema is not None:
+        if row_norm is not None:
+            raise ParameterError("row_norm", "left out where a schema has the bounds", row_norm)
+        asked = [
+            *([ONES] if intercept else []),
+            *(columns or [c.name for c in schema.columns if c.name != ONES]),
+        ]
+        return local_gram.of_answers(data, schema, asked, (epsilon, delta, mu), normals)
+    if row_norm is None:
+        raise ParameterError("row_norm", "given, or a schema: it is what the noise is calibrated to")
+    every, names = _rows(data)
+    chosen = [name for name in names if name != ONES] if columns is None else [str(name) for name in columns]
+    taken = every[:, [_place(names, name) for name in chosen if name != ONES]]
+    rows, _ = _rows(taken, row_norm)
+    named = [name for name in chosen if name != ONES]
+    return local_gram.of_rows(rows, named, row_norm, intercept, (epsilon, delta, mu), normals)
+
+
 def ols(
     data: Any,
-    response: str | int,
-    features: Sequence[str | int] | None = None,
+    formula: str,
+    features: Sequence[str] | None = None,
     *,
-    row_norm: float,
+    row_norm: float | None = None,
+    schema: Schema | None = None,
     epsilon: float,
     delta: float,
-    method: str = "LS",
+    method: str = "noisy_gram",
     reduced_dim: int | None = None,
     calibration: str = "sharp",
     neighbours: str = "record",
@@ -120,53 +173,71 @@ def ols(
     residual: float | None = None,
     source: NormalSource | None = None,
 ) -> PrivateFit:
-    """Least squares on the columns as they are: "LS" (M_LS), "ALS" (M_ALS) or "noisy_gram".
+    """Least squares: "y ~ x1 + x2", or a response and a list of features with `one` for an intercept.
 
-    `row_norm` bounds a row of the features and the response together. `leverage` and `residual`, public bounds, ask for
-    the relative form (Figure 13). For an intercept, give a column of ones, which counts in the norm.
+    `row_norm` bounds a row of the features and the response together, without the intercept's 1, which is added to it; or
+    `schema` has the bounds of raw answers. "noisy_gram" gives standard errors, tests and intervals; its `.gram` is a source
+    for other models. "M_LS" and "M_ALS" are the papers' mechanisms, on rows of numbers, with coefficients alone and a
+    `PaperMechanism` warning of their error; `leverage` and `residual`, public bounds, ask for the relative form (Figure 13).
+
+    >>> import numpy as np, pandas as pd, trimask
+    >>> rows = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (5000, 2)), columns=["x", "y"])
+    >>> fit = trimask.release.local.ols(rows, "y ~ x", row_norm=2**0.5, epsilon=1.0, delta=1e-6)
+    >>> list(fit.conf_int().index)
+    ['Intercept', 'x']
     """
-    import pandas as pd
-
-    _one_of("method", method, ("LS", "ALS", "noisy_gram"))
-    every, names = _rows(data)
-    last = _place(names, response)
-    places = [i for i in range(len(names)) if i != last]
-    if features is not None:
-        places = [_place(names, feature) for feature in features]
-    if last in places or len(set(places)) != len(places) or not places:
-        raise ParameterError("features", "at least one column, each once, and not the response")
-    rows, _ = _rows(every[:, [*places, last]], row_norm)
-    chosen, normals = [names[i] for i in places], _source(source)
-    labels = [*chosen, names[last]]
+    _one_of("method", method, FIT_METHODS)
+    formula = formula_of(formula, features)
     if method == "noisy_gram":
         if neighbours != "record":
             raise ParameterError("neighbours", "'record' for the noisy Gram matrix", neighbours)
         if (reduced_dim, leverage, residual) != (None, None, None):
             raise ParameterError("reduced_dim, leverage and residual", "left out for the noisy Gram matrix")
-        found = noisy_gram.calibrate(epsilon, delta, row_norm)
-        noisy = noisy_gram.release(rows.T @ rows, found.sigma, row_norm, normals)
-        solution = solve_gram(noisy)
-        params = None if solution is None else pd.Series(solution, index=chosen, dtype=float)
-        gram = pd.DataFrame(noisy, index=labels, columns=labels)
-        return PrivateFit(names[last], params, "given", found.sigma, found.guarantee, gram)
-    r, d = 10 * rows.shape[1] if reduced_dim is None else reduced_dim, len(places)
-    price = _price(epsilon, delta, neighbours)
+        named = schema or _named(data, row_norm)
+        _, needed = columns_for(formula, named)
+        price: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "source": source}
+        kept = [name for name in needed if name != ONES]
+        bound: dict[str, Any] = {"row_norm": row_norm} if schema is None else {"schema": schema}
+        return gram_fit(gram(data, kept, intercept=ONES in needed, **bound, **price), formula)
+    if schema is not None or row_norm is None:
+        raise ParameterError("row_norm", f"given, and no schema: {method} is for rows of numbers")
+    asked, _ = columns_for(formula, _named(data, row_norm))
+    every, names = _rows(data)
+    chosen = [term.name for term in asked.terms]
+    places = [_place(names, name) for name in [*chosen, asked.response]]
+    rows, _ = _rows(every[:, places], row_norm)
+    norm = row_norm
+    if asked.intercept:
+        rows, norm = np.column_stack([np.ones(len(rows)), rows]), math.hypot(row_norm, 1.0)
+    named_as = ["Intercept"] * asked.intercept + chosen
+    r, d = 10 * rows.shape[1] if reduced_dim is None else reduced_dim, rows.shape[1] - 1
+    warn_of_sketch(method, r, len(rows))
+    paid, word = _price(epsilon, delta, neighbours), method.removeprefix("M_")
     if leverage is None and residual is None:
-        found = least_squares.calibrate(*price, r, d, row_norm, calibration, method)
+        found = least_squares.calibrate(*paid, r, d, norm, calibration, word)
     elif leverage is None or residual is None:
         raise ParameterError("leverage and residual", "given together")
     else:
-        found = least_squares.relative_calibrate(
-            *price, r, d, leverage, residual, row_norm, calibration, method
-        )
-    if method == "LS":
+        found = least_squares.relative_calibrate(*paid, r, d, leverage, residual, norm, calibration, word)
+    normals = _source(source)
+    if word == "LS":
         solution = least_squares.release(rows.T @ rows, r, found.sigma, normals)
     else:
         solution = least_squares.sketch(rows, r, found.sigma, normals)
-    guarantee = _stated(found, row_norm, epsilon, delta, neighbours)
-    return PrivateFit(
-        names[last], pd.Series(solution, index=chosen, dtype=float), "given", found.sigma, guarantee
-    )
+    import pandas as pd
+
+    guarantee = _stated(found, norm, epsilon, delta, neighbours)
+    params = pd.Series(solution, index=named_as, dtype=float)
+    return PrivateFit(formula, method, params, "given", found.sigma, guarantee)
+
+
+def _named(data: Any, row_norm: float | None) -> Schema:
+    """The columns of rows of numbers, for reading a formula."""
+    if row_norm is None:
+        raise ParameterError("row_norm", "given, or a schema: it is what the noise is calibrated to")
+    _, names = _rows(data)
+    reach = _positive("row_norm", row_norm)
+    return Schema(tuple(Attribute(name, "continuous", -reach, reach) for name in names if name != ONES))
 
 
 def pca(
@@ -180,15 +251,23 @@ def pca(
     neighbours: str = "record",
     source: NormalSource | None = None,
 ) -> PrivateComponents:
-    """Principal components of D^T D / n: "adaptive" (Algorithm 3), "exponential" (1) or "rank" (4).
+    """Principal components of D^T D / n: "adaptive" (Algorithm 3), "exponential" (1) or "rank" (4); or "noisy_gram".
 
-    Asymptotic Gaussian DP. Only "adaptive" protects the choice of beta; the other two take it from the data's own
-    spectrum so that they are mu-private at it. "rank" replaces values by ranks: rows of any size, no `row_norm`.
+    "noisy_gram" is about the mean, with errors, by a Gram matrix that has the price's noise: proved Gaussian DP. The others
+    are the papers', about the origin: asymptotic Gaussian DP. Only "adaptive" protects the choice of beta; the other two
+    take it from the data's own spectrum so that they are mu-private at it. "rank" replaces values by ranks: rows of any
+    size, no `row_norm`.
     """
     import pandas as pd
 
-    _one_of("method", method, ("adaptive", "exponential", "rank"))
+    _one_of("method", method, ("adaptive", "exponential", "rank", "noisy_gram"))
     _one_of("neighbours", neighbours, _NEIGHBOURS)
+    if method == "noisy_gram":
+        if neighbours != "record":
+            raise ParameterError("neighbours", "'record' for the noisy Gram matrix", neighbours)
+        found_gram = gram(data, row_norm=row_norm, mu=mu, source=source)
+        columns = [column.name for column in found_gram.moments.columns if column.name != ONES]
+        return centred_components(found_gram, components, columns)
     step = record.one_step_mu(mu) if neighbours == "record" else _positive("mu", mu)
     rows, names = _rows(data)
     if method == "rank":
@@ -261,7 +340,7 @@ def _wide(values: ArrayLike, size: int) -> Array:
 
 def _place(names: Sequence[str], which: str | int) -> int:
     place = names.index(which) if isinstance(which, str) and which in names else which
-    if not isinstance(place, int) or not -len(names) <= place < len(names):
+    if isinstance(place, bool) or not isinstance(place, int) or not -len(names) <= place < len(names):
         raise ParameterError("column", "one of " + ", ".join(names), which)
     return place % len(names)
 

@@ -1,22 +1,29 @@
-"""What private releases give back, whether a collector or the holder of the rows made them."""
+"""What private releases give back, whether a collector or the holder of the rows made them. Each prints itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.moments import Moments, original_map
 from trimask_core.guarantee import Guarantee
+from trimask_core.schema import ONES
+from trimask_theory.noisy_regression import outers
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from trimask.release.answer import Answer
 
-__all__ = ["PrivateComponents", "PrivateFit", "PrivateGram", "PrivateProjection", "PrivateSum"]
+__all__ = ["PrivateGram", "PrivateProjection", "PrivateSum"]
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateSum:
+class PrivateSum(Report):
     """`total` by column, `noise` the standard deviation of the noise in each; over `rows` rows."""
 
     total: pd.Series[float]
@@ -30,16 +37,32 @@ class PrivateSum:
         """The mean of each column; the number of rows is public."""
         return self.total / self.rows
 
-    def __str__(self) -> str:
-        lines = [
-            f"{name:<24} {value: .6g}  (noise sd {sd:.3g})"
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Private sum over {self.rows} rows"
+
+    @property
+    def facts(self) -> Facts:
+        """How many rows are in it."""
+        return [("rows", f"{self.rows:,}")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The guarantee."""
+        return (str(self.guarantee),)
+
+    def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  the noise is the error
+        """A row a column."""
+        rows = [
+            [str(name), *figures([value, sd, value / self.rows], places_for(sd, value))]
             for name, value, sd in zip(self.total.index, self.total, self.noise, strict=True)
         ]
-        return "\n".join([f"Private sum over {self.rows} rows", *lines, str(self.guarantee)])
+        return [Block(["", "sum", "noise sd", "mean"], rows)]
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateProjection:
+class PrivateProjection(Report):
     """D^T G plus noise of standard deviation `sigma`: one row a column of the data."""
 
     values: pd.DataFrame
@@ -47,82 +70,103 @@ class PrivateProjection:
     guarantee: Guarantee
     answer: Answer | None = field(default=None, repr=False)
 
-    def __str__(self) -> str:
-        size = f"{self.values.shape[0]} x {self.values.shape[1]}"
-        return f"Private projection, {size}, noise sd {self.sigma:.4g}\n{self.guarantee}"
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Private projection (M_RP)"
+
+    @property
+    def facts(self) -> Facts:
+        """Its size, and its noise."""
+        return [
+            ("size", f"{self.values.shape[0]} x {self.values.shape[1]}"),
+            ("noise sd", f"{self.sigma:.4g}"),
+        ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The guarantee."""
+        return (str(self.guarantee),)
+
+    def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  no intervals
+        """The numbers."""
+        rows = [[str(name), *(f"{value:.4g}" for value in row)] for name, *row in self.values.itertuples()]
+        return [Block(["", *map(str, self.values.columns)], rows)]
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateGram:
-    """X^T X by column with noise of standard deviation `noise` in each entry; `units` are those of the columns.
+class PrivateGram(Report):
+    """X^T X with noise, moved onto what the schema knows: a source for every `trimask.fit`, at no further cost.
 
-    The noise may leave it without being positive definite. Whatever is computed from it costs nothing more.
+    `moments` is what fits read. `values` and `noise` are the matrix by column and the standard deviation of the noise left
+    in each entry. The noise may leave it without being positive definite.
+
+    >>> gram = release.gram(collector, study_id, epsilon=1.0, delta=1e-6)  # doctest: +SKIP
+    >>> trimask.fit.ols(gram, "sbp ~ age + C(region)")                     # doctest: +SKIP
+    >>> trimask.fit.describe(gram)                                         # doctest: +SKIP
     """
 
-    values: pd.DataFrame
-    noise: pd.DataFrame
-    units: str
-    rows: int
-    guarantee: Guarantee
-    answer: Answer | None = field(default=None, repr=False)
-
-    def __str__(self) -> str:
-        return (
-            f"Private Gram matrix over {self.rows} rows, {self.units} units\n{self.values}\n"
-            f"noise sd\n{self.noise}\n{self.guarantee}"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateFit:
-    """Coefficients by feature; `one` is the intercept.
-
-    `params` is None when the noise is larger than what the columns carry (`gram` is then not positive definite): no
-    number would mean anything. `sigma` is the regularisation of M_LS and M_ALS, or the noise on `gram`. `units` are
-    those of `params`. `bse` are standard errors, of noise and sampling together, where the law of the noise is known: for
-    the noisy Gram matrix of the moments suite.
-    """
-
-    response: str
-    params: pd.Series[float] | None
-    units: str
-    sigma: float
-    guarantee: Guarantee
-    gram: pd.DataFrame | None = field(default=None, repr=False)
-    answer: Answer | None = field(default=None, repr=False)
-    bse: pd.Series[float] | None = None
-
-    def __str__(self) -> str:
-        if self.params is None:
-            lines = ["the noise is larger than what these columns carry: no coefficients"]
-        elif self.bse is not None:
-            lines = [
-                f"{name:<24} {value: .6g}  (standard error {error:.3g})"
-                for name, value, error in zip(self.params.index, self.params, self.bse, strict=True)
-            ]
-        else:
-            lines = [
-                f"{name:<24} {value: .6g}" for name, value in zip(self.params.index, self.params, strict=True)
-            ]
-        head = f"Private least squares for {self.response}, {self.units} units, sigma {self.sigma:.4g}"
-        return "\n".join([head, *lines, str(self.guarantee)])
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateComponents:
-    """Orthonormal components in the columns, or None when a private test found the target not achievable."""
-
-    components: pd.DataFrame | None
-    beta: float | None
+    moments: Moments
     guarantee: Guarantee
     answer: Answer | None = field(default=None, repr=False)
 
     @property
-    def achievable(self) -> bool:
-        """Whether there are components."""
-        return self.components is not None
+    def rows(self) -> int:
+        """How many people are in it."""
+        return self.moments.rows
 
-    def __str__(self) -> str:
-        if self.components is None:
-            return f"Private components: not achievable at this price\n{self.guarantee}"
-        return f"Private components, beta {self.beta:.4g}\n{self.components}\n{self.guarantee}"
+    @property
+    def units(self) -> str:
+        """Of `values`: "original", or "scaled" where there is no `one` to move columns from their centres with."""
+        columns = self.moments.columns
+        held = self.moments.schema.ones or not any(column.center for column in columns)
+        return "original" if held else "scaled"
+
+    @cached_property
+    def _change(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        columns = self.moments.columns
+        return original_map(columns) if self.units == "original" else np.eye(len(columns))
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """The matrix in `units`."""
+        import pandas as pd
+
+        names = [column.name for column in self.moments.columns]
+        return pd.DataFrame(self._change.T @ self.moments.gram @ self._change, names, names)
+
+    @cached_property
+    def noise(self) -> pd.DataFrame:
+        """The standard deviation of the noise in each entry of `values`; zero where the schema knows it."""
+        import pandas as pd
+
+        names = [column.name for column in self.moments.columns]
+        sides = self._change.T
+        found = [np.sqrt(self.moments.law.variance(outers(sides, side))) for side in sides]
+        return pd.DataFrame(np.array(found), names, names)
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Private Gram matrix over {self.rows} rows, {self.units} units"
+
+    @property
+    def facts(self) -> Facts:
+        """What it is of."""
+        return [("data", self.moments.label), ("noise sigma", f"{self.moments.sigma:.4g} (scaled units)")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it is for, and the guarantee."""
+        return ("Every trimask.fit takes it as a dataset, at no further cost.", str(self.guarantee))
+
+    def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  the noise is the error
+        """The matrix, then the noise of its entries."""
+        head = ["", *(ONES if name == ONES else str(name) for name in self.values.columns)]
+        return [
+            Block(head, [[str(name), *(f"{value:.5g}" for value in row)] for name, *row in frame.itertuples()], caption)
+            for frame, caption in ((self.values, "X'X"), (self.noise, "standard deviation of the noise"))
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<PrivateGram of {len(self.moments.columns)} columns over {self.rows:,} rows>"

@@ -1,4 +1,4 @@
-"""Least squares from a Gram matrix, and coefficients from scaled to original units."""
+"""Coefficients from scaled to original units."""
 
 from __future__ import annotations
 
@@ -9,18 +9,9 @@ from numpy.typing import NDArray
 
 from trimask_core.schema import ONES, Column
 
-__all__ = ["original_units", "solve_gram"]
+__all__ = ["original_units"]
 
 Array = NDArray[np.float64]
-
-
-def solve_gram(gram: Array) -> Array | None:
-    """(B'B)^{-1} B'b with the response last, or None when the matrix is not positive definite."""
-    try:
-        np.linalg.cholesky(gram)
-    except np.linalg.LinAlgError:
-        return None
-    return np.asarray(np.linalg.solve(gram[:-1, :-1], gram[:-1, -1]), dtype=np.float64)
 
 
 def original_units(scaled: Array, features: Sequence[Column], response: Column) -> tuple[Array, str]:

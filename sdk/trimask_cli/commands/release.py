@@ -38,21 +38,31 @@ def register(subparsers: Subparsers) -> None:
     projection.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
     _sketch(projection, default=1)
 
-    ols = mechanisms.add_parser("ols", help="least squares (M_LS, M_ALS, noisy Gram matrix)")
-    ols.add_argument("response", metavar="RESPONSE")
-    ols.add_argument("features", nargs="+", metavar="FEATURE", help="name `one` for an intercept")
+    ols = mechanisms.add_parser("ols", help="least squares, with standard errors")
     ols.add_argument(
-        "--method", choices=("LS", "ALS", "noisy_gram"), help="default: LS; noisy_gram for the moments suite"
+        "formula",
+        metavar="FORMULA",
+        help="'sbp ~ age + C(region)', or the response alone before its features",
     )
+    ols.add_argument("features", nargs="*", metavar="FEATURE", help="columns; name `one` for an intercept")
+    ols.add_argument(
+        "--method", choices=("noisy_gram", "M_LS", "M_ALS"), default="noisy_gram",
+        help="default: noisy_gram; M_LS and M_ALS are papers' mechanisms with larger errors and no standard errors",
+    )  # fmt: skip
     _sketch(ols, default=None)
 
     gram = mechanisms.add_parser("gram", help="the Gram matrix of columns, with noise")
-    gram.add_argument("columns", nargs="+", metavar="COLUMN", help="two or more; name `one` for sums")
+    gram.add_argument(
+        "columns", nargs="*", metavar="COLUMN", help="or groups; name `one` for sums; default: all"
+    )
 
     pca = mechanisms.add_parser("pca", help="principal components")
     pca.add_argument("components", type=int, metavar="K")
     pca.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
-    pca.add_argument("--method", choices=("adaptive", "exponential"), default="adaptive")
+    pca.add_argument(
+        "--method", choices=("adaptive", "exponential", "noisy_gram"), default="adaptive",
+        help="adaptive, exponential: about the origin; noisy_gram: about the mean, with errors",
+    )  # fmt: skip
     pca.add_argument(
         "--test-share", type=float, default=0.2, metavar="S", help="of mu^2, for the private test"
     )
@@ -130,7 +140,7 @@ def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
         return release.sum(connection, study_id, args.columns, mu=args.mu, method=args.method, **paid)
     if args.question == "ols":
         return release.ols(
-            connection, study_id, args.response, args.features, mu=args.mu, method=args.method,
+            connection, study_id, args.formula, args.features or None, mu=args.mu, method=args.method,
             reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid,
         )  # fmt: skip
     if args.question == "gram":

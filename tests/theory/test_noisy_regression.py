@@ -9,8 +9,8 @@ import pytest
 
 from trimask_core.errors import ParameterError
 from trimask_theory import moments_noise
-from trimask_theory.moments_law import NoiseLaw, noise_law
-from trimask_theory.moments_regression import IndefiniteMoments, fit
+from trimask_theory.noise_law import EntriesLaw, moments_law
+from trimask_theory.noisy_regression import IndefiniteMoments, fit
 
 PEOPLE = 20_000
 
@@ -32,18 +32,18 @@ def people(kind: str) -> np.ndarray:
     return np.column_stack([np.ones(PEOPLE), np.clip(rows, -1, 1)])
 
 
-def release(kind: str, epsilon: float, providers: int = 2, honest: int = 1) -> tuple[np.ndarray, NoiseLaw]:
+def release(kind: str, epsilon: float, providers: int = 2, honest: int = 1) -> tuple[np.ndarray, EntriesLaw]:
     rows = people(kind)
     q = rows.shape[1] - 1
     sigma = moments_noise.calibrate(epsilon, 1e-6, 1.0 + q, providers, honest).sigma
-    return rows.T @ rows, noise_law(sigma, [1000] * q, providers, honest)
+    return rows.T @ rows, moments_law(sigma, [1000] * q, providers, honest)
 
 
 def test_product_and_gradient_covariances_against_draws() -> None:
     """20,000 draws; every entry within 6 of its standard errors: a false failure has probability below 1e-6."""
     rng = np.random.default_rng(1)
     V = rng.uniform(0.5, 2, (4, 4))
-    law = NoiseLaw((V + V.T) / 2 * (1 - np.eye(4)[0][:, None] * np.eye(4)[0]))
+    law = EntriesLaw((V + V.T) / 2 * (1 - np.eye(4)[0][:, None] * np.eye(4)[0]))
     u, v = rng.standard_normal((2, 4))
     draws = np.array([law.draw(rng) for _ in range(20_000)])
     assert np.array_equal(draws[0], draws[0].T)
@@ -70,7 +70,7 @@ def test_the_closed_form_and_its_correction_for_the_exact_count() -> None:
     V[0, 0] = 0
     closed = s**2 / 2 * (v @ v * np.eye(3) + np.outer(v[:3], v[:3]))
     closed[0, 0] -= s**2 * v[0] ** 2
-    assert np.allclose(NoiseLaw(V).product(v, v)[:3, :3], closed)
+    assert np.allclose(EntriesLaw(V).product(v, v)[:3, :3], closed)
 
 
 def test_the_residual_equation_is_exact() -> None:
@@ -94,8 +94,9 @@ def scores(kind: str, epsilon: float, draws: int) -> tuple[np.ndarray, np.ndarra
             found = fit(gram + law.draw(rng), law, PEOPLE, sampling=False)
         except IndefiniteMoments:
             continue
-        z.append((found.coefficients - beta) / found.standard_errors)
-        low, high = found.interval(0.95).T
+        errors = found.combination()
+        z.append((found.coefficients - beta) / errors.standard_errors)
+        low, high = errors.interval(0.95).T
         inside.append((low <= beta) & (beta <= high))
     return np.array(z), np.array(inside)
 
@@ -128,30 +129,31 @@ def test_sampling_error_is_added() -> None:
     rng = np.random.default_rng(11)
     widths, n = [1000, 1000], 2000
     sigma = moments_noise.calibrate(2.0, 1e-6, 3.0, 2).sigma
-    law = noise_law(sigma, widths, 2)
+    law = moments_law(sigma, widths, 2)
     covered = []
     for _ in range(600):
         x = rng.uniform(-1, 1, n)
         rows = np.column_stack([np.ones(n), x, 0.3 * x + rng.uniform(-0.6, 0.6, n)])
         found = fit(rows.T @ rows + law.draw(rng), law, n)
-        low, high = found.interval()[1]
+        errors = found.combination()
+        low, high = errors.interval()[1]
         covered.append(low <= 0.3 <= high)
-        assert found.cov_sampling[1, 1] > 0
+        assert errors.cov_sampling[1, 1] > 0
     assert 0.95 - 5 * 0.009 < np.mean(covered) < 0.995
 
 
 def test_without_noise_it_is_ordinary_least_squares() -> None:
     rows = people("off centre")
     gram = rows.T @ rows
-    found = fit(gram, NoiseLaw(np.zeros(gram.shape)), PEOPLE)
+    found = fit(gram, EntriesLaw(np.zeros(gram.shape)), PEOPLE)
     beta, residual = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[:2]
     assert np.allclose(found.coefficients, beta, rtol=1e-8)
     assert found.residual_sum == pytest.approx(float(residual[0]), rel=1e-6)
-    assert (found.widening == 1).all()
-    assert math.isinf(found.signal)
+    errors = found.combination()
+    assert (errors.widening == 1).all()
     plain = np.sqrt(np.diag(found.residual_sum / (PEOPLE - 3) * np.linalg.inv(gram[:-1, :-1])))
-    assert np.allclose(found.standard_errors, plain)
-    assert np.allclose(found.interval()[:, 1] - found.coefficients, 1.959964 * plain, rtol=1e-6)
+    assert np.allclose(errors.standard_errors, plain)
+    assert np.allclose(errors.interval()[:, 1] - found.coefficients, 1.959964 * plain, rtol=1e-6)
 
 
 def test_combined_columns_give_the_same_answer_in_other_units() -> None:
@@ -163,8 +165,15 @@ def test_combined_columns_give_the_same_answer_in_other_units() -> None:
     moved = fit(noisy, law, PEOPLE, change, [0, 0, 0, 1.0])
     scale = np.array([1, 2.0, 0.5])
     assert np.allclose(moved.coefficients * scale, plain.coefficients)
-    assert np.allclose(moved.standard_errors * scale, plain.standard_errors)
-    assert np.allclose(moved.interval() * scale[:, None], plain.interval())
+    there, here = moved.combination(np.diag(scale)), plain.combination()
+    assert np.allclose(there.standard_errors, here.standard_errors)
+    assert np.allclose(there.interval(), here.interval())
+    assert np.allclose(there.cov_widened, here.cov_widened)
+    # A combination has the same error however the model is written.
+    contrast = np.array([[0.3, 1.0, -2.0]])
+    assert np.allclose(
+        moved.combination(contrast * scale).standard_errors, plain.combination(contrast).standard_errors
+    )
 
 
 def test_an_indefinite_matrix_is_refused_with_the_remedy() -> None:
@@ -181,12 +190,10 @@ def test_an_indefinite_matrix_is_refused_with_the_remedy() -> None:
 def test_what_does_not_fit_is_named() -> None:
     gram, law = release("weak", 1.0)
     with pytest.raises(ParameterError, match="gram"):
-        fit(gram[:2, :2], law, PEOPLE)
+        fit(gram[:2], law, PEOPLE)
     with pytest.raises(ParameterError, match="rows"):
         fit(gram, law, 2)
     with pytest.raises(ParameterError, match="symmetric"):
-        NoiseLaw(np.array([[1.0, 2.0], [3.0, 1.0]]))
+        EntriesLaw(np.array([[1.0, 2.0], [3.0, 1.0]]))
     with pytest.raises(ParameterError, match=">= 0"):
-        NoiseLaw(np.array([[-1.0]]))
-    assert law.subset([0, 2]).variances.shape == (2, 2)
-    assert np.allclose(law.pooled(law).variances, 2 * law.variances)
+        EntriesLaw(np.array([[-1.0]]))

@@ -8,6 +8,8 @@ tr(A S(A)) to first order. What S is, in three steps that compose:
 *Entries* (independent noise of variance V_jl on each entry j <= l):  S(A)_jj = V_jj A_jj, S(A)_jl = 2 V_jl A_jl.
 *Other columns*: of L G L^T the map is L S(L^T A L) L^T.
 
+For vectors u, v the entries law gives  Cov[(D u)_i, (D v)_k] = V_ik u_k v_i for i != k,  sum_l V_il u_l v_l for i = k.
+
 Proof of the first. D = X^T C + C^T X + (C^T C - n s^2 I); the linear and the quadratic part are uncorrelated since third
 moments vanish. tr(A D) has linear part 2 sum_i x_i^T A c_i, of covariance 4 s^2 tr(A M B) with tr(B D), and quadratic
 part sum_i (c_i^T A c_i - s^2 tr A), of covariance 2 n s^4 tr(A B) by Isserlis' theorem. The others are sums of
@@ -20,13 +22,18 @@ only noise can make, set to zero.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["EntriesLaw", "MappedLaw", "NoiseLaw", "RowsLaw", "positive_part"]
+from trimask_core.errors import ParameterError
+from trimask_theory import _checks
+from trimask_theory.moments_grid import entries
+
+__all__ = ["EntriesLaw", "MappedLaw", "Matrix", "NoiseLaw", "RowsLaw", "moments_law", "positive_part"]
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -47,6 +54,10 @@ class NoiseLaw(ABC):
     @abstractmethod
     def image(self, gradients: Matrix) -> Matrix:
         """S(A) for each A."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """One D: for simulations and a parametric bootstrap, never for a release."""
 
     def covariance(self, gradients: Matrix) -> Matrix:
         """m x m, of functions with these gradients."""
@@ -85,12 +96,30 @@ class RowsLaw(NoiseLaw):
         found: Matrix = 2 * s**2 * (half + half.transpose(0, 2, 1)) + 2 * self.rows * s**4 * gradients
         return found
 
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """Exact: noise on the p rows that have the moments, and a Wishart matrix for the n - p others."""
+        p, s = len(self.moments), self.sigma
+        values, vectors = np.linalg.eigh(self.moments)
+        noisy = (vectors * np.sqrt(np.maximum(values, 0.0))).T + s * rng.standard_normal((p, p))
+        rest = np.tril(rng.standard_normal((p, p)), -1)
+        rest[np.diag_indices(p)] = np.sqrt(rng.chisquare(np.maximum(self.rows - p - np.arange(p), 1)))
+        found: Matrix = noisy.T @ noisy - self.moments + s**2 * (rest @ rest.T - self.rows * np.eye(p))
+        return (found + found.T) / 2
+
 
 @dataclass(frozen=True, eq=False)
 class EntriesLaw(NoiseLaw):
     """Independent noise on the entries: `variances` of (j, l), the same as of (l, j)."""
 
     variances: Matrix
+
+    def __post_init__(self) -> None:
+        V = np.asarray(self.variances, dtype=np.float64)
+        if V.ndim != 2 or V.shape[0] != V.shape[1] or not np.array_equal(V, V.T):
+            raise ParameterError("variances", "a symmetric matrix", V.shape)
+        if not (np.isfinite(V).all() and (V >= 0).all()):
+            raise ParameterError("variances", "finite numbers >= 0")
+        object.__setattr__(self, "variances", V)
 
     @property
     def exact(self) -> bool:
@@ -106,6 +135,20 @@ class EntriesLaw(NoiseLaw):
         """V_jj A_jj and 2 V_jl A_jl: an entry beside the diagonal counts twice in tr(A D)."""
         twice = 2.0 - np.eye(len(self.variances))
         found: Matrix = gradients * (self.variances * twice)
+        return found
+
+    def product(self, u: ArrayLike, v: ArrayLike) -> Matrix:
+        """Cov[D u, D v], symmetrised: half of it plus its transpose. With u = v it is Cov[D v]."""
+        first, second = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
+        both = np.outer(first, second)
+        found: Matrix = self.variances * (both + both.T) / 2
+        np.fill_diagonal(found, self.variances @ (first * second))
+        return found
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """Normal entries, unrounded."""
+        upper = np.triu(rng.standard_normal(self.variances.shape) * np.sqrt(self.variances))
+        found: Matrix = upper + np.triu(upper, 1).T
         return found
 
 
@@ -131,6 +174,11 @@ class MappedLaw(NoiseLaw):
         found: Matrix = self.L @ self.base.image(self.L.T @ gradients @ self.L) @ self.L.T
         return found
 
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """L D L^T."""
+        found: Matrix = self.L @ self.base.draw(rng) @ self.L.T
+        return found
+
     def covariance(self, gradients: Matrix) -> Matrix:
         """In the columns of the base, where it is one step less."""
         return self.base.covariance(self.L.T @ gradients @ self.L)
@@ -138,6 +186,16 @@ class MappedLaw(NoiseLaw):
     def variance(self, gradients: Matrix) -> Matrix:
         """As `covariance`."""
         return self.base.variance(self.L.T @ gradients @ self.L)
+
+
+def moments_law(sigma: float, widths: Sequence[int], providers: int, honest: int = 1) -> EntriesLaw:
+    """The law of verified moments in scaled units x = z / w, column 0 the constant: all providers' noise, rounded."""
+    _checks.whole("providers", providers, 1)
+    scale = np.array([1.0, *widths])
+    V = np.zeros((len(scale), len(scale)))
+    for j, index, noise in entries(sigma, widths, honest):
+        V[j, index] = V[index, j] = noise.variance(providers) / (scale[j] * scale[index]) ** 2
+    return EntriesLaw(V)
 
 
 def positive_part(matrix: Matrix) -> Matrix:
