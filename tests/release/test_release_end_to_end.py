@@ -64,7 +64,7 @@ def test_strangers_may_see_the_budget_and_not_spend_it(
 
 @pytest.fixture(scope="module")
 def answering(release_lab: Lab) -> Iterator[tuple[Any, SignedStudy, Any, trimask.Connection]]:
-    signed, people = collect(release_lab, Budget(40.0, 1e-3, 40.0))
+    signed, people = collect(release_lab, Budget(40.0, 1e-3, 80.0))
     with connect(release_lab, signed) as connection:
         yield release_lab, signed, people, connection
 

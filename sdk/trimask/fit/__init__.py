@@ -9,6 +9,7 @@
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
+| `crosstab`, `means`, `rates` | yes          | sampling and privacy                                        |
 | `partial_correlations`   | yes              | sampling (normal rows) and privacy                          |
 | `canonical_correlations` | yes              | sampling (normal rows) and privacy; weights: estimates only |
 | `pca`                    | yes              | sampling (normal rows) and privacy                          |
@@ -17,7 +18,8 @@
 | `naive_ols`              | no, on purpose   | wrong: for comparison                                       |
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
-Every function takes a dataset, its moments, or a list of releases of one study, which it pools.
+Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
+it pools.
 """
 
 from __future__ import annotations
@@ -25,38 +27,48 @@ from __future__ import annotations
 from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
+from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
 from trimask.fit.description import DescribeResults, describe
 from trimask.fit.diagnostics import Diagnostics, rows_for_error
 from trimask.fit.discriminant import DiscriminantResults, discriminant
 from trimask.fit.factors import FactorResults, factor_loadings
+from trimask.fit.group_means import MeansResults, means
 from trimask.fit.hypothesis import FTest
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
+from trimask.fit.rates import RateResults, rates
 from trimask.fit.results import LinearResults, OLSResults
 from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.two_stage import TSLSResults, tsls
 
 __all__ = [
     "CanonicalResults",
+    "ChiSquare",
+    "CrosstabResults",
     "DescribeResults",
     "Diagnostics",
     "DiscriminantResults",
     "FTest",
     "FactorResults",
     "LinearResults",
+    "MeansResults",
     "OLSResults",
     "PCAResults",
     "PartialCorrelationResults",
+    "RateResults",
     "RidgeResults",
     "TSLSResults",
     "canonical_correlations",
+    "crosstab",
     "describe",
     "discriminant",
     "factor_loadings",
+    "means",
     "naive_ols",
     "ols",
     "ols_from_rows",
     "partial_correlations",
     "pca",
+    "rates",
     "ridge",
     "rows_for_error",
     "tsls",

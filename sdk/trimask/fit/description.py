@@ -1,10 +1,13 @@
-"""Means and variances of columns, with intervals.
+"""Means, deviations and shares of columns, with intervals: the first table of a paper.
 
 Statement. In scaled units a mean is m = G_1j / G_11. Where a dataset was read, G_11 is the number of people, and what
 noise had made of it has already helped the other entries (`trimask.constrained`). Its privacy variance is that of the
 gradient e_1 (e_j - m e_1)^T / G_11 under the law of the noise, its sampling variance v/n, whatever the rows' law (v the
 variance). The variance is S_jj of `trimask.fit.covariance`, with the privacy part given there; its sampling part is
 2 v^2/(n-1) for normal rows, and (1 - 2 p)^2 p (1 - p)/n for a yes-or-no column, whose fourth moment its mean determines.
+
+A standard deviation is its root, with the error of first order. Shares are means of indicators; since moments agree with
+what the schema knows, those of a group add up to 1, and counts to the number of people.
 
 Proved: the noise variances. Asymptotic: normal intervals. Assumed: normal rows for the sampling part of a
 variance that is not of a yes-or-no column.
@@ -21,9 +24,10 @@ import pandas as pd
 from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
-from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.covariance import Covariance, covariance_of, select
+from trimask.fit.groups import plain_name
 from trimask.fit.noise import outer
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
 from trimask_core.schema import ONES, Column
@@ -34,22 +38,27 @@ if TYPE_CHECKING:
 __all__ = ["DescribeResults", "describe"]
 
 _HEAD = ["estimate", "std err", "sampling", "privacy"]
+_TABLES = ("means", "variances", "deviations", "shares")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribeResults(Report):
-    """`means` and `variances`, in original units: estimate, std err, sampling and privacy parts a column."""
+    """`means`, `variances` and `deviations`, in original units: estimate, std err, sampling and privacy parts a column.
+
+    `shares` has a row a level of every group described, and "yes" of every yes-or-no column: people, share and its errors.
+    """
 
     label: str
     nobs: int
     sigma: float
     means: pd.DataFrame
     variances: pd.DataFrame
+    shares: pd.DataFrame
 
     @property
     def title(self) -> str:
         """What this is."""
-        return "Means and variances of a release, noise corrected"
+        return f"Means, deviations and shares {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -59,33 +68,68 @@ class DescribeResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS]
-        if (self.variances["estimate"] <= 0).any():
+        notes = noise_notes(self.sigma)
+        measured = self._measured
+        if len(measured):
+            notes.append("Errors are those of the means; those in `deviations` take rows as normal.")
+        if (self.variances.loc[measured, "estimate"] <= 0).any():
             notes.append("A variance of zero or less is one that the noise hides.")
+        if (self.shares["estimate"] < 0).any():
+            notes.append("A share below zero is one that the noise exceeds; its interval ends at zero.")
         return tuple(notes)
 
+    @property
+    def _measured(self) -> pd.Index:
+        """The columns that are no indicators."""
+        return self.means.index[~self.means.index.isin(self.shares["column"])]
+
+    @property
+    def deviations(self) -> pd.DataFrame:
+        """Standard deviations; NaN where the noise hides the variance."""
+        root = np.sqrt(self.variances["estimate"].where(self.variances["estimate"] > 0))
+        parts = {name: self.variances[name] / (2 * root) for name in _HEAD[1:]}
+        return pd.DataFrame({"estimate": root, **parts})
+
     def conf_int(self, alpha: float = 0.05, of: str = "means") -> pd.DataFrame:
-        """Intervals of level 1 - alpha of the "means" or the "variances" (which end at zero)."""
+        """Intervals of level 1 - alpha of the "means", "variances", "deviations" or "shares"; all but means end at zero."""
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
-        if of not in ("means", "variances"):
-            raise ParameterError("of", "'means' or 'variances'", of)
-        table = self.means if of == "means" else self.variances
+        if of not in _TABLES:
+            raise ParameterError("of", "one of " + ", ".join(map(repr, _TABLES)), of)
+        table: pd.DataFrame = getattr(self, of)
         reach = float(stats.t.isf(alpha / 2, self.nobs - 1)) * table["std err"]
         low, high = table["estimate"] - reach, table["estimate"] + reach
-        return pd.DataFrame({0: low if of == "means" else low.clip(lower=0.0), 1: high})
+        if of != "means":
+            low, high = low.clip(lower=0.0), high.clip(lower=0.0)
+        if of == "shares":
+            low, high = low.clip(upper=1.0), high.clip(upper=1.0)
+        return pd.DataFrame({0: low, 1: high})
 
     def blocks(self, alpha: float) -> list[Block]:
-        """A table of means and one of variances."""
-        header = ["", *_HEAD, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-        blocks = []
-        for of, table in (("means", self.means), ("variances", self.variances)):
-            values = np.column_stack([table[_HEAD].to_numpy(), self.conf_int(alpha, of).to_numpy()])
-            rows = [
-                [str(name), *figures(list(row), places_for(row[1], row[0]))]
-                for name, row in zip(table.index, values, strict=True)
-            ]
-            blocks.append(Block(header, rows, of))
+        """Means with deviations, then shares with counts."""
+        ends = [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+        blocks, measured = [], self._measured
+        if len(measured):
+            table, limits, spread = self.means.loc[measured], self.conf_int(alpha), self.deviations
+            rows = []
+            for name, values in zip(measured, table[_HEAD].to_numpy(), strict=True):
+                places = places_for(values[1], values[0])
+                mean, *parts = figures(list(values), places)
+                (deviation,) = figures([spread.loc[name, "estimate"]], places)
+                rows.append(
+                    [str(name), f"{mean} ({deviation})", *parts, *figures(list(limits.loc[name]), places)]
+                )
+            blocks.append(Block(["", "mean (SD)", *_HEAD[1:], *ends], rows, "means"))
+        if len(self.shares):
+            limits = self.conf_int(alpha, "shares")
+            rows = []
+            for at, row in self.shares.iterrows():
+                errors = [f"{row[part]:.2%}" for part in _HEAD[1:]]
+                reach = [f"{value:.1%}" for value in limits.loc[at]]
+                rows.append(
+                    [" ".join(map(str, at)), f"{row['people']:,.0f} ({row['estimate']:.1%})", *errors, *reach]
+                )
+            blocks.append(Block(["", "people (share)", *_HEAD[1:], *ends], rows, "shares"))
         return blocks
 
     def __repr__(self) -> str:
@@ -93,7 +137,19 @@ class DescribeResults(Report):
 
 
 def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeResults:
-    """Mean and variance of columns, with intervals; noise corrected. By default of all but the ones column."""
+    """Mean (SD) of measured columns and people (share) of groups and yes-or-no columns, with intervals; noise corrected.
+
+    Parameters: `columns` are columns or groups (also written C(group)), by default all but the ones column.
+    Returns `DescribeResults`; shares of a group add up to 1.
+
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("ill", "binary")))
+    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": [0, 0, 1, 1] * 10})
+    >>> found = trimask.fit.describe(trimask.moments.row_moments(people, schema))
+    >>> round(found.deviations.loc["age", "estimate"], 3), found.shares["people"].round(3).tolist()
+    (np.float64(11.323), [20.0])
+    """
     moments = moments_of(dataset)
     if not moments.schema.ones:
         raise FormulaError("this study has no ones column, so no mean can be taken")
@@ -102,11 +158,34 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     if columns is None:
         names = [column.name for column in moments.columns if column.name != ONES]
     else:
-        # One at a time: a whole group of indicators is collinear only for what uses them together.
-        names = [name for column in columns for name in select(moments.schema, [column])]
+        groups = {item.name: item.levels for item in moments.schema.attributes if item.levels}
+        names = []
+        for asked in map(plain_name, columns):
+            whole = [f"{asked}_{level}" for level in groups.get(asked, ())]
+            # One at a time: a whole group of indicators is collinear only for what uses them together.
+            names += whole or select(moments.schema, [asked])
+    if not names:
+        raise ParameterError("columns", "at least one column")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ParameterError("columns", f"different columns; {twice[0]} appears twice")
     found = [_one(moments, name) for name in names]
     means, variances = (pd.DataFrame([pair[i] for pair in found], index=pd.Index(names)) for i in (0, 1))
-    return DescribeResults(moments.label, moments.rows, moments.sigma, means, variances)
+    shares = _shares(moments, means)
+    return DescribeResults(moments.label, moments.rows, moments.sigma, means, variances, shares)
+
+
+def _shares(moments: Moments, means: pd.DataFrame) -> pd.DataFrame:
+    """The means of indicators, by group and level."""
+    binary = {item.name for item in moments.schema.attributes if item.kind == "binary"}
+    rows = []
+    for column in moments.columns:
+        if column.name in means.index and (column.level is not None or column.name in binary):
+            at = (column.source, column.level or "yes")
+            values = means.loc[column.name]
+            rows.append((*at, column.name, moments.rows * values["estimate"], *values[_HEAD]))
+    frame = pd.DataFrame(rows, columns=pd.Index(["group", "level", "column", "people", *_HEAD]))
+    return frame.set_index(["group", "level"])
 
 
 def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float]]:

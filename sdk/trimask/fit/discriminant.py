@@ -25,13 +25,13 @@ from scipy import linalg
 
 from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.covariance import numeric_columns, select
-from trimask.fit.formula import nearest
+from trimask.fit.groups import membership, plain_name
 from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.report import Block, Facts, Report
 from trimask.fit.signal import CLEAR_SIGNAL, check_signal
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
-from trimask_core.schema import ONES, Schema
+from trimask_core.schema import ONES
 
 if TYPE_CHECKING:
     from trimask.fit.source import Source
@@ -109,7 +109,8 @@ def discriminant(dataset: Source, group: str, columns: Sequence[str] | None = No
     """Linear discriminant of a categorical or binary attribute by other columns, noise corrected."""
     moments = moments_of(dataset)
     schema = moments.schema
-    levels, U = _membership(group, schema)
+    group = plain_name(group)
+    levels, U = membership(group, schema)
     if columns is None:
         columns = [name for name in numeric_columns(schema) if name != group]
     names = select(schema, columns)
@@ -154,27 +155,6 @@ def discriminant(dataset: Source, group: str, columns: Sequence[str] | None = No
         separation=pd.Series(np.asarray(values), index=labels, name="separation", dtype=float),
         functions=pd.concat([first, functions]),
     )
-
-
-def _membership(group: str, schema: Schema) -> tuple[list[str], Matrix]:
-    """The levels, and the combinations of columns (a row a level) that are one on their members."""
-    if not schema.ones:
-        raise FormulaError("this study has no ones column, so groups cannot be counted")
-    attribute = next((item for item in schema.attributes if item.name == group), None)
-    if attribute is None or attribute.kind not in ("categorical", "binary"):
-        known = [item.name for item in schema.attributes if item.kind in ("categorical", "binary")]
-        hint = nearest(group, known) if known else "it has none"
-        raise FormulaError(f"this study has no group {group}; {hint}")
-    index = {column.name: j for j, column in enumerate(schema.columns)}
-    if attribute.kind == "binary":
-        U = np.zeros((2, len(index)))
-        U[:, index[ONES]] = 0.5
-        U[:, index[group]] = [-0.5, 0.5]  # scaled: -1 for no, 1 for yes
-        return ["no", "yes"], U
-    U = np.zeros((len(attribute.levels), len(index)))
-    for g, level in enumerate(attribute.levels):
-        U[g, index[f"{group}_{level}"]] = 1.0
-    return list(attribute.levels), U
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,9 @@ from scipy import linalg, stats
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.formula import nearest
 from trimask.moments import Matrix
+from trimask_theory.noisy_regression import Combination
 
-__all__ = ["FTest", "Hypothesis", "constraints", "wald"]
+__all__ = ["FTest", "Hypothesis", "constraints", "joint", "wald"]
 
 Hypothesis: TypeAlias = str | Sequence[str] | Matrix
 """'a = 0, b = c' (a name alone: = 0), a list of such, or a matrix R for R beta = 0."""
@@ -79,6 +80,18 @@ def _index(name: str, names: Sequence[str]) -> int:
     if name not in names:
         raise FormulaError(f"the fit has no coefficient {name}; {nearest(name, list(names))}")
     return list(names).index(name)
+
+
+def joint(found: Combination, df: int, words: str, gap: Matrix | None = None) -> FTest:
+    """The test that combinations are zero (or that `gap` is), by their covariance of second order.
+
+    It is the same however a model is written. Where the release does not bound a combination it is refused.
+    """
+    if not np.all(np.isfinite(found.widening)):
+        raise ParameterError(
+            "hypothesis", "about coefficients that the release bounds; the noise hides one of these", words
+        )
+    return wald(found.estimates if gap is None else gap, found.covariance, df, words)
 
 
 def wald(gap: Matrix, covariance: Matrix, df: int, words: str) -> FTest:

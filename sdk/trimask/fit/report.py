@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Block", "Report", "figures", "places_for"]
+__all__ = ["Block", "Report", "figures", "noise_notes", "of_data", "places_for"]
 
 Facts = Sequence[tuple[str, str]]
 
@@ -19,6 +19,16 @@ class Block:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+
+
+def noise_notes(sigma: float) -> list[str]:
+    """What is said of the noise, where there is some."""
+    return ["The noise is corrected for; privacy is its part of the standard error."] if sigma else []
+
+
+def of_data(sigma: float) -> str:
+    """How a title ends: what the numbers are from."""
+    return "in a release, noise corrected" if sigma else "without noise"
 
 
 class Report:
@@ -45,7 +55,8 @@ class Report:
 
     def summary(self, alpha: float = 0.05) -> str:
         """The result as text."""
-        facts = [f"{name + ':':<13}{value}" for name, value in self.facts]
+        width = max((len(name) for name, _ in self.facts), default=0) + 2
+        facts = [f"{name + ':':<{max(width, 13)}}{value}" for name, value in self.facts]
         body = [line for block in self.blocks(alpha) for line in _text(block)]
         return "\n".join([self.title, *facts, *body, *self.notes])
 

@@ -1,0 +1,162 @@
+"""Rates: events over time at risk (or any sum over any other), overall and by group.
+
+Statement. With e and t the two columns in original units, r = sum e / sum t = (one^T G e) / (one^T G t). Its noise variance
+is that of the gradient (e - r t) one^T / sum t. The sampling variance, people drawn independently, is
+n Var(e - r t) / (sum t)^2, whose variance is in the second moments: no Poisson law is assumed. By group the members u_g
+stand for `one`; a group's own variance of e - r t needs third moments, so events are taken as Poisson there, r / sum t.
+Intervals are on the log scale, where the error is se / r.
+
+Proved: the variances. Asymptotic: the delta method and normal intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.fit.design import find_column
+from trimask.fit.groups import membership, plain_name, unit
+from trimask.fit.noise import outers
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.source import moments_of
+from trimask.moments import Matrix, Moments
+from trimask_core.schema import ONES
+
+if TYPE_CHECKING:
+    from trimask.fit.source import Source
+
+__all__ = ["RateResults", "rates"]
+
+_PARTS = ["estimate", "std err", "sampling", "privacy"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RateResults(Report):
+    """`rates` has a row a group ("all" first): events, time, and the rate with its errors."""
+
+    label: str
+    nobs: int
+    sigma: float
+    events: str
+    time: str
+    per: float
+    rates: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Rates of {self.events} per {self.per:g} {self.time} {of_data(self.sigma)}"
+
+    @property
+    def facts(self) -> Facts:
+        """What the table is of."""
+        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("noise sigma", f"{self.sigma:.4g}")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        notes = noise_notes(self.sigma)
+        if len(self.rates) > 1:
+            notes.append(
+                "By group the sampling part takes events as Poisson; over all people it assumes nothing."
+            )
+        return tuple(notes)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals, made on the log scale where the rate is above zero."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        r = self.rates["estimate"]
+        reach = float(stats.norm.isf(alpha / 2)) * self.rates["std err"]
+        ratio = np.exp(reach / r.where(r > 0))
+        return pd.DataFrame({0: (r / ratio).fillna(0.0), 1: (r * ratio).fillna((r + reach).clip(lower=0.0))})
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row a group."""
+        ends = self.conf_int(alpha).to_numpy()
+        rows = [
+            [str(name), f"{row['events']:,.0f}", f"{row['time']:,.0f}",
+             *figures([*row[_PARTS], *limits], places_for(row["std err"], row["estimate"]))]
+            for (name, row), limits in zip(self.rates.iterrows(), ends, strict=True)
+        ]  # fmt: skip
+        return [
+            Block(
+                ["", self.events, self.time, "rate", *_PARTS[1:], f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"],
+                rows,
+            )
+        ]
+
+    def __repr__(self) -> str:
+        return f"<RateResults of {self.events} per {self.time} in {self.label}>"
+
+
+def rates(
+    dataset: Source, events: str, time: str | None = None, *, by: str | None = None, per: float = 1.0
+) -> RateResults:
+    """Events per unit of `time` (per person without one), over all people and in each level of the group `by`.
+
+    Parameters: `events` and `time` are columns, `by` a categorical or yes-or-no attribute, `per` a multiple such as 1000.
+    Returns `RateResults`.
+
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("visits", "integer", 0, 50), Attribute("years", "continuous", 0, 5)))
+    >>> people = pd.DataFrame({"visits": [1, 2, 3, 6] * 10, "years": [1.0, 2.0, 2.0, 3.0] * 10})
+    >>> found = trimask.fit.rates(trimask.moments.row_moments(people, schema), "visits", "years")
+    >>> round(found.rates.loc["all", "estimate"], 6)
+    np.float64(1.5)
+    """
+    moments = moments_of(dataset)
+    if not moments.schema.ones:
+        raise FormulaError("this study has no ones column, so no sum can be taken")
+    if not (np.isfinite(per) and per > 0):
+        raise ParameterError("per", "a finite number > 0", per)
+    e, one = _original(moments, events), unit(moments.schema, ONES)
+    t = one if time is None else _original(moments, time)
+    table = {"all": _rate(moments, one, e, t, per, spread=True)}
+    if by is not None:
+        levels, U = membership(by, moments.schema)
+        table |= {
+            f"{plain_name(by)} {level}": _rate(moments, u, e, t, per, spread=False)
+            for level, u in zip(levels, U, strict=True)
+        }
+    return RateResults(
+        label=moments.label,
+        nobs=moments.rows,
+        sigma=moments.sigma,
+        events=events,
+        time=time or "people",
+        per=float(per),
+        rates=pd.DataFrame.from_dict(table, orient="index"),
+    )
+
+
+def _original(moments: Moments, name: str) -> Matrix:
+    column = moments.columns[find_column(name, moments.schema)]
+    found: Matrix = column.center * unit(moments.schema, ONES) + column.half_range * unit(
+        moments.schema, name
+    )
+    return found
+
+
+def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, *, spread: bool) -> dict[str, float]:
+    G, n = moments.gram, moments.rows
+    happened, at_risk = float(u @ G @ e), float(u @ G @ t)
+    if at_risk <= 0:
+        raise NoiseExceedsSignal(
+            [],
+            n + 1,
+            None,
+            "the noise exceeds the signal: the time at risk of a group is not above zero. Fewer levels help",
+        )
+    r = happened / at_risk
+    left = e - r * t
+    noise = 0.0 if moments.exact else float(moments.law.variance(outers(u[None], left))[0]) / at_risk**2
+    drawn = n / (n - 1) * max(float(left @ G @ left), 0.0) / at_risk**2 if spread else max(r, 0.0) / at_risk
+    parts = [per * r, per * (drawn + noise) ** 0.5, per * drawn**0.5, per * noise**0.5]
+    return {"events": happened, "time": at_risk, **dict(zip(_PARTS, parts, strict=True))}
