@@ -20,6 +20,7 @@ A message says what is wrong and what to do; none carries a secret (mask, share,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from trimask_core.refusals import AnyReason
 
@@ -41,7 +42,17 @@ __all__ = [
 
 
 class TrimaskError(Exception):
-    """Base of every deliberate error."""
+    """Base of every deliberate error. Every one can be pickled, so that a worker process can hand it back."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, dict(self.__dict__))
+
+
+def _restored(kind: type[TrimaskError], args: tuple[Any, ...], held: dict[str, Any]) -> TrimaskError:
+    """An error as it was, without its constructor, whose arguments are not `args`."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(held)
+    return error
 
 
 class ParameterError(TrimaskError, ValueError):

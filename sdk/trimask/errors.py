@@ -2,6 +2,7 @@
 
 TrimaskError
  |- FormulaError            a formula that cannot be fitted to this study's columns (also a ValueError)
+ |- BeyondSecondMoments     a model that no release can give; the message says what can (also a NotImplementedError)
  |- CollinearColumns        columns that are linear combinations of each other; `.columns` names them
  |- MissingExtra            a package that is not installed by default (also an ImportError); `.extra` names it
  `- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
@@ -21,6 +22,7 @@ from trimask_core.errors import (
 )
 
 __all__ = [
+    "BeyondSecondMoments",
     "CollinearColumns",
     "ConnectionFailed",
     "FormulaError",
@@ -36,6 +38,10 @@ __all__ = [
 
 class FormulaError(TrimaskError, ValueError):
     """A formula that cannot be fitted to this study's columns; the message says what to write instead."""
+
+
+class BeyondSecondMoments(TrimaskError, NotImplementedError):
+    """A model that second moments do not determine; the message says why, and what to use instead."""
 
 
 class CollinearColumns(TrimaskError):

@@ -51,9 +51,6 @@ class IndefiniteMoments(TrimaskError):
             "larger epsilon"
         )
 
-    def __reduce__(self) -> tuple[type[IndefiniteMoments], tuple[float, float]]:
-        return type(self), (self.least, self.penalty)
-
 
 def outers(U: Matrix, V: Matrix) -> Matrix:
     """For each row u of U, with v or its row of V: the symmetric A with tr(A D) = u^T D v."""

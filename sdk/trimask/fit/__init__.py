@@ -6,6 +6,8 @@
 | function                 | noise correction | standard errors                                             |
 |--------------------------|------------------|-------------------------------------------------------------|
 | `ols`                    | yes              | sampling and privacy                                        |
+| `linear_probability`     | yes              | sampling and privacy                                        |
+| `quadratic_logit`        | yes              | sampling and privacy, about the approximation               |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
@@ -19,11 +21,14 @@
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
 Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
-it pools.
+it pools. `logit`, `poisson`, `quantile` and `cox` say why they cannot be had, and what can.
 """
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from trimask.fit.beyond import ALIASES, cox, logit, poisson, quantile
 from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
@@ -32,9 +37,16 @@ from trimask.fit.description import DescribeResults, describe
 from trimask.fit.diagnostics import Diagnostics, rows_for_error
 from trimask.fit.discriminant import DiscriminantResults, discriminant
 from trimask.fit.factors import FactorResults, factor_loadings
+from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means
 from trimask.fit.hypothesis import FTest
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
+from trimask.fit.probability import (
+    LinearProbabilityResults,
+    QuadraticLogitResults,
+    linear_probability,
+    quadratic_logit,
+)
 from trimask.fit.rates import RateResults, rates
 from trimask.fit.results import LinearResults, OLSResults
 from trimask.fit.ridge import RidgeResults, ridge
@@ -49,27 +61,41 @@ __all__ = [
     "DiscriminantResults",
     "FTest",
     "FactorResults",
+    "LinearProbabilityResults",
     "LinearResults",
     "MeansResults",
     "OLSResults",
     "PCAResults",
     "PartialCorrelationResults",
+    "QuadraticLogitResults",
     "RateResults",
     "RidgeResults",
     "TSLSResults",
     "canonical_correlations",
+    "cox",
     "crosstab",
     "describe",
     "discriminant",
     "factor_loadings",
+    "linear_probability",
+    "logit",
     "means",
     "naive_ols",
     "ols",
     "ols_from_rows",
     "partial_correlations",
     "pca",
+    "poisson",
+    "quadratic_logit",
+    "quantile",
     "rates",
     "ridge",
     "rows_for_error",
     "tsls",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in ALIASES:
+        globals()[ALIASES[name]]()
+    raise AttributeError(f"trimask.fit has no {name}; {nearest(name, __all__)}")

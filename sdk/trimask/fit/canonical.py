@@ -22,7 +22,7 @@ from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
 from trimask.fit.covariance import NORMAL_ROWS, covariance_of, select
 from trimask.fit.noise import outer
-from trimask.fit.report import Block, Facts, Report, figures
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
 
@@ -49,7 +49,7 @@ class CanonicalResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Canonical correlations in a release, noise corrected"
+        return f"Canonical correlations {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -59,7 +59,7 @@ class CanonicalResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS]
+        notes = [*noise_notes(self.sigma), NORMAL_ROWS]
         if self.correlations["std err"].isna().any():
             notes.append("A correlation without an error is too close to its neighbour or to zero for one.")
         return (*notes, "Weights are estimates only.")

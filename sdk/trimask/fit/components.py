@@ -12,7 +12,9 @@ The gap is judged by its estimate. Measured on six columns with four eigenvalues
 Noise floor: noise alone, a matrix X with the covariance that the law of the noise has without data, makes eigenvalues
 of C of at most about
     2 |E X^2|^(1/2),   |.| the spectral norm,
-the edge of the semicircle. A component below it cannot be told from noise.
+the edge of the semicircle. Noise is not the same in every direction (a yes-or-no column's variance is known), so each
+component has a floor of its own, 2 (v_a^T E X^2 v_a)^(1/2), at most that one. A component below it cannot be told from
+noise.
 
 Asymptotic: all of it. Assumed: normal rows, for the sampling part.
 """
@@ -31,7 +33,7 @@ from scipy import stats
 from trimask.errors import ParameterError
 from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
 from trimask.fit.noise import outer
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
 
@@ -58,7 +60,7 @@ class PCAResults(Report):
     sigma: float
     standardize: bool
     total_variance: float
-    noise_floor: float
+    noise_floors: pd.Series[float]
     eigenvalues: pd.DataFrame
     loadings: pd.DataFrame
     loadings_bse: pd.DataFrame
@@ -68,7 +70,7 @@ class PCAResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Principal components of a release, noise corrected"
+        return f"Principal components {of_data(self.sigma)}"
 
     @property
     def explained_variance_ratio(self) -> pd.Series[float]:
@@ -76,9 +78,14 @@ class PCAResults(Report):
         return (self.eigenvalues["estimate"] / self.total_variance).rename("share")
 
     @property
+    def noise_floor(self) -> float:
+        """The highest of the floors of the components shown."""
+        return float(self.noise_floors.max())
+
+    @property
     def above_floor(self) -> int:
-        """How many components stand above the noise floor."""
-        return int((self.eigenvalues["estimate"] > self.noise_floor).sum())
+        """How many components stand above their noise floor."""
+        return int((self.eigenvalues["estimate"] > self.noise_floors).sum())
 
     @property
     def facts(self) -> Facts:
@@ -89,17 +96,17 @@ class PCAResults(Report):
             ("rows", f"{self.nobs:,}"),
             ("noise sigma", f"{self.sigma:.4g}"),
             ("of", of),
-            ("noise floor", f"{self.noise_floor:.4g}"),
+            ("noise floor", f"{self.noise_floors.min():.4g} to {self.noise_floor:.4g}, by direction"),
         ]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS]
+        notes = [*noise_notes(self.sigma), NORMAL_ROWS]
         below = len(self.eigenvalues) - self.above_floor
         if below and self.sigma:
             notes.append(
-                f"{below} of the components shown cannot be told from noise (below the noise floor)."
+                f"{below} of the components shown cannot be told from noise (below its noise floor)."
             )
         unclear = self.eigenvalues.index[self.eigenvalues["std err"].isna()]
         if len(unclear):
@@ -189,7 +196,9 @@ def pca(
         sigma=moments.sigma,
         standardize=standardize,
         total_variance=float(np.trace(C)),
-        noise_floor=_noise_floor(covariance, d),
+        noise_floors=pd.Series(
+            _noise_floors(covariance, d, vectors[:, :count]), index=labels, name="noise floor"
+        ),
         eigenvalues=eigenvalues,
         loadings=frame[0],
         loadings_bse=frame[1],
@@ -198,8 +207,8 @@ def pca(
     )
 
 
-def _noise_floor(covariance: Covariance, d: Matrix) -> float:
-    """2 |E X^2|^(1/2) of the noise X in C that would be there without data."""
+def _noise_floors(covariance: Covariance, d: Matrix, vectors: Matrix) -> Matrix:
+    """2 (v^T E X^2 v)^(1/2) for each vector, X the noise in C that would be there without data."""
     k, W = len(d), covariance.W / d / math.sqrt(covariance.degrees)
     pairs = [(i, j) for i in range(k) for j in range(i, k)]
     place = np.zeros((k, k), dtype=int)
@@ -208,7 +217,8 @@ def _noise_floor(covariance: Covariance, d: Matrix) -> float:
     gradients = np.array([outer(W[:, i], W[:, j]) for i, j in pairs])
     spread = covariance.moments.law.fixed.covariance(gradients)
     square = np.array([[spread[place[i], place[j]].sum() for j in range(k)] for i in range(k)])
-    return 2 * math.sqrt(float(np.linalg.norm(square, 2)))
+    found: Matrix = 2 * np.sqrt(np.maximum(np.einsum("ia,ij,ja->a", vectors, square, vectors), 0.0))
+    return found
 
 
 def _pull(vectors: Matrix, values: Matrix, a: int, b: int, d: Matrix, standardize: bool) -> Matrix:

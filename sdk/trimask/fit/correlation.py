@@ -21,7 +21,7 @@ from scipy import linalg, stats
 from trimask.errors import ParameterError
 from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
 from trimask.fit.noise import outer
-from trimask.fit.report import Block, Facts, Report, figures
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
 
@@ -47,7 +47,7 @@ class PartialCorrelationResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Partial correlations in a release, noise corrected"
+        return f"Partial correlations {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -63,7 +63,7 @@ class PartialCorrelationResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        return ("The noise is corrected for; privacy is its part of the standard error.", NORMAL_ROWS)
+        return (*noise_notes(self.sigma), NORMAL_ROWS)
 
     def matrix(self) -> pd.DataFrame:
         """The correlations as a symmetric matrix with ones on the diagonal."""

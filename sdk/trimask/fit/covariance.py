@@ -34,7 +34,7 @@ from trimask_core.schema import ONES, Schema
 __all__ = ["NORMAL_ROWS", "Covariance", "covariance_of", "numeric_columns", "select"]
 
 NORMAL_ROWS = (
-    "The sampling part takes rows as normal: masking removes the fourth moments that would tell. "
+    "The sampling part takes rows as normal: second moments do not carry the fourth ones that would tell. "
     "The privacy part does not."
 )
 

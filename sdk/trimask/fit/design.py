@@ -114,6 +114,11 @@ def _unit_of(column: Column, schema: Schema) -> str:
 
 def find_column(name: str, schema: Schema) -> int:
     """The place of a column named outside a formula, or `FormulaError` saying what to write instead."""
+    group = next(
+        (item for item in schema.attributes if item.levels and name in (item.name, f"C({item.name})")), None
+    )
+    if group is not None:
+        raise FormulaError(f"{group.name} is categorical: name its levels here, {', '.join(_levels(group))}")
     refuse_transform(name, schema)
     return _find(name, schema, {column.name: j for j, column in enumerate(schema.columns)})
 

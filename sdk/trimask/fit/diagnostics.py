@@ -1,6 +1,6 @@
 """What can be checked about a fit after masking, and how many rows it would take.
 
-Residuals themselves cannot: those of a masked release are the true ones under a random rotation, so that every
+Residuals themselves cannot: those of masked rows are the true ones under a random rotation, so that every
 vector of the same length is as likely, and their length, the residual variance, is all they tell. No residual
 plot, no leverage, no test of normality.
 
@@ -103,10 +103,10 @@ class Diagnostics(Report):
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
         return (
-            "noise/signal: noise variance over variance in the part of a column the others do not explain.",
+            "noise/signal: the noise in the part of a column that the others do not explain, over that part's variance.",
             "privacy share: of the variance of the coefficient.",
             f"rows to find it: where an effect of the size estimated is {DETECTABLE} standard errors (one release).",
-            "Residuals are rotated by the mask: only their variance can be looked at.",
+            "No residual is in a release: only their variance can be looked at.",
         )
 
     def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  no intervals here

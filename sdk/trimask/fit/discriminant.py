@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import linalg
 
 from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.covariance import numeric_columns, select
 from trimask.fit.groups import membership, plain_name
 from trimask.fit.noise import gram_covariance, outers
-from trimask.fit.report import Block, Facts, Report
+from trimask.fit.report import Block, Facts, Report, of_data
 from trimask.fit.signal import CLEAR_SIGNAL, check_signal
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
@@ -43,7 +44,8 @@ __all__ = ["DiscriminantResults", "discriminant"]
 class DiscriminantResults(Report):
     """Directions, group means and classification functions, in original units. No standard errors.
 
-    `directions` scale to within-group variance one; `separation` is the between-group variance along each.
+    `directions` scale to within-group variance one; `separation` is the between-group variance along each, zero where the
+    noise hides it.
     `functions` has, a group a column, a constant and coefficients: a person belongs where the sum is largest.
     """
 
@@ -60,7 +62,7 @@ class DiscriminantResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Linear discriminant on a release, noise corrected"
+        return f"Linear discriminant {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -75,9 +77,16 @@ class DiscriminantResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
+        lost = [str(name) for name, value in self.separation.items() if value == 0]
+        hidden = (
+            [f"{', '.join(lost)}: the noise hides the separation; the direction means nothing."]
+            if lost
+            else []
+        )
         return (
-            "The noise is corrected for. Estimates only: no standard error is known for them after masking.",
+            "Estimates only: no standard error is known for them from second moments.",
             "For two groups, fit.ols of the indicator has the same direction, with errors.",
+            *hidden,
         )
 
     def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  no intervals here
@@ -152,7 +161,8 @@ def discriminant(dataset: Source, group: str, columns: Sequence[str] | None = No
         priors=pd.Series(priors, index=pd.Index(levels), name="share"),
         means=pd.DataFrame(original.T, index=named, columns=pd.Index(levels)),
         directions=pd.DataFrame(vectors / half[:, None], index=named, columns=labels),
-        separation=pd.Series(np.asarray(values), index=labels, name="separation", dtype=float),
+        # Noise taken off may leave a between-group variance below zero, which none can be.
+        separation=pd.Series(np.maximum(values, 0.0), index=labels, name="separation", dtype=float),
         functions=pd.concat([first, functions]),
     )
 
@@ -174,7 +184,7 @@ def scatter(moments: Moments, U: Matrix, at: list[int], group: str, levels: list
     counts = U @ G[:, one]
     unit = np.eye(len(G))
     spread = np.sqrt(moments.law.variance(outers(U, unit[one])))
-    _refuse_empty(moments, counts, spread, [f"{group}_{level}" for level in levels])
+    _refuse_empty(moments, counts, spread, group, levels)
     counts = counts * (n / counts.sum())
     sums = U @ G[:, at]
     X = G[np.ix_(at, at)]
@@ -192,12 +202,15 @@ def scatter(moments: Moments, U: Matrix, at: list[int], group: str, levels: list
     return Scatter(counts, sums / counts[:, None], (X - among) / (n - len(counts)), (between + between.T) / 2)
 
 
-def _refuse_empty(moments: Moments, counts: Matrix, noise: Matrix, names: list[str]) -> None:
-    """A group must stand out of the noise in its count."""
+def _refuse_empty(moments: Moments, counts: Matrix, noise: Matrix, group: str, levels: list[str]) -> None:
+    """A group must stand out of the noise in its count; otherwise what can be done without it is said."""
     g = int(np.argmin(counts - CLEAR_SIGNAL * noise))
+    name = f"{group}_{levels[g]}"
     if moments.exact:
         if counts[g] < 0.5:
-            raise CollinearColumns([names[g]], f"{names[g]}: nobody is in this group")
+            raise CollinearColumns(
+                [name], f"{group}: nobody is {levels[g]}; {_instead(group, levels, counts > 0.5)}"
+            )
         return
     if counts[g] >= CLEAR_SIGNAL * noise[g]:
         return
@@ -205,7 +218,17 @@ def _refuse_empty(moments: Moments, counts: Matrix, noise: Matrix, names: list[s
     factor = CLEAR_SIGNAL * noise[g] / max(counts[g] + 2 * noise[g], noise[g] / 2)
     rows = math.ceil(moments.rows * factor ** (4 / 3 if moments.noise_falls_with_rows else 2))
     raise NoiseExceedsSignal(
-        [names[g]], max(rows, moments.rows + 1), None,
-        f"the noise exceeds the signal: {names[g]} has nobody in it, or too few to be seen. It would take a pooled "
-        f"release of at least about {max(rows, moments.rows + 1):,} rows, or fewer levels in the study.",
+        [name], max(rows, moments.rows + 1), None,
+        f"the noise exceeds the signal: about {max(counts[g], 0):,.0f} people are {group} = {levels[g]}, with a noise of "
+        f"{noise[g]:,.0f}. It would take a pooled release of at least about {max(rows, moments.rows + 1):,} rows; "
+        + _instead(group, levels, counts >= CLEAR_SIGNAL * noise),
     )  # fmt: skip
+
+
+def _instead(group: str, levels: list[str], seen: NDArray[np.bool_]) -> str:
+    """What a level that can be seen allows: the same direction by least squares, with errors."""
+    there = [level for level, clear in zip(levels, seen, strict=True) if clear]
+    column = group if levels == ["no", "yes"] else f"{group}_{there[0]}" if there else group
+    if not there or len(levels) == 2:
+        return "with these rows its groups cannot be told apart"
+    return f"fit.ols of {column} on the columns tells {there[0]} from all others, with errors"

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
 from trimask.fit.covariance import NORMAL_ROWS, covariance_of, select
-from trimask.fit.report import Block, Facts, Report
+from trimask.fit.report import Block, Facts, Report, of_data
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
 
@@ -56,7 +56,7 @@ class FactorResults(Report):
     @property
     def title(self) -> str:
         """What this is."""
-        return "Factor loadings in a release, noise corrected"
+        return f"Factor loadings {of_data(self.sigma)}"
 
     @property
     def communalities(self) -> pd.Series[float]:
@@ -76,7 +76,7 @@ class FactorResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["The noise is corrected for; in brackets the standard error of a loading.", NORMAL_ROWS]
+        notes = ["In brackets the standard error of a loading, noise and sampling together.", NORMAL_ROWS]
         if self.loadings_bse.isna().any(axis=None):
             notes.append(
                 "No errors: a specific variance is at its bound (a Heywood case) or factors are too alike to tell "

@@ -15,7 +15,7 @@ from scipy import stats
 from trimask.errors import ParameterError
 from trimask.fit.hypothesis import FTest, Hypothesis, constraints, wald
 from trimask.fit.least_squares import Estimate
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.signal import CLEAR_SIGNAL
 from trimask.moments import Matrix
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "LinearResults", "OLSResults"]
 
 Basis = Literal["release", "naive", "rows"]
-HOMOSCEDASTIC = "Errors are taken as homoscedastic: robust ones need fourth moments, which masking removes."
+HOMOSCEDASTIC = (
+    "Errors are taken as homoscedastic: robust ones need fourth moments, which second moments do not carry."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,7 +185,7 @@ class OLSResults(LinearResults):
     def title(self) -> str:
         """What was fitted, and whether the noise was corrected."""
         return {
-            "release": "Least squares on a release, noise corrected",
+            "release": f"Least squares {of_data(self.sigma)}",
             "naive": "Least squares on a release, noise ignored",
             "rows": "Least squares on raw rows",
         }[self.basis]
@@ -243,7 +245,7 @@ class OLSResults(LinearResults):
                 "The noise was ignored: coefficients are biased, mostly towards zero; intervals miss."
             )
         if self.basis == "release" and self.sigma > 0:
-            notes.append("Noise removed from the moments; privacy is the noise's part of the standard error.")
+            notes += noise_notes(self.sigma)
             if math.isnan(self.rsquared):
                 notes.append(
                     "The noise hides the residual variance: R-squared is not known (coefficients are)."

@@ -28,7 +28,7 @@ from trimask.errors import ParameterError
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
 from trimask.fit.noise import gram_covariance, outer
-from trimask.fit.report import Facts
+from trimask.fit.report import Facts, noise_notes, of_data
 from trimask.fit.results import HOMOSCEDASTIC, LinearResults
 from trimask.fit.signal import check_signal
 from trimask.fit.source import moments_of
@@ -48,7 +48,7 @@ class RidgeResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Ridge regression on a release, noise corrected"
+        return f"Ridge regression {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -59,7 +59,7 @@ class RidgeResults(LinearResults):
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
         return (
-            "Noise removed from the moments; privacy is the noise's part of the standard error.",
+            *noise_notes(self.sigma),
             "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients.",
             HOMOSCEDASTIC,
         )

@@ -7,6 +7,7 @@ device is to compute is asked for as an attribute of its own. The expression is 
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 
 from trimask_core.schema import Derived, DerivedKind, Schema
@@ -36,10 +37,41 @@ def undeclared(expression: str, schema: Schema | None) -> str:
         toml = f'[[attributes]]\nname = "{name}"\nkind = "continuous"\nminimum = 0.0  # its own bounds\nmaximum = 1.0'
         return f"{expression} is not a column; {_RULE} where the answer is given:\n\n{toml}\n"
     kind, of = wanted
+    if schema is not None and (problem := _cannot(kind, of, schema)):
+        return f"{expression} is not a column, and {problem}"
     if schema is not None and (found := declared_as(kind, of, schema)) is not None:
         return f"the study declares {expression} as {found}: write {found}"
     name = _NAMES[kind].format(*of)
     return f"{expression} is not a column; {_RULE}:\n\n{_toml(Derived(name, kind, of))}\n"
+
+
+def _cannot(kind: DerivedKind, of: tuple[str, ...], schema: Schema) -> str:
+    """Why no study could declare this, and what it could ask for instead; empty where it could."""
+    answers = {item.name: item for item in schema.attributes}
+    columns = {column.name: column for column in schema.columns}
+    for name in of:
+        if name in answers and answers[name].kind != "categorical":
+            low = answers[name].bounds[0]
+            if kind == "log" and low <= 0:
+                return f"a logarithm needs an attribute whose minimum is above 0; {name} goes down to {low:g}"
+        elif name in answers:
+            return f"{name} is categorical: its levels are {', '.join(answers[name].levels)}"
+        elif name in columns and columns[name].level is not None:
+            own = tuple(f"is_{item}" if item == name else item for item in of)
+            asked = f'[[attributes]]\nname = "is_{name}"\nkind = "binary"'
+            declared = _toml(Derived(_NAMES[kind].format(*own), kind, own))
+            return (
+                f"{name} is a level, of which no product can be declared. Ask for it as a yes-or-no attribute of its own, "
+                f"and declare the product of that:\n\n{asked}\n\n{declared}\n"
+            )
+        elif name in columns:
+            return (
+                f"{name} is derived itself: squares, products and logarithms are formed of what people answer"
+            )
+        else:
+            close = difflib.get_close_matches(name, list(columns), n=1)
+            return f"the study has no column {name}" + (f"; did you mean {close[0]}?" if close else "")
+    return ""
 
 
 def _toml(derived: Derived) -> str:

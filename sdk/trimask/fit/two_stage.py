@@ -27,7 +27,7 @@ from trimask.fit.formula import Formula, parse
 from trimask.fit.hypothesis import FTest
 from trimask.fit.noise import gram_covariance, outer
 from trimask.fit.ordinary import ols
-from trimask.fit.report import Facts
+from trimask.fit.report import Facts, noise_notes, of_data
 from trimask.fit.results import HOMOSCEDASTIC, LinearResults
 from trimask.fit.signal import check_signal
 from trimask.fit.source import moments_of
@@ -52,7 +52,7 @@ class TSLSResults(LinearResults):
     @property
     def title(self) -> str:
         """What was fitted."""
-        return "Two-stage least squares on a release, noise corrected"
+        return f"Two-stage least squares {of_data(self.sigma)}"
 
     @property
     def facts(self) -> Facts:
@@ -63,7 +63,7 @@ class TSLSResults(LinearResults):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["Noise removed from the moments; privacy is the noise's part of the standard error."]
+        notes = noise_notes(self.sigma)
         weak = [name for name, test in self.first_stage.items() if test.fvalue < STRONG]
         if weak:
             notes.append(

@@ -40,14 +40,18 @@ def scree(
     ax.errorbar(at, values, whole, fmt="none", ecolor=BLUE, elinewidth=1.4, capsize=7, capthick=1.2, zorder=2)
     ax.vlines(at, values - part, values + part, color=BLUE, linewidth=5.0, alpha=0.45, zorder=2)
     ax.plot(at, values, "-", color=BLUE, linewidth=1.0, alpha=0.6, zorder=2)
-    clear = values > result.noise_floor
+    floors = result.noise_floors.to_numpy()
+    clear = values > floors
     ax.plot(at[clear], values[clear], "o", color=BLUE, ms=5, mec="white", mew=0.7, zorder=3)
     ax.plot(at[~clear], values[~clear], "o", color="white", ms=5, mec=BLUE, mew=1.2, zorder=3)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     if result.noise_floor > 0:
-        ax.axhspan(-result.noise_floor, result.noise_floor, color=ORANGE, alpha=0.13, linewidth=0, zorder=0)
-        ax.axhline(result.noise_floor, color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1,
-            label=f"noise floor {result.noise_floor:.3g}")  # fmt: skip
+        # A band a component: noise is not the same in every direction.
+        edges = np.concatenate([[0.5], at + 0.5])
+        edges[-1] = len(values) + 0.7
+        ax.stairs(floors, edges, baseline=-floors, fill=True, color=ORANGE, alpha=0.13, linewidth=0, zorder=0)
+        ax.hlines(floors, edges[:-1], edges[1:], color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1,
+            label=f"noise floor, {floors.min():.3g} to {floors.max():.3g} by direction")  # fmt: skip
         ax.legend(frameon=False, fontsize=9)
     for x, value, share in zip(at, values, result.explained_variance_ratio, strict=True):
         ax.annotate(
@@ -55,7 +59,7 @@ def scree(
         )
     ax.set_xticks(at, list(result.eigenvalues.index))
     ax.set_xlim(0.5, len(values) + 0.7)
-    low = min(0.0, float(values.min()), -result.noise_floor)
+    low = min(0.0, float(values.min()), -float(floors.max()))
     ax.set_ylim(bottom=1.15 * low if low < 0 else -0.02 * float(values.max()))
     of = "correlations" if result.standardize else "covariances, scaled units"
     ax.set_ylabel(f"variance ({of})", fontsize=9, color=GREY)

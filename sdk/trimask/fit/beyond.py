@@ -1,0 +1,68 @@
+"""Models that second moments cannot give, each with the reason and with what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from trimask.errors import BeyondSecondMoments
+
+__all__ = ["ALIASES", "cox", "logit", "poisson", "quantile"]
+
+_WHY = {
+    "logit": (
+        "a logistic regression",
+        "its likelihood has log(1 + exp(x'b)) of every row, which no second moment determines",
+        (
+            "fit.linear_probability (differences in probability), fit.quadratic_logit (log odds, an approximation for small "
+            "effects), or fit.crosstab (exact odds ratios of one group)"
+        ),
+    ),
+    "poisson": (
+        "a Poisson regression",
+        "its likelihood has exp(x'b) of every row, which no second moment determines",
+        "fit.rates (rates over time at risk, by group), or fit.ols of a logarithm that the study declares",
+    ),
+    "quantile": (
+        "a quantile",
+        "an order of values is in no sum of products",
+        (
+            "declare yes-or-no attributes for thresholds in the next study (is_above_140): fit.describe has their shares, "
+            "and quantiles follow by interpolation; fit.describe has mean (SD) now"
+        ),
+    ),
+    "cox": (
+        "a Cox regression",
+        "it needs who was at risk at each event's time, row by row",
+        "fit.rates with the events and the time at risk, by group: rate ratios hold where hazards are constant",
+    ),
+}
+ALIASES = {
+    "logistic": "logit", "probit": "logit", "glm": "logit", "logistic_regression": "logit", "poisson_regression": "poisson",
+    "negative_binomial": "poisson", "quantreg": "quantile", "median": "quantile", "quantiles": "quantile", "coxph": "cox",
+    "phreg": "cox", "kaplan_meier": "cox", "survival": "cox",
+}  # fmt: skip
+
+
+def _refuse(name: str) -> NoReturn:
+    what, why, instead = _WHY[name]
+    raise BeyondSecondMoments(f"{what} cannot be fitted to a release: {why}. Instead: {instead}")
+
+
+def logit(*_: Any, **__: Any) -> NoReturn:
+    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    _refuse("logit")
+
+
+def poisson(*_: Any, **__: Any) -> NoReturn:
+    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    _refuse("poisson")
+
+
+def quantile(*_: Any, **__: Any) -> NoReturn:
+    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    _refuse("quantile")
+
+
+def cox(*_: Any, **__: Any) -> NoReturn:
+    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    _refuse("cox")
