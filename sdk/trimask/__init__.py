@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus
     from trimask.connection import Connection, connect
     from trimask.dataset import Dataset
-    from trimask.fit.results import OLSResults
+    from trimask.fit.ols_results import OLSResults
     from trimask.manifest import Manifest
     from trimask.moments import Moments
 
@@ -45,7 +45,7 @@ _HOME = {
     "DatasetInfo": "catalogue",
     "Manifest": "manifest",
     "Moments": "moments",
-    "OLSResults": "fit.results",
+    "OLSResults": "fit.ols_results",
     "StudyInfo": "catalogue",
     "StudyStatus": "catalogue",
     "connect": "connection",

@@ -87,7 +87,13 @@ def test_diagnostics_of_a_release(noisy_folder: Path) -> None:
     assert list(found.table.index) == list(result.names)
     share = (result.bse_privacy / result.bse) ** 2
     np.testing.assert_allclose(found.table["privacy share"], share, rtol=1e-12)
-    for words in ("condition", "noise/signal", "rows to find it", "rotated by the mask", "C(region)[west]"):
+    for words in (
+        "condition",
+        "noise/signal",
+        "rows to find it",
+        "No residual is in a release",
+        "C(region)[west]",
+    ):
         assert words in found.summary()
         assert words.split("(")[0] in found._repr_html_()
     assert "rows enough" in repr(found)
@@ -259,7 +265,7 @@ def test_means_and_variances(answers: pd.DataFrame, rows: Moments) -> None:
     assert (high - low) / 2 == pytest.approx(half)
     assert np.all(result.conf_int(of="variances")[0] >= 0)
     assert list(fit.describe(rows, ["bmi"]).means.index) == ["bmi"]
-    for words in ("means", "variances", "privacy", "takes rows as normal"):
+    for words in ("mean (SD)", "people (share)", "privacy", "take rows as normal"):
         assert words in result.summary()
     with pytest.raises(ParameterError, match="'means' or 'variances'"):
         result.conf_int(of="medians")
@@ -496,7 +502,7 @@ def test_discriminant_refusals(group: str, columns: Any, message: str, rows: Mom
 
 def test_an_empty_group_is_said(answers: pd.DataFrame, schema: Schema) -> None:
     moments = row_moments(answers[answers["region"] != "west"], schema)
-    with pytest.raises(CollinearColumns, match="region_west: nobody"):
+    with pytest.raises(CollinearColumns, match="region: nobody is west"):
         fit.discriminant(moments, "region", ["age"])
     noisy = Moments(schema, moments.gram, moments.rows, 0.3)
     with pytest.raises(NoiseExceedsSignal, match="region_west has nobody in it, or too few") as caught:

@@ -29,7 +29,9 @@ from __future__ import annotations
 from typing import NoReturn
 
 from trimask.fit.beyond import ALIASES, cox, logit, poisson, quantile
+from trimask.fit.bootstrap import BootstrapResults, bootstrap
 from trimask.fit.canonical import CanonicalResults, canonical_correlations
+from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
 from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
@@ -39,8 +41,10 @@ from trimask.fit.discriminant import DiscriminantResults, discriminant
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means
-from trimask.fit.hypothesis import FTest
+from trimask.fit.hypothesis import FTest, TTest
+from trimask.fit.ols_results import OLSResults
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
+from trimask.fit.prediction import PredictionResults
 from trimask.fit.probability import (
     LinearProbabilityResults,
     QuadraticLogitResults,
@@ -48,13 +52,15 @@ from trimask.fit.probability import (
     quadratic_logit,
 )
 from trimask.fit.rates import RateResults, rates
-from trimask.fit.results import LinearResults, OLSResults
+from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.two_stage import TSLSResults, tsls
 
 __all__ = [
+    "BootstrapResults",
     "CanonicalResults",
     "ChiSquare",
+    "ColumnsOfFits",
     "CrosstabResults",
     "DescribeResults",
     "Diagnostics",
@@ -67,10 +73,13 @@ __all__ = [
     "OLSResults",
     "PCAResults",
     "PartialCorrelationResults",
+    "PredictionResults",
     "QuadraticLogitResults",
     "RateResults",
     "RidgeResults",
     "TSLSResults",
+    "TTest",
+    "bootstrap",
     "canonical_correlations",
     "cox",
     "crosstab",
@@ -91,6 +100,7 @@ __all__ = [
     "rates",
     "ridge",
     "rows_for_error",
+    "summary_col",
     "tsls",
 ]
 

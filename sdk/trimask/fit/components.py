@@ -96,7 +96,10 @@ class PCAResults(Report):
             ("rows", f"{self.nobs:,}"),
             ("noise sigma", f"{self.sigma:.4g}"),
             ("of", of),
-            ("noise floor", f"{self.noise_floors.min():.4g} to {self.noise_floor:.4g}, by direction"),
+            (
+                "noise floor",
+                " to ".join(dict.fromkeys(f"{v:.4g}" for v in (self.noise_floors.min(), self.noise_floor))),
+            ),
         ]
 
     @property

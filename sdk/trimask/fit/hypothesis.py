@@ -7,24 +7,25 @@ known; without noise and with normal errors it is the exact F test.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 from scipy import linalg, stats
 
-from trimask.errors import FormulaError, ParameterError
-from trimask.fit.formula import nearest
+from trimask.errors import ParameterError
+from trimask.fit.linear_words import split_statements, statements
+from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
 from trimask_theory.noisy_regression import Combination
 
-__all__ = ["FTest", "Hypothesis", "constraints", "joint", "wald"]
+__all__ = ["FTest", "Hypothesis", "TTest", "constraints", "joint", "wald"]
 
 Hypothesis: TypeAlias = str | Sequence[str] | Matrix
-"""'a = 0, b = c' (a name alone: = 0), a list of such, or a matrix R for R beta = 0."""
+"""'a = 0, b = c', '2 * a - b = 3', 'C(group)' (a name alone: = 0), a list of such, or a matrix R for R beta = 0."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +48,93 @@ class FTest:
     def __str__(self) -> str:
         return self.summary()
 
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(self.summary())}</code>"
 
-def constraints(hypothesis: Hypothesis, names: Sequence[str]) -> tuple[Matrix, Matrix, str]:
-    """(R, q, words) of the hypothesis R beta = q."""
+
+@dataclass(frozen=True, eq=False)
+class TTest(Report):
+    """Linear combinations of coefficients, each tested by itself against the value it is said to have."""
+
+    statements: tuple[str, ...]
+    effect: Matrix
+    combination: Combination
+    values: Matrix
+    df_denom: int
+
+    @property
+    def sd(self) -> Matrix:
+        """Standard errors, noise and sampling together."""
+        return self.combination.standard_errors
+
+    @property
+    def tvalue(self) -> Matrix:
+        """(effect - value) / sd."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: Matrix = (self.effect - self.values) / self.sd
+        return found
+
+    @property
+    def pvalue(self) -> Matrix:
+        """Two-sided."""
+        found: Matrix = 2 * stats.t.sf(np.abs(self.tvalue), self.df_denom)
+        return found
+
+    def conf_int(self, alpha: float = 0.05) -> Matrix:
+        """Intervals of the combinations, Fieller's joined where the noise is large."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        return self.combination.interval(deviations=float(stats.t.isf(alpha / 2, self.df_denom)))
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row a statement."""
+        low, high = self.conf_int(alpha).T
+        columns = {"coef": self.effect, "std err": self.sd, "t": self.tvalue, "P>|t|": self.pvalue}
+        ends = {f"[{alpha / 2:g}": low, f"{1 - alpha / 2:g}]": high}
+        return pd.DataFrame({**columns, **ends}, index=pd.Index(self.statements))
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Tests of linear combinations"
+
+    @property
+    def facts(self) -> Facts:
+        """The degrees of freedom."""
+        return [("df", f"{self.df_denom:,}")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return ("coef is the combination; t and P are about the value it is said to have.",)
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """The tests."""
+        frame = self.summary_frame(alpha)
+        rows = []
+        for name, (coef, error, t, p, low, high) in zip(self.statements, frame.to_numpy(), strict=True):
+            places = places_for(error, coef)
+            rows.append(
+                [name, *figures([coef, error], places), f"{t:.2f}", f"{p:.3f}", *figures([low, high], places)]
+            )
+        return [Block(["", *map(str, frame.columns)], rows)]
+
+
+def constraints(hypothesis: Hypothesis, names: Sequence[str]) -> tuple[Matrix, Matrix, list[str]]:
+    """(R, q, words) of the statements R beta = q."""
     if not isinstance(hypothesis, str) and not all(isinstance(item, str) for item in hypothesis):
         R = np.atleast_2d(np.asarray(hypothesis, dtype=float))
         if R.ndim != 2 or R.shape[1] != len(names) or not len(R):
             raise ParameterError("hypothesis", f"a matrix with {len(names)} columns", R.shape)
-        return R, np.zeros(len(R)), f"{len(R)} linear combinations = 0"
-    # A comma inside C(group)[level] does not occur: coefficient names drop the reference.
-    items = hypothesis.split(",") if isinstance(hypothesis, str) else [str(item) for item in hypothesis]
-    items = [item.strip() for item in items if item.strip()]
-    if not items:
+        return R, np.zeros(len(R)), [f"combination {i + 1} = 0" for i in range(len(R))]
+    items = (
+        split_statements(hypothesis) if isinstance(hypothesis, str) else [str(item) for item in hypothesis]
+    )
+    found = [one for item in items if item.strip() for one in statements(item.strip(), names)]
+    if not found:
         raise ParameterError("hypothesis", "at least one statement such as 'age = 0'", hypothesis)
-    R, q = np.zeros((len(items), len(names))), np.zeros(len(items))
-    for i, item in enumerate(items):
-        left, equals, right = (part.strip() for part in item.partition("="))
-        R[i, _index(left, names)] = 1.0
-        if not equals:
-            continue
-        try:
-            q[i] = float(right)
-        except ValueError:
-            R[i, _index(right, names)] -= 1.0
-        if not math.isfinite(q[i]) or not R[i].any():
-            raise FormulaError(f"{item!r} is not a hypothesis: write 'name = number' or 'name = name'")
-    words = [item if "=" in item else f"{item} = 0" for item in items]
-    return R, q, ", ".join(re.sub(r"\s*=\s*", " = ", word) for word in words)
-
-
-def _index(name: str, names: Sequence[str]) -> int:
-    if name not in names:
-        raise FormulaError(f"the fit has no coefficient {name}; {nearest(name, list(names))}")
-    return list(names).index(name)
+    R, q = np.array([weights for weights, _, _ in found]), np.array([value for _, value, _ in found])
+    return R, q, [words for _, _, words in found]
 
 
 def joint(found: Combination, df: int, words: str, gap: Matrix | None = None) -> FTest:

@@ -47,6 +47,7 @@ class Estimate:
     total_sum: float
     working: NoisyFit = field(repr=False)
     design: Design = field(repr=False)
+    moments: Moments = field(repr=False)
 
     def combination(self, weights: Matrix) -> Combination:
         """Errors of combinations of the coefficients in original units: each its own, whatever the parametrisation."""
@@ -81,6 +82,7 @@ def solve(moments: Moments, design: Design) -> Estimate:
         total_sum=total * half**2,
         working=working,
         design=design,
+        moments=moments,
     )
 
 

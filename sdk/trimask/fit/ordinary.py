@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from trimask.fit.design import build
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.results import Basis, OLSResults
+from trimask.fit.ols_results import OLSResults
+from trimask.fit.results import Basis
 from trimask.fit.source import moments_of
 from trimask.moments import Moments, row_moments
 from trimask_core.schema import Schema

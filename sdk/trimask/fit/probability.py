@@ -31,8 +31,9 @@ from trimask.fit.formula import parse
 from trimask.fit.groups import unit
 from trimask.fit.least_squares import solve
 from trimask.fit.noise import outer, outers
+from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import noise_notes, of_data
-from trimask.fit.results import LinearResults, OLSResults
+from trimask.fit.results import LinearResults
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
 from trimask_core.schema import ONES, Schema
@@ -76,7 +77,8 @@ class QuadraticLogitResults(LinearResults):
     @property
     def odds_ratios(self) -> pd.Series[float]:
         """exp of the slopes."""
-        return np.exp(self.params.drop(INTERCEPT)).rename("odds ratio")
+        slopes = self.params.drop(INTERCEPT)
+        return pd.Series(np.exp(slopes.to_numpy()), index=slopes.index, name="odds ratio")
 
     @property
     def notes(self) -> tuple[str, ...]:

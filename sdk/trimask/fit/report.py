@@ -64,16 +64,21 @@ class Report:
         """The tables for a page or a repository."""
         return "\n\n".join(_markdown(block) for block in self.blocks(alpha))
 
-    def to_latex(self, alpha: float = 0.05) -> str:
-        """The tables for a paper, as tabulars with the rules of the package booktabs."""
-        return "\n\n".join(_latex(block) for block in self.blocks(alpha))
+    def to_latex(self, alpha: float = 0.05, *, notes: bool = False) -> str:
+        """The tables for a paper, as tabulars with the rules of the package booktabs; with `notes` below."""
+        *first, last = self.blocks(alpha)
+        return "\n\n".join([*map(_latex, first), _latex(last, self.notes if notes else ())])
 
-    def _repr_html_(self) -> str:
-        """For a notebook. Every name is escaped, since a study's owner chose it."""
+    def to_html(self, alpha: float = 0.05) -> str:
+        """The tables for a page, with facts and notes. Every name is escaped, since a study's owner chose it."""
         facts = " &middot; ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in self.facts)
         notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
-        tables = "".join(_html(block) for block in self.blocks(0.05))
+        tables = "".join(_html(block) for block in self.blocks(alpha))
         return f"<div><b>{escape(self.title)}</b><div><small>{facts}</small></div>{tables}{notes}</div>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return self.to_html()
 
     def __str__(self) -> str:
         return self.summary()
@@ -131,14 +136,19 @@ _LATEX = str.maketrans(
 )
 
 
-def _latex(block: Block) -> str:
+def _latex(block: Block, notes: Sequence[str] = ()) -> str:
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
 
     body = [line(block.header), r"\midrule", *map(line, block.rows)]
     head = [rf"\begin{{tabular}}{{l{'r' * (len(block.header) - 1)}}}", r"\toprule"]
     caption = [f"% {block.caption}"] if block.caption else []
-    return "\n".join([*caption, *head, *body, r"\bottomrule", r"\end{tabular}"])
+    width = len(block.header)
+    below = [
+        rf"\multicolumn{{{width}}}{{p{{0.9\linewidth}}}}{{\footnotesize {note.translate(_LATEX)}}} \\"
+        for note in notes
+    ]
+    return "\n".join([*caption, *head, *body, r"\bottomrule", *below, r"\end{tabular}"])
 
 
 def _html(block: Block) -> str:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from trimask.errors import ParameterError
-from trimask.fit.hypothesis import FTest, Hypothesis, constraints, wald
-from trimask.fit.least_squares import Estimate
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
-from trimask.fit.signal import CLEAR_SIGNAL
+from trimask.errors import BeyondSecondMoments, ParameterError
+from trimask.fit.hypothesis import FTest, Hypothesis, TTest, constraints, joint
+from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
+from trimask_theory.noisy_regression import Combination
 
-if TYPE_CHECKING:
-    from trimask.fit.diagnostics import Diagnostics
-
-__all__ = ["Basis", "LinearResults", "OLSResults"]
+__all__ = ["HOMOSCEDASTIC", "Basis", "LinearResults"]
 
 Basis = Literal["release", "naive", "rows"]
 HOMOSCEDASTIC = (
@@ -104,10 +99,42 @@ class LinearResults(Report):
         ends = np.column_stack([self.coefficients - reach, self.coefficients + reach])
         return pd.DataFrame(ends, index=pd.Index(self.names))
 
-    def f_test(self, hypothesis: Hypothesis) -> FTest:
-        """A joint test of linear hypotheses, such as "age = 0, smoker = 6" or "bmi = age" (see `hypothesis`)."""
+    def combination(self, weights: Matrix) -> Combination:
+        """Linear combinations of the coefficients (a row each) with their errors."""
+        A = np.atleast_2d(np.asarray(weights, dtype=float))
+        sampling, privacy = A @ self.cov_sampling @ A.T, A @ self.cov_privacy @ A.T
+        quadratics = np.zeros((len(A), 3))
+        quadratics[:, 0] = np.diag(sampling + privacy)
+        return Combination(A @ self.coefficients, privacy, sampling, quadratics)
+
+    def t_test(self, hypothesis: Hypothesis) -> TTest:
+        """Each linear statement by itself, with its estimate, error and interval: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3".
+
+        A name alone, or a group C(g), is tested to be zero. A combination has an error of its own, the same however the
+        model is written: a contrast of two levels does not depend on the reference.
+        """
         R, q, words = constraints(hypothesis, self.names)
-        return wald(R @ self.coefficients - q, R @ self.cov_params().to_numpy() @ R.T, self.df_resid, words)
+        found = self.combination(R)
+        return TTest(tuple(words), found.estimates, found, q, self.df_resid)
+
+    def f_test(self, hypothesis: Hypothesis) -> FTest:
+        """A joint test of linear statements: "age = 0, smoker = 6", "bmi = age", or "C(g)" for all levels of a group."""
+        R, q, words = constraints(hypothesis, self.names)
+        found = self.combination(R)
+        return joint(found, self.df_resid, ", ".join(words), found.estimates - q)
+
+    def get_robustcov_results(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a sandwich needs the fourth moments x x^T e^2 of every row, which no release carries."""
+        raise BeyondSecondMoments(
+            "robust (sandwich, clustered) standard errors cannot be had from a release: they need the sum of x x' e^2, "
+            "fourth moments, and second moments are all there is. Instead: declare products that carry the spread you "
+            "suspect in the next study, model it (a group, a square), or state that errors are taken as homoscedastic"
+        )
+
+    @property
+    def tested(self) -> bool:
+        """Whether t values and p-values mean anything; not for a penalised fit."""
+        return bool(self._tested())
 
     def _tested(self) -> Sequence[pd.Series[float]]:
         return [self.tvalues, self.pvalues]
@@ -172,102 +199,3 @@ class LinearResults(Report):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.formula!r} on {self.label}, {self.nobs:,} rows>"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class OLSResults(LinearResults):
-    """A least-squares fit."""
-
-    estimate: Estimate
-    noise_falls_with_rows: bool = True
-
-    @property
-    def title(self) -> str:
-        """What was fitted, and whether the noise was corrected."""
-        return {
-            "release": f"Least squares {of_data(self.sigma)}",
-            "naive": "Least squares on a release, noise ignored",
-            "rows": "Least squares on raw rows",
-        }[self.basis]
-
-    @property
-    def rsquared(self) -> float:
-        """1 - RSS/TSS, from the corrected moments; NaN when the noise hides the residual variance."""
-        return self.estimate.rsquared
-
-    @property
-    def scale(self) -> float:
-        """The residual variance RSS / df_resid, from the corrected moments; zero when the noise hides it."""
-        return max(self.estimate.residual_sum, 0.0) / self.df_resid
-
-    @property
-    def signal(self) -> float:
-        """Noise standard errors by which the design's weakest direction clears zero; inf without noise."""
-        return self.estimate.signal
-
-    @property
-    def condition_number(self) -> float:
-        """Of the design, in scaled units."""
-        return self.estimate.condition_number
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1.
-
-        Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
-        them (`trimask_theory.noisy_regression`).
-        """
-        plain = super().conf_int(alpha)
-        if self.basis != "release":
-            return plain
-        reach = float(stats.t.isf(alpha / 2, self.df_resid))
-        found = self.estimate.combination(np.eye(len(self.names))).interval(deviations=reach)
-        return pd.DataFrame(found, index=plain.index)
-
-    @cached_property
-    def diagnostics(self) -> Diagnostics:
-        """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
-        from trimask.fit.diagnostics import diagnose
-
-        return diagnose(self)
-
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        known = "not known" if math.isnan(self.rsquared) else f"{self.rsquared:.3f}"
-        return [*super().facts, ("R-squared", known)]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the table should know."""
-        notes = []
-        if self.basis == "naive":
-            notes.append(
-                "The noise was ignored: coefficients are biased, mostly towards zero; intervals miss."
-            )
-        if self.basis == "release" and self.sigma > 0:
-            notes += noise_notes(self.sigma)
-            if math.isnan(self.rsquared):
-                notes.append(
-                    "The noise hides the residual variance: R-squared is not known (coefficients are)."
-                )
-            lost = [name for name, error in self.bse.items() if math.isinf(error)]
-            if lost:
-                notes.append(
-                    f"The release does not bound {', '.join(map(str, lost))}: fit.ridge would, pulled towards zero."
-                )
-            if self.signal < CLEAR_SIGNAL:
-                notes.append(
-                    f"Weak: the least-determined direction is {self.signal:.1f} noise errors above zero. "
-                    "Intervals hold but are wide; more rows or fewer columns would help."
-                )
-        if self.basis != "rows":
-            notes.append(HOMOSCEDASTIC)
-        return tuple(notes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        return {
-            **super().to_dict(),
-            "rsquared": None if math.isnan(self.rsquared) else self.rsquared,
-            "signal": None if math.isinf(self.signal) else self.signal,
-        }

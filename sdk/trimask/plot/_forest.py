@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import stats
@@ -34,12 +35,15 @@ def coefficients(
     alpha: float = 0.05,
     intercept: bool = False,
     title: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    units: Literal["reach", "original"] = "reach",
 ) -> Axes:
     """A forest plot: a row a coefficient, a mark a fit (of `fit.ols`, `naive_ols`, `ridge`, `tsls`, ...).
 
-    The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is
-    thin. Each coefficient is divided by the interval reach of the first release (or first) fit, so that all
-    share one axis; the numbers on the right are in original units.
+    The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is thin. With
+    `units` "reach" each coefficient is divided by the interval reach of the first release (or first) fit, so that all share
+    one axis; with "original" the axis has the coefficients' own units. The numbers on the right are in original units.
+    `labels` replace coefficients' names.
     """
     import matplotlib.pyplot as plt
 
@@ -55,7 +59,9 @@ def coefficients(
     if ax is None:
         _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.72 * len(names)), layout="constrained")
 
-    unit = _unit(shown, names, alpha)
+    if units not in ("reach", "original"):
+        raise ParameterError("units", "'reach' or 'original'", units)
+    unit = _unit(shown, names, alpha) if units == "reach" else np.ones(len(names))
     places = np.arange(len(names), dtype=float)
     offsets = np.linspace(-_SPREAD, _SPREAD, len(results)) if len(results) > 1 else np.zeros(1)
     ax.axvline(0.0, color="#999999", linewidth=1.0, zorder=1)
@@ -65,13 +71,25 @@ def coefficients(
         colour, marker, label = _look(result)
         at = result.params[names].to_numpy() / unit
         reach = float(stats.t.isf(alpha / 2, result.df_resid))
-        whole = reach * result.bse[names].to_numpy() / unit
-        whole[np.isinf(whole)] = np.nan
+        low, high = result.conf_int(alpha).loc[names].to_numpy().T / unit
+        bounded = np.isfinite(low) & np.isfinite(high)
         part = reach * result.bse_sampling[names].to_numpy() / unit
-        ax.hlines(places + offset, at - whole, at + whole, color=colour, linewidth=1.4, alpha=0.8, zorder=2)
+        ax.hlines(
+            (places + offset)[bounded],
+            low[bounded],
+            high[bounded],
+            color=colour,
+            linewidth=1.4,
+            alpha=0.8,
+            zorder=2,
+        )
         ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
         ax.plot(at, places + offset, marker, color=colour, ms=5, mec="white", mew=0.7, label=label, zorder=3)
     _dress(ax, shown, names, places, alpha, title)
+    ax.set_yticks(places, [(labels or {}).get(name, name) for name in names], fontsize=9.5)
+    if units == "original":
+        measured = f" ({shown.unit} per unit of the column)" if shown.unit else ""
+        ax.set_xlabel(ax.get_xlabel().replace(_axis_words(shown, alpha), f"coefficient{measured}"))
     return ax
 
 
@@ -84,7 +102,8 @@ def _look(result: LinearResults) -> tuple[str, str, str]:
 
 
 def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
-    reach = float(stats.t.isf(alpha / 2, shown.df_resid)) * shown.bse[names].to_numpy()
+    low, high = shown.conf_int(alpha).loc[names].to_numpy().T
+    reach = (high - low) / 2
     # A coefficient that the release does not bound has no reach to measure by.
     return np.where(
         (reach > 0) & np.isfinite(reach), reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300)
@@ -112,9 +131,8 @@ def _dress(
     ax.set_ylim(len(names) - 0.5, -0.5)
     quiet(ax, hide=("top", "right", "left"), grid="x")
     ax.tick_params(axis="y", length=0, labelsize=9.5, labelcolor="black")
-    word = "interval reach of the release" if shown.basis == "release" else "interval reach"
     ax.set_xlabel(
-        f"coefficient, in units of the {100 * (1 - alpha):g}% {word}\n"
+        f"{_axis_words(shown, alpha)}\n"
         f"thick: sampling error alone, thin: with the privacy noise; {shown.label}",
         fontsize=8.5,
         color=GREY,
@@ -137,3 +155,8 @@ def _dress(
         columnspacing=1.4,
         borderaxespad=0.2,
     )
+
+
+def _axis_words(shown: LinearResults, alpha: float) -> str:
+    word = "interval reach of the release" if shown.basis == "release" else "interval reach"
+    return f"coefficient, in units of the {100 * (1 - alpha):g}% {word}"

@@ -51,7 +51,7 @@ def scree(
         edges[-1] = len(values) + 0.7
         ax.stairs(floors, edges, baseline=-floors, fill=True, color=ORANGE, alpha=0.13, linewidth=0, zorder=0)
         ax.hlines(floors, edges[:-1], edges[1:], color=ORANGE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1,
-            label=f"noise floor, {floors.min():.3g} to {floors.max():.3g} by direction")  # fmt: skip
+            label=_floor_words(float(floors.min()), float(floors.max())))  # fmt: skip
         ax.legend(frameon=False, fontsize=9)
     for x, value, share in zip(at, values, result.explained_variance_ratio, strict=True):
         ax.annotate(
@@ -73,3 +73,10 @@ def scree(
     )
     quiet(ax)
     return ax
+
+
+def _floor_words(low: float, high: float) -> str:
+    ends = [f"{low:.3g}", f"{high:.3g}"]
+    return (
+        f"noise floor {ends[1]}" if ends[0] == ends[1] else f"noise floor, {' to '.join(ends)} by direction"
+    )

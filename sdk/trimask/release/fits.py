@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
 from trimask.fit.components import PCAResults
+from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import Block, Facts, Report, places_for
-from trimask.fit.results import OLSResults
 from trimask.release.results import PrivateGram
 from trimask_core.guarantee import Guarantee
 from trimask_core.schema import ONES

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +120,11 @@ def run(args: argparse.Namespace) -> int:
         tls_name=party.tls_name,
         certificate=(args.owner / "tls.pem", args.owner / "tls.key"),
     ) as connection:
-        result = _ask(connection, study.id, args)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            result = _ask(connection, study.id, args)
+        for warning in said:
+            print(f"warning: {warning.message}", file=sys.stderr)
     document = _document(result.answer)
     if args.out is not None:
         args.out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,171 @@
+"""Parametric-bootstrap intervals of any function of a release, for where first order is not enough.
+
+Statement. Let M be the moments as estimated, made positive semidefinite. A draw is moments of rows drawn anew from a normal
+population with them (a Wishart matrix about their mean, or none without `sampling`), with noise of the release's own law on
+top (`trimask_theory.noise_law`). The function of each draw varies about its value at M as the estimate does about the truth,
+products, ratios and squares of noise included. The interval is the basic one, 2 f(M) - upper quantile to
+2 f(M) - lower quantile, which corrects bias.
+
+Assumed: normal rows, for sampling alone. Asymptotic; its coverage is measured in tests/sdk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from trimask.errors import NoiseExceedsSignal, ParameterError, TrimaskError
+from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.source import moments_of
+from trimask.moments import Matrix, Moments
+from trimask_core.schema import ONES
+from trimask_theory.noise_law import positive_part
+
+if TYPE_CHECKING:
+    from trimask.fit.source import Source
+
+__all__ = ["BootstrapResults", "bootstrap"]
+
+_FEWEST = 0.8
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BootstrapResults(Report):
+    """`estimate` of the release, and `draws`, a row each, of the function about `centre`."""
+
+    label: str
+    nobs: int
+    estimate: pd.Series[float]
+    centre: pd.Series[float]
+    draws: pd.DataFrame
+    failed: int
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """The deviation of the draws."""
+        return self.draws.std().rename("std err")
+
+    @property
+    def bias(self) -> pd.Series[float]:
+        """By how much a draw exceeds what it is drawn about, on average."""
+        return (self.draws.mean() - self.centre).rename("bias")
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Basic intervals: the draws' distances from their centre, turned about the estimate."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        away = self.draws - self.centre
+        return pd.DataFrame(
+            {0: self.estimate - away.quantile(1 - alpha / 2), 1: self.estimate - away.quantile(alpha / 2)}
+        )
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Parametric bootstrap"
+
+    @property
+    def facts(self) -> Facts:
+        """What it is of."""
+        lost = f", {self.failed} without a number" if self.failed else ""
+        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("draws", f"{len(self.draws):,}{lost}")]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return ("Noise by its own law, rows as normal; intervals are basic, corrected for bias.",)
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row a number."""
+        table = pd.concat([self.estimate, self.bse, self.bias, self.conf_int(alpha)], axis=1)
+        rows = [[str(at), *figures(list(row), places_for(row[1], row[0]))] for at, *row in table.itertuples()]
+        return [Block(["", "estimate", "std err", "bias", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"], rows)]
+
+    def __repr__(self) -> str:
+        return f"<BootstrapResults of {len(self.estimate)} numbers, {len(self.draws)} draws>"
+
+
+def bootstrap(
+    dataset: Source,
+    function: Callable[[Moments], Any],
+    *,
+    draws: int = 400,
+    seed: int | None = None,
+    sampling: bool = True,
+) -> BootstrapResults:
+    """Errors and intervals of any function of a release, by drawing people and noise anew.
+
+    Parameters: `function` takes moments, as every fit does, and returns a number, a Series or a list of numbers; `draws` and
+    `seed` are the simulation's (never a release's noise); without `sampling` errors are distances to these people's value.
+    Returns `BootstrapResults`. A draw for which the function has no number (`TrimaskError`) is counted and left out; more
+    than a fifth of them, and the whole is refused.
+
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("x", "continuous", 0, 1), Attribute("y", "continuous", 0, 2)))
+    >>> rows = pd.DataFrame({"x": [0.1, 0.4, 0.5, 0.9] * 20, "y": [0.3, 0.7, 1.2, 1.9] * 20})
+    >>> data = trimask.moments.row_moments(rows, schema)
+    >>> found = trimask.fit.bootstrap(data, lambda d: trimask.fit.ols(d, "y ~ x").params, draws=50, seed=1)
+    >>> list(found.conf_int().index)
+    ['Intercept', 'x']
+    """
+    if not (isinstance(draws, int) and draws >= 20):
+        raise ParameterError("draws", "a whole number >= 20", draws)
+    moments = moments_of(dataset)
+    rng = np.random.default_rng(seed)
+    about = replace(moments, gram=positive_part(moments.gram), observed=None)
+    estimate, centre = _series(function(moments)), _series(function(about))
+    found, failed = [], 0
+    for _ in range(draws):
+        gram = _people(about, rng) if sampling else about.gram
+        if not moments.exact:
+            gram = gram + moments.law.draw(rng)
+        try:
+            found.append(_series(function(replace(about, gram=gram))).to_numpy())
+        except TrimaskError:
+            failed += 1
+    if failed > (1 - _FEWEST) * draws:
+        raise NoiseExceedsSignal(
+            [], moments.rows + 1, None,
+            f"the noise exceeds the signal: {failed} of {draws} draws like this release give no number",
+        )  # fmt: skip
+    frame = pd.DataFrame(np.array(found), columns=estimate.index)
+    return BootstrapResults(moments.label, moments.rows, estimate, centre, frame, failed)
+
+
+def _series(value: Any) -> pd.Series[float]:
+    if isinstance(value, pd.Series):
+        return value.astype(float)
+    values = np.atleast_1d(np.asarray(value, dtype=float)).ravel()
+    names = ["value"] if len(values) == 1 else [f"value {i + 1}" for i in range(len(values))]
+    return pd.Series(values, index=pd.Index(names))
+
+
+def _people(moments: Moments, rng: np.random.Generator) -> Matrix:
+    """The moments of as many normal rows with these ones: about their means where there is a `one`."""
+    names = [column.name for column in moments.columns]
+    n, G = moments.rows, moments.gram
+    if ONES not in names:
+        return _wishart(G / n, n, rng)
+    one = names.index(ONES)
+    mean = G[one] / G[one, one]
+    spread = positive_part(G / n - np.outer(mean, mean))
+    values, vectors = np.linalg.eigh(spread)
+    drawn = mean + vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values))) / np.sqrt(
+        n
+    )
+    return _wishart(spread, n - 1, rng) + n * np.outer(drawn, drawn)
+
+
+def _wishart(spread: Matrix, df: int, rng: np.random.Generator) -> Matrix:
+    values, vectors = np.linalg.eigh(spread)
+    p = len(values)
+    lower = np.tril(rng.standard_normal((p, p)), -1)
+    lower[np.diag_indices(p)] = np.sqrt(rng.chisquare(np.maximum(df - np.arange(p), 1)))
+    half = (vectors * np.sqrt(np.maximum(values, 0.0))) @ lower
+    found: Matrix = half @ half.T
+    return found

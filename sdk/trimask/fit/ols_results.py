@@ -1,0 +1,190 @@
+"""What a least-squares fit returns: its coefficients, tests, predictions and diagnostics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.design import INTERCEPT
+from trimask.fit.hypothesis import FTest, joint
+from trimask.fit.least_squares import Estimate
+from trimask.fit.prediction import PredictionResults, regressor_rows
+from trimask.fit.report import Facts, noise_notes, of_data
+from trimask.fit.results import HOMOSCEDASTIC, LinearResults
+from trimask.fit.signal import CLEAR_SIGNAL
+from trimask.fit.standardized import standardized
+from trimask.moments import Matrix
+from trimask_theory.noisy_regression import Combination
+
+if TYPE_CHECKING:
+    from trimask.fit.diagnostics import Diagnostics
+
+__all__ = ["OLSResults"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OLSResults(LinearResults):
+    """A least-squares fit."""
+
+    estimate: Estimate
+    noise_falls_with_rows: bool = True
+
+    @property
+    def title(self) -> str:
+        """What was fitted, and whether the noise was corrected."""
+        return {
+            "release": f"Least squares {of_data(self.sigma)}",
+            "naive": "Least squares on a release, noise ignored",
+            "rows": "Least squares on raw rows",
+        }[self.basis]
+
+    def combination(self, weights: Matrix) -> Combination:
+        """Linear combinations of the coefficients (a row each), each with its own error, noise of second order included."""
+        return self.estimate.combination(np.atleast_2d(np.asarray(weights, dtype=float)))
+
+    @cached_property
+    def _overall(self) -> FTest | None:
+        slopes = np.array([name != INTERCEPT for name in self.names])
+        if not slopes.any() or self.df_resid < 1:
+            return None
+        try:
+            return joint(self.combination(np.eye(len(self.names))[slopes]), self.df_resid, "every slope = 0")
+        except ParameterError:  # the release does not bound one, or the fit is exact
+            return None
+
+    @property
+    def fvalue(self) -> float:
+        """The F statistic that every slope is zero, the noise counted in; NaN where it is not known."""
+        return math.nan if self._overall is None else self._overall.fvalue
+
+    @property
+    def f_pvalue(self) -> float:
+        """Its p-value."""
+        return math.nan if self._overall is None else self._overall.pvalue
+
+    @property
+    def rsquared_adj(self) -> float:
+        """1 - (1 - R^2) (n - c) / (n - k), c = 1 with a constant in the model."""
+        constant = self.estimate.design.constant is not None
+        return 1 - (1 - self.rsquared) * (self.nobs - constant) / self.df_resid
+
+    @cached_property
+    def standardized(self) -> pd.DataFrame:
+        """Slopes in deviations of the response over deviations of the regressor, with errors."""
+        return standardized(self.estimate.moments, self.estimate)
+
+    def predict(self, rows: Any) -> PredictionResults:
+        """Predictions for people given in original units: a DataFrame, a mapping, or a list of mappings.
+
+        Answers are enough: levels, products and squares are formed of them. Both errors are in `se_mean`;
+        `conf_int(obs=True)` is for one more person.
+        """
+        weights, index = regressor_rows(rows, self.estimate.design, self.estimate.moments.schema)
+        found = self.combination(weights)
+        known = self.estimate.residual_sum > 0 or self.sigma == 0
+        return PredictionResults(
+            self.formula,
+            self.label,
+            self.df_resid,
+            pd.Series(found.estimates, index=index, name="mean"),
+            pd.Series(found.standard_errors, index=index, name="mean_se"),
+            self.scale if known else math.nan,
+        )
+
+    @property
+    def rsquared(self) -> float:
+        """1 - RSS/TSS, from the corrected moments; NaN when the noise hides the residual variance."""
+        return self.estimate.rsquared
+
+    @property
+    def scale(self) -> float:
+        """The residual variance RSS / df_resid, from the corrected moments; zero when the noise hides it."""
+        return max(self.estimate.residual_sum, 0.0) / self.df_resid
+
+    @property
+    def signal(self) -> float:
+        """Noise standard errors by which the design's weakest direction clears zero; inf without noise."""
+        return self.estimate.signal
+
+    @property
+    def condition_number(self) -> float:
+        """Of the design, in scaled units."""
+        return self.estimate.condition_number
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1.
+
+        Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
+        them (`trimask_theory.noisy_regression`).
+        """
+        plain = super().conf_int(alpha)
+        if self.basis != "release":
+            return plain
+        reach = float(stats.t.isf(alpha / 2, self.df_resid))
+        found = self.estimate.combination(np.eye(len(self.names))).interval(deviations=reach)
+        return pd.DataFrame(found, index=plain.index)
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
+        from trimask.fit.diagnostics import diagnose
+
+        return diagnose(self)
+
+    @property
+    def facts(self) -> Facts:
+        """What the table is of."""
+        known = "not known" if math.isnan(self.rsquared) else f"{self.rsquared:.3f}"
+        shown = [("R-squared", known)]
+        if not math.isnan(self.rsquared):
+            shown.append(("adjusted", f"{self.rsquared_adj:.3f}"))
+        if self._overall is not None:
+            test = self._overall
+            shown.append(
+                ("F", f"F({test.df_num}, {test.df_denom:,}) = {test.fvalue:.4g}, p = {test.pvalue:.4g}")
+            )
+        return [*super().facts, *shown]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the table should know."""
+        notes = []
+        if self.basis == "naive":
+            notes.append(
+                "The noise was ignored: coefficients are biased, mostly towards zero; intervals miss."
+            )
+        if self.basis == "release" and self.sigma > 0:
+            notes += noise_notes(self.sigma)
+            if math.isnan(self.rsquared):
+                notes.append(
+                    "The noise hides the residual variance: R-squared is not known (coefficients are)."
+                )
+            lost = [name for name, error in self.bse.items() if math.isinf(error)]
+            if lost:
+                notes.append(
+                    f"The release does not bound {', '.join(map(str, lost))}: fit.ridge would, pulled towards zero."
+                )
+            if self.signal < CLEAR_SIGNAL:
+                notes.append(
+                    f"Weak: the least-determined direction is {self.signal:.1f} noise errors above zero. "
+                    "Intervals hold but are wide; more rows or fewer columns would help."
+                )
+        if self.basis != "rows":
+            notes.append(HOMOSCEDASTIC)
+        return tuple(notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            **super().to_dict(),
+            "rsquared": None if math.isnan(self.rsquared) else self.rsquared,
+            "fvalue": None if math.isnan(self.fvalue) else self.fvalue,
+            "signal": None if math.isinf(self.signal) else self.signal,
+        }

@@ -1,0 +1,134 @@
+"""What a fit predicts for people described in original units, with errors.
+
+Statement. For a row x of regressors x^T beta is a combination of coefficients, with a standard error of its own
+(`trimask_theory.noisy_regression`): that is the error of the mean. One more person's answer has the residual variance
+beside it, from the corrected moments; where the noise hides that, there is no interval for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.design import Design
+from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.moments import Matrix
+from trimask_core.schema import ONES, Schema
+
+__all__ = ["PredictionResults", "regressor_rows"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictionResults(Report):
+    """`mean` and `se_mean` a row, `scale` the residual variance (NaN where the noise hides it)."""
+
+    formula: str
+    label: str
+    df: int
+    mean: pd.Series[float]
+    se_mean: pd.Series[float]
+    scale: float
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Predictions of {self.formula.partition('~')[0].strip()}"
+
+    @property
+    def facts(self) -> Facts:
+        """What they are from."""
+        return [("model", self.formula), ("data", self.label)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        person = (
+            ""
+            if np.isfinite(self.scale)
+            else " The noise hides the residual variance: no interval for a person."
+        )
+        return (
+            "mean: of all people like that, noise and sampling in its error; obs: one more such person."
+            + person,
+        )
+
+    def conf_int(self, alpha: float = 0.05, *, obs: bool = False) -> pd.DataFrame:
+        """Intervals of the mean, or with `obs` of one more person's value."""
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", "in (0, 1)", alpha)
+        spread = np.sqrt(self.se_mean**2 + (self.scale if obs else 0.0))
+        reach = float(stats.t.isf(alpha / 2, self.df)) * spread
+        return pd.DataFrame({0: self.mean - reach, 1: self.mean + reach})
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """mean, mean_se, mean_ci_lower, mean_ci_upper, obs_ci_lower, obs_ci_upper, as statsmodels names them."""
+        mean, obs = self.conf_int(alpha), self.conf_int(alpha, obs=True)
+        return pd.DataFrame(
+            {
+                "mean": self.mean, "mean_se": self.se_mean, "mean_ci_lower": mean[0], "mean_ci_upper": mean[1],
+                "obs_ci_lower": obs[0], "obs_ci_upper": obs[1],
+            }
+        )  # fmt: skip
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row a prediction."""
+        frame = self.summary_frame(alpha)
+        rows = [[str(at), *figures(list(row), places_for(row[1], row[0]))] for at, *row in frame.itertuples()]
+        return [Block(["", *map(str, frame.columns)], rows)]
+
+    def __repr__(self) -> str:
+        return f"<PredictionResults of {len(self.mean)} rows by {self.formula!r}>"
+
+
+def regressor_rows(rows: Any, design: Design, schema: Schema) -> tuple[Matrix, pd.Index]:
+    """The regressors of people given as a DataFrame or mappings (one, or a list), in original units, and their index."""
+    if isinstance(rows, Mapping):
+        rows = [rows]
+    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    if not len(frame):
+        raise ParameterError("rows", "at least one person")
+    columns = [_values(frame, name, schema) for name in design.columns]
+    return np.column_stack(columns), frame.index
+
+
+def _values(frame: pd.DataFrame, name: str, schema: Schema) -> Matrix:
+    """A column of the study for these people: as given, or from the answers it is formed of."""
+    if name == ONES:
+        return np.ones(len(frame))
+    if name in frame.columns:
+        return _numbers(frame, name)
+    column = next(item for item in schema.columns if item.name == name)
+    if column.level is not None:
+        answers = _answers(frame, column.source)
+        levels = next(item.levels for item in schema.attributes if item.name == column.source)
+        unknown = sorted({str(value) for value in answers} - set(levels))
+        if unknown:
+            raise ParameterError(column.source, f"one of {', '.join(levels)}", unknown[0])
+        return np.array([float(str(value) == column.level) for value in answers])
+    derived = next((item for item in schema.derived if item.name == name), None)
+    if derived is None:
+        return _numbers(frame, name)
+    parts = np.column_stack([_numbers(frame, of) for of in derived.of])
+    return np.array([derived.form(list(row)) for row in parts])
+
+
+def _answers(frame: pd.DataFrame, name: str) -> Sequence[Any]:
+    if name not in frame.columns:
+        raise ParameterError("rows", f"with every column of the model; {name} is missing")
+    return list(frame[name])
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> Matrix:
+    try:
+        values = np.asarray(_answers(frame, name), dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if not np.isfinite(values).all():
+        raise ParameterError(name, "finite numbers in every row")
+    return values
