@@ -180,11 +180,11 @@ def test_the_noisy_gram_is_the_default_and_has_everything_a_fit_has() -> None:
 
 
 def test_intervals_of_a_private_fit_cover() -> None:
-    """250 Gram matrices of rows drawn anew, three coefficients: 0.95 has a standard error of 0.014, 5 of them is 1e-6 a side
+    """120 Gram matrices of rows drawn anew, three coefficients: 0.95 has a standard error of 0.02, 5 of them is 1e-6 a side
     and coefficient, the seed being fixed."""
     rng = np.random.default_rng(21)
     inside = []
-    for _ in range(250):
+    for _ in range(120):
         x = rng.uniform(-0.7, 0.7, (1500, 2))
         y = 0.1 + 0.4 * x[:, 0] - 0.2 * x[:, 1] + rng.uniform(-0.3, 0.3, 1500)
         rows = pd.DataFrame(np.column_stack([x, y]), columns=["a", "b", "y"])
@@ -192,7 +192,7 @@ def test_intervals_of_a_private_fit_cover() -> None:
         low, high = found.conf_int().to_numpy().T
         inside.append((low < [0.1, 0.4, -0.2]) & (high > [0.1, 0.4, -0.2]))
     share = np.mean(inside, axis=0)
-    assert (share > 0.95 - 5 * 0.014).all()
+    assert (share > 0.95 - 5 * 0.02).all()
     assert (share < 1).all()
 
 

@@ -208,9 +208,6 @@ def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab)
         with pytest.raises(Refused, match="pay more, or ask for fewer") as caught:
             release.gram(connection, study.id, ["age", "age2"], mu=1e-9)
         assert caught.value.reason == "no_room"
-        with pytest.raises(Refused) as caught:
-            release.gram(connection, study.id, ["one", "region_north", "region_south", "region_west"], mu=0.1)
-        assert caught.value.reason == "collinear_columns"
         with pytest.raises(ParameterError, match="two or more"):
             release.gram(connection, study.id, ["age"], mu=0.1)
         assert release.budget(connection, study.id).entries == ()

@@ -55,7 +55,7 @@ def test_a_contrast_does_not_depend_on_the_reference() -> None:
 
 
 def test_intervals_of_the_step_cover_what_it_aims_at() -> None:
-    """120 studies, 4 coefficients: 0.95 has a standard error of 0.02; 5 of it below, under 1e-5 in all, the seed fixed."""
+    """60 studies, 4 coefficients: 0.95 has a standard error of 0.028; 5 of it below, under 1e-4 in all, the seed fixed."""
     many = people(400_000, 8)
     y = many["ill"].to_numpy(dtype=float)
     X = np.column_stack(
@@ -65,10 +65,10 @@ def test_intervals_of_the_step_cover_what_it_aims_at() -> None:
     aim = np.linalg.lstsq(X, (y - p) / (p * (1 - p)), rcond=None)[0] + [np.log(p / (1 - p)), 0, 0, 0]
     rng = np.random.default_rng(9)
     inside = []
-    for _ in range(120):
+    for _ in range(60):
         low, high = fit.quadratic_logit(noisy(people(1500, rng), 6.0, rng), FORMULA).conf_int().to_numpy().T
         inside.append((low <= aim) & (aim <= high))
-    assert (np.mean(inside, axis=0) > 0.95 - 5 * 0.02).all()
+    assert (np.mean(inside, axis=0) > 0.95 - 5 * 0.028).all()
 
 
 def test_responses_that_are_not_yes_or_no_are_refused() -> None:

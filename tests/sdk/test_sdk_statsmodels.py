@@ -146,17 +146,17 @@ def test_the_bootstrap_agrees_where_first_order_is_enough() -> None:
 
 
 def test_bootstrap_intervals_cover_a_product() -> None:
-    """60 studies of 100 draws: 0.95 has a standard error of 0.028, and so few draws cost a little; 5 of it below, under 1e-6."""
+    """25 studies of 60 draws: 0.95 has a standard error of 0.044, and so few draws cost a little; 5 of it below: 1e-4."""
     many = people(400_000, 12)
     slopes = smf.ols("age ~ visits + ill", many).fit().params
     truth = slopes["visits"] * slopes["ill"]
     rng = np.random.default_rng(13)
     inside = []
-    for at in range(60):
-        found = fit.bootstrap(noisy(people(1500, rng), 6.0, rng), _product, draws=100, seed=at)
+    for at in range(25):
+        found = fit.bootstrap(noisy(people(1500, rng), 6.0, rng), _product, draws=60, seed=at)
         low, high = found.conf_int().iloc[0]
         inside.append(low <= truth <= high)
-    assert np.mean(inside) > 0.95 - 5 * 0.028
+    assert np.mean(inside) > 0.95 - 5 * 0.044
 
 
 def test_a_bootstrap_that_means_nothing_is_refused() -> None:
@@ -165,12 +165,11 @@ def test_a_bootstrap_that_means_nothing_is_refused() -> None:
 
     hidden = noisy(ROWS, 60.0, np.random.default_rng(3))
 
+    asked: list[Moments] = []
+
     def sometimes(data: Moments) -> float:
-        if (
-            data.gram[0, 1] != hidden.gram[0, 1]
-            and data.observed is None
-            and abs(data.gram[1, 1] - hidden.gram[1, 1]) > 1
-        ):
+        asked.append(data)
+        if len(asked) > 2:  # the release and its positive part
             raise NoiseExceedsSignal([], 1, None, "no number")
         return 1.0
 
@@ -179,13 +178,13 @@ def test_a_bootstrap_that_means_nothing_is_refused() -> None:
 
 
 def test_standardised_slopes_cover() -> None:
-    """120 studies: 0.95 has a standard error of 0.02; 2 slopes, 5 of it below: under 1e-6, the seed fixed."""
+    """60 studies: 0.95 has a standard error of 0.028; 2 slopes, 5 of it below: under 1e-4, the seed fixed."""
     many = people(400_000, 14)
     slopes = smf.ols("age ~ visits + ill", many).fit().params[["visits", "ill"]]
     truth = (slopes * many[["visits", "ill"]].std() / many["age"].std()).to_numpy()
     rng = np.random.default_rng(15)
     inside = []
-    for _ in range(120):
+    for _ in range(60):
         table = fit.ols(noisy(people(1500, rng), 6.0, rng), "age ~ visits + ill").standardized
         inside.append(np.abs(table["estimate"] - truth) < 1.96 * table["std err"])
-    assert (np.mean(inside, axis=0) > 0.95 - 5 * 0.02).all()
+    assert (np.mean(inside, axis=0) > 0.95 - 5 * 0.028).all()

@@ -215,9 +215,9 @@ def _coverage(studies: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def test_tables_cover() -> None:
-    """120 studies: a share of 0.95 has a standard error of 0.02; 17 shares, 5 of it below: under 1e-5, seed fixed."""
-    for name, share in _coverage(120, 3).items():
-        assert np.all(share > 0.95 - 5 * 0.02), (name, share)
+    """50 studies: a share of 0.95 has a standard error of 0.031; 17 shares, 5 of it below: under 1e-4, seed fixed."""
+    for name, share in _coverage(50, 3).items():
+        assert np.all(share > 0.95 - 5 * 0.031), (name, share)
 
 
 @pytest.mark.slow

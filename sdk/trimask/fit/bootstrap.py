@@ -158,7 +158,8 @@ def _people(moments: Moments, rng: np.random.Generator) -> Matrix:
     drawn = mean + vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values))) / np.sqrt(
         n
     )
-    return _wishart(spread, n - 1, rng) + n * np.outer(drawn, drawn)
+    found: Matrix = _wishart(spread, n - 1, rng) + n * np.outer(drawn, drawn)
+    return found
 
 
 def _wishart(spread: Matrix, df: int, rng: np.random.Generator) -> Matrix:

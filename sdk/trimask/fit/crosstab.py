@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ChiSquare", "CrosstabResults", "crosstab"]
 
 _PARTS = ["estimate", "std err", "sampling", "privacy"]
+_EFFECTS = {"risk difference": "se rd", "risk ratio": "se log rr", "odds ratio": "se log or"}
 
 
 @dataclass(frozen=True)
@@ -131,30 +132,28 @@ class CrosstabResults(Report):
 
     def blocks(self, alpha: float) -> list[Block]:
         """Counts with their intervals and shares of the row, then effects."""
-        ends = self.conf_int(alpha)
+        shape = (*self.counts.shape, 2)
+        ends = self.conf_int(alpha).to_numpy().reshape(shape)
         head = [self.rows, *map(str, self.counts.columns), "all"]
         body = []
-        for level, row in self.counts.iterrows():
-            cells = []
-            for other, value in row.items():
-                low, high = ends.loc[(level, other)]
-                cells.append(f"{value:,.0f} [{low:,.0f}, {high:,.0f}] {value / row.sum():.1%}")
+        for level, row, limits in zip(self.counts.index, self.counts.to_numpy(), ends, strict=True):
+            cells = [
+                f"{value:,.0f} [{low:,.0f}, {high:,.0f}] {value / row.sum():.1%}"
+                for value, (low, high) in zip(row, limits, strict=True)
+            ]
             body.append([str(level), *cells, f"{row.sum():,.0f}"])
         total = self.counts.sum()
         body.append(["all", *(f"{value:,.0f}" for value in total), f"{total.sum():,.0f}"])
         intervals = self.effect_intervals(alpha)
         effects = []
-        for level, row in self.effects.iterrows():
+        for at, level in enumerate(self.effects.index):
             shown = []
-            for name, error in (
-                ("risk difference", "se rd"),
-                ("risk ratio", "se log rr"),
-                ("odds ratio", "se log or"),
-            ):
-                places = places_for(row[error], row[name])
-                value, low, high = figures([row[name], *intervals.loc[level, name]], min(places, 3))
-                shown.append(f"{value} [{low}, {high}]")
-            effects.append([f"{level} vs {self.reference}", f"{row['risk']:.4f}", *shown])
+            for name, error in _EFFECTS.items():
+                value, spread = float(self.effects[name].iloc[at]), float(self.effects[error].iloc[at])
+                ends_of = [float(intervals[name, end].iloc[at]) for end in (0, 1)]
+                best, low, high = figures([value, *ends_of], min(places_for(spread, value), 3))
+                shown.append(f"{best} [{low}, {high}]")
+            effects.append([f"{level} vs {self.reference}", f"{self.effects['risk'].iloc[at]:.4f}", *shown])
         caption = f"share with {self.columns} = {self.outcome}"
         return [
             Block(head, body, f"counts, {1 - alpha:.0%} intervals, shares of the row"),

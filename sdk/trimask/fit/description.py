@@ -121,14 +121,13 @@ class DescribeResults(Report):
                 )
             blocks.append(Block(["", "mean (SD)", *_HEAD[1:], *ends], rows, "means"))
         if len(self.shares):
-            limits = self.conf_int(alpha, "shares")
+            table, reach = self.shares, self.conf_int(alpha, "shares").to_numpy()
             rows = []
-            for at, row in self.shares.iterrows():
-                errors = [f"{row[part]:.2%}" for part in _HEAD[1:]]
-                reach = [f"{value:.1%}" for value in limits.loc[at]]
-                rows.append(
-                    [" ".join(map(str, at)), f"{row['people']:,.0f} ({row['estimate']:.1%})", *errors, *reach]
-                )
+            for (group, level), people, values, limits_ in zip(
+                table.index, table["people"], table[_HEAD].to_numpy(), reach, strict=True
+            ):
+                shown = [f"{value:.2%}" for value in values[1:]] + [f"{value:.1%}" for value in limits_]
+                rows.append([f"{group} {level}", f"{people:,.0f} ({values[0]:.1%})", *shown])
             blocks.append(Block(["", "people (share)", *_HEAD[1:], *ends], rows, "shares"))
         return blocks
 

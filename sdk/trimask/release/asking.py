@@ -99,7 +99,8 @@ def projection(
     """
     import pandas as pd
 
-    warn_of_projection(reduced_dim)
+    if connection.study(study_id).suite.name == "rows":
+        warn_of_projection(reduced_dim)
     asked = release_pb2.ProjectionMechanism(
         columns=columns, reduced_dimension=reduced_dim, floor_share=floor_share
     )
@@ -149,7 +150,8 @@ def ols(
     columns = {column.name: column for column in study.schema.columns}
     order = list(design.columns)
     reduced = 10 * (len(order) + 1) if reduced_dim is None else reduced_dim
-    warn_of_sketch(method, reduced)
+    if study.suite.name == "rows":
+        warn_of_sketch(method, reduced)
     sent = release_pb2.LeastSquaresMechanism(
         response=design.response,
         features=order,
