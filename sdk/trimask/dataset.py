@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -324,6 +325,10 @@ class Dataset:
     def __repr__(self) -> str:
         word = "; rows are not people" if self.suite == "rows" else ""
         return f"<Dataset {self._head()}; suite {self.suite}{word}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what it is, and what it is not."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         promise = (

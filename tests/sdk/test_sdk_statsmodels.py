@@ -127,22 +127,34 @@ def test_fits_side_by_side() -> None:
         fit.summary_col([FIT], names=["a", "b"])
 
 
+NAMES = [column.name for column in EXACT.columns]
+
+
+def _slopes(data: Moments) -> pd.Series[float]:
+    """`fit.ols(data, "age ~ visits + ill").params` without its errors, in scaled units."""
+    at = [NAMES.index(name) for name in ("one", "visits", "ill")]
+    found = np.linalg.solve(data.gram[np.ix_(at, at)], data.gram[at, NAMES.index("age")])
+    return pd.Series(found, index=pd.Index(["one", "visits", "ill"]))
+
+
 def _product(data: Moments) -> float:
-    found = fit.ols(data, "age ~ visits + ill").params
-    return float(found["visits"] * found["ill"])
+    found = _slopes(data)
+    # Scaled slopes are over half-ranges of 10 and 1/2, the response's is 30.
+    return float(found["visits"] * 30 / 10 * found["ill"] * 30 / 0.5)
 
 
 def test_the_bootstrap_agrees_where_first_order_is_enough() -> None:
     """400 draws: a deviation has a relative standard error of 3.5 %; 5 of it, 4 numbers: below 1e-5."""
-    found = fit.bootstrap(NOISY, lambda data: fit.ols(data, "age ~ visits + ill").params, draws=400, seed=3)
+    found = fit.bootstrap(NOISY, _slopes, draws=400, seed=3)
     theirs = fit.ols(NOISY, "age ~ visits + ill")
-    assert np.allclose(found.bse, theirs.bse, rtol=0.18)
-    assert np.allclose(found.estimate, theirs.params)
-    alone = fit.bootstrap(
-        NOISY, lambda data: fit.ols(data, "age ~ visits").params, draws=200, seed=3, sampling=False
-    )
-    assert np.allclose(alone.bse, fit.ols(NOISY, "age ~ visits").bse_privacy, rtol=0.25)
+    in_units = np.array([30 / 10, 30 / 0.5])
+    assert np.allclose(found.estimate[1:] * in_units, theirs.params[1:])
+    assert np.allclose(found.bse[1:] * in_units, theirs.bse[1:], rtol=0.18)
+    alone = fit.bootstrap(NOISY, _slopes, draws=400, seed=3, sampling=False)
+    assert np.allclose(alone.bse[1:] * in_units, theirs.bse_privacy[1:], rtol=0.18)
     assert "basic" in found.summary()
+    named = fit.bootstrap(NOISY, lambda data: fit.ols(data, "age ~ visits").params, draws=20, seed=1)
+    assert list(named.conf_int().index) == ["Intercept", "visits"]
 
 
 def test_bootstrap_intervals_cover_a_product() -> None:
@@ -163,8 +175,6 @@ def test_a_bootstrap_that_means_nothing_is_refused() -> None:
     with pytest.raises(ParameterError, match="draws"):
         fit.bootstrap(NOISY, _product, draws=3)
 
-    hidden = noisy(ROWS, 60.0, np.random.default_rng(3))
-
     asked: list[Moments] = []
 
     def sometimes(data: Moments) -> float:
@@ -174,7 +184,7 @@ def test_a_bootstrap_that_means_nothing_is_refused() -> None:
         return 1.0
 
     with pytest.raises(NoiseExceedsSignal, match="draws like this release"):
-        fit.bootstrap(hidden, sometimes, draws=40, seed=1)
+        fit.bootstrap(NOISY, sometimes, draws=40, seed=1)
 
 
 def test_standardised_slopes_cover() -> None:

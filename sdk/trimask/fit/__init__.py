@@ -9,6 +9,8 @@
 | `linear_probability`     | yes              | sampling and privacy                                        |
 | `quadratic_logit`        | yes              | sampling and privacy, about the approximation               |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
+| `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
+| `mediation`              | yes              | sampling and privacy, by Sobel and by bootstrap             |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
 | `crosstab`, `means`, `rates` | yes          | sampling and privacy                                        |
@@ -42,6 +44,7 @@ from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means
 from trimask.fit.hypothesis import FTest, TTest
+from trimask.fit.mediation import MediationResults, mediation
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
 from trimask.fit.prediction import PredictionResults
@@ -54,6 +57,7 @@ from trimask.fit.probability import (
 from trimask.fit.rates import RateResults, rates
 from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
+from trimask.fit.sparse import SparseResults, elastic_net, lasso
 from trimask.fit.two_stage import TSLSResults, tsls
 
 __all__ = [
@@ -70,6 +74,7 @@ __all__ = [
     "LinearProbabilityResults",
     "LinearResults",
     "MeansResults",
+    "MediationResults",
     "OLSResults",
     "PCAResults",
     "PartialCorrelationResults",
@@ -77,6 +82,7 @@ __all__ = [
     "QuadraticLogitResults",
     "RateResults",
     "RidgeResults",
+    "SparseResults",
     "TSLSResults",
     "TTest",
     "bootstrap",
@@ -85,10 +91,13 @@ __all__ = [
     "crosstab",
     "describe",
     "discriminant",
+    "elastic_net",
     "factor_loadings",
+    "lasso",
     "linear_probability",
     "logit",
     "means",
+    "mediation",
     "naive_ols",
     "ols",
     "ols_from_rows",

@@ -7,6 +7,14 @@ covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse ab
 (`trimask_theory.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
 the residual variance, for independent homoscedastic errors.
 
+A penalty can be chosen from the release itself, at no cost in privacy. *gcv*: the residual sum of a noisy fit falls short
+of that on the true moments by 2 tr(K V) on average, V the noise covariance of the score T^T D theta; with that added,
+    (RSS + 2 tr(K V)) / (n (1 - d/n)^2),   d = tr(K T^T G T),
+is generalised cross-validation, least over a grid. *adassp*, for large noise: n penalty = s (sqrt(2 k) + 2) less the
+smallest eigenvalue of T^T G T, and at least 0, s the largest noise deviation of a direction: the noise's spectral norm is
+seldom larger, so that the penalised matrix is positive definite (as in AdaSSP, Wang 2018, whose extra spend is not needed:
+the law of the noise is public). Errors do not count the choice.
+
 The estimate is pulled towards zero on purpose, so errors are about what ridge aims at, not about the true
 coefficients: there are no t values or p-values, and an interval is one for the penalised coefficient. Fitting a
 release as if it were the data is ridge with penalty sigma^2, on the intercept too.
@@ -18,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -27,16 +35,20 @@ from scipy import linalg
 from trimask.errors import ParameterError
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
-from trimask.fit.noise import gram_covariance, outer
+from trimask.fit.noise import gram_covariance, outer, outers
 from trimask.fit.report import Facts, noise_notes, of_data
 from trimask.fit.results import HOMOSCEDASTIC, LinearResults
 from trimask.fit.signal import check_signal
 from trimask.fit.source import moments_of
+from trimask.moments import Matrix, Moments
 
 if TYPE_CHECKING:
     from trimask.fit.source import Source
 
 __all__ = ["RidgeResults", "ridge"]
+
+Choice = Literal["gcv", "adassp"]
+_GRID = (0.0, *np.geomspace(1e-6, 10.0, 57))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +56,7 @@ class RidgeResults(LinearResults):
     """A ridge fit. Errors are about the penalised coefficients; nothing is tested."""
 
     penalty: float
+    chosen: str = ""
 
     @property
     def title(self) -> str:
@@ -53,14 +66,18 @@ class RidgeResults(LinearResults):
     @property
     def facts(self) -> Facts:
         """What the table is of."""
-        return [*super().facts, ("penalty", f"{self.penalty:g} (scaled units)")]
+        return [
+            *super().facts,
+            ("penalty", f"{self.penalty:.4g} (scaled units{self.chosen and f', by {self.chosen}'})"),
+        ]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
         return (
             *noise_notes(self.sigma),
-            "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients.",
+            "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients"
+            + (", and do not count that the penalty was chosen." if self.chosen else "."),
             HOMOSCEDASTIC,
         )
 
@@ -72,10 +89,24 @@ class RidgeResults(LinearResults):
         raise ParameterError("f_test", "asked of an ols fit; a ridge fit is biased on purpose", hypothesis)
 
 
-def ridge(dataset: Source, formula: str, penalty: float) -> RidgeResults:
-    """Ridge regression, noise corrected. It answers where `ols` must refuse, if the penalty outweighs the noise."""
-    if not (np.isfinite(penalty) and penalty >= 0):
-        raise ParameterError("penalty", "finite and >= 0", penalty)
+def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResults:
+    """Ridge regression, noise corrected. It answers where `ols` must refuse, if the penalty outweighs the noise.
+
+    Parameters: a source, a formula, and a `penalty` in scaled units: a number, "gcv" (least error of prediction, the noise
+    counted in) or "adassp" (just enough to outweigh the noise). Returns `RidgeResults`.
+
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("x", "continuous", 0, 1), Attribute("y", "continuous", 0, 2)))
+    >>> rows = trimask.moments.row_moments(pd.DataFrame({"x": [0.1, 0.4, 0.5, 0.9], "y": [0.3, 0.7, 1.2, 1.9]}), schema)
+    >>> trimask.fit.ridge(rows, "y ~ x", "adassp").penalty
+    0.0
+    """
+    if isinstance(penalty, str):
+        if penalty not in get_args(Choice):
+            raise ParameterError("penalty", "a number, 'gcv' or 'adassp'", penalty)
+    elif not (np.isfinite(penalty) and penalty >= 0):
+        raise ParameterError("penalty", "finite and >= 0, 'gcv' or 'adassp'", penalty)
     moments = moments_of(dataset)
     design = build(parse(formula, moments.schema), moments.schema)
     n, k = moments.rows, len(design.names)
@@ -84,7 +115,14 @@ def ridge(dataset: Source, formula: str, penalty: float) -> RidgeResults:
     T, t = design.combine, design.response_combine
     gram = T.T @ moments.gram @ T
     gram = (gram + gram.T) / 2
-    penalised = gram + np.diag([0.0 if name == INTERCEPT else n * penalty for name in design.names])
+    free = np.array([0.0 if name == INTERCEPT else 1.0 for name in design.names])
+    chosen = penalty if isinstance(penalty, str) else ""
+    if chosen == "gcv":
+        penalty = _least_gcv(moments, T, t, free)
+    elif chosen == "adassp":
+        penalty = _outweighing(moments, T, gram)
+    penalty = float(penalty)
+    penalised = gram + np.diag(n * penalty * free)
     check_signal(penalised, T, moments, design.names, ridge=True)
     K = linalg.inv(penalised)
     beta = K @ (T.T @ moments.gram @ t)
@@ -107,5 +145,37 @@ def ridge(dataset: Source, formula: str, penalty: float) -> RidgeResults:
         coefficients=design.offset + change @ beta,
         cov_sampling=change @ spread @ change.T,
         cov_privacy=change @ gram_covariance(moments, gradients) @ change.T,
-        penalty=float(penalty),
+        penalty=penalty,
+        chosen=chosen,
     )
+
+
+def _least_gcv(moments: Moments, T: Matrix, t: Matrix, free: Matrix) -> float:
+    """The penalty of least generalised cross-validation, the noise's optimism added."""
+    n, G = moments.rows, moments.gram
+    gram = T.T @ G @ T
+    best, found = np.inf, _GRID[-1]
+    for penalty in _GRID:
+        penalised = gram + np.diag(n * penalty * free)
+        if np.linalg.eigvalsh(penalised)[0] <= 0:
+            continue
+        K = linalg.inv(penalised)
+        theta = t - T @ (K @ (T.T @ G @ t))
+        left, used = float(theta @ G @ theta), float(np.sum(K * gram))
+        if not moments.exact:
+            left += 2 * float(np.sum(K * moments.law.covariance(outers(T.T, theta))))
+        if left > 0 and used < n:
+            score = left / (1 - used / n) ** 2
+            if score < best:
+                best, found = score, penalty
+    return float(found)
+
+
+def _outweighing(moments: Moments, T: Matrix, gram: Matrix) -> float:
+    """The least penalty that lifts the smallest eigenvalue, in scaled units, above what noise alone may have taken."""
+    if moments.exact:
+        return 0.0
+    values, vectors = linalg.eigh(gram, T.T @ T)
+    directions = (T @ vectors).T
+    noise = float(np.sqrt(np.max(moments.law.variance(np.einsum("ai,aj->aij", directions, directions)))))
+    return float(max(noise * (np.sqrt(2 * len(gram)) + 2) - values[0], 0.0) / moments.rows)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from trimask.errors import ParameterError
 from trimask.moments import Moments, pool
 
-if TYPE_CHECKING:
-    from trimask.dataset import Dataset
-    from trimask.release.results import PrivateGram
+__all__ = ["HasMoments", "Source", "moments_of"]
 
-    One: TypeAlias = Dataset | Moments | PrivateGram
-    Source: TypeAlias = One | Sequence[One]
 
-__all__ = ["moments_of"]
+class HasMoments(Protocol):
+    """A `trimask.Dataset`, or what `trimask.release.gram` returns."""
+
+    @property
+    def moments(self) -> Moments:
+        """What every fit starts from."""
+
+
+Source: TypeAlias = HasMoments | Moments | Sequence[HasMoments | Moments]
 
 
 def moments_of(source: Source) -> Moments:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from trimask.catalogue import study_key
@@ -74,6 +75,10 @@ class BudgetStatus:
             when = datetime.fromtimestamp(entry.reserve_time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
             lines.append(f"  {when}  {entry.mechanism:<34} {entry.cost}  ({entry.state})")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def budget(connection: Connection, study_id: str | bytes) -> BudgetStatus:
