@@ -339,7 +339,9 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
 
     ask = ("release", "ask", str(file))
     assert "age" in trimask_(*ask, "sum", "age", "--mu", "3", *keys)
-    assert "noise sd" in trimask_(*ask, "gram", "one", "age", "smoker", "--mu", "4", *keys)
+    assert "standard deviation of the noise" in trimask_(
+        *ask, "gram", "one", "age", "smoker", "--mu", "4", *keys
+    )
     assert "no further cost" in trimask_(*ask, "ols", "smoker", "one", "age", "--mu", "4", *keys)
     assert "release.gram" in trimask_(*ask, "pca", "1", "--mu", "1", *keys, status=2)
     found = json.loads(trimask_("study", "budget", str(file), "--json"))
