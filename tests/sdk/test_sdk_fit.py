@@ -176,7 +176,7 @@ def test_noise_above_the_signal_is_refused_with_what_would_help(signed_study: An
     assert error.epsilon_needed == pytest.approx(8 / 3)
     assert "2,667 rows" in str(error)
     # With Theorem 3.4's sigma, which does not fall with n, it takes the square.
-    theorem = Moments(schema, gram, rows, sigma, type(study.protection)(1.0, sigma, "theorem-3.4"))
+    theorem = Moments(schema, gram, rows, sigma, type(study.protection)(1.0, sigma, "theorem"))
     with pytest.raises(NoiseExceedsSignal) as caught:
         fit.ols(theorem, "a ~ b")
     assert caught.value.rows_needed == math.ceil(rows * 64 / 9)
