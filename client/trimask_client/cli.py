@@ -1,4 +1,4 @@
-"""`trimask-client join|answer|send|status|budget|receipt|withdraw`: taking part from a shell or a script.
+"""`trimask-client join|institutions|answer|send|status|budget|receipt|withdraw`: taking part from a shell or a script.
 
 Exit status: 0 done, 1 something still waits or was refused, 2 the command could not be carried out.
 """
@@ -21,6 +21,7 @@ from trimask_client.queue import Queue
 from trimask_client.record_store import device_key
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
+from trimask_core.institutions import Directory, load_directories
 from trimask_core.invitation import SCHEME, Link
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
@@ -29,6 +30,7 @@ from trimask_core.study import Study
 __all__ = ["main"]
 
 DONE, PENDING, FAILED = 0, 1, 2
+FOLDER = "institutions"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace, Queue], int] = args.run
     try:
-        home = Path(args.home or os.environ.get("TRIMASK_HOME") or Path.home() / ".trimask")
-        queue = Queue(home, device_key(home / "device.key"), timeout_seconds=args.timeout)
+        home = _home(args)
+        queue = Queue(
+            home,
+            device_key(home / "device.key"),
+            timeout_seconds=args.timeout,
+            institutions=load_directories(home / FOLDER),
+            refuse_unknown=getattr(args, "known_only", False),
+        )
         try:
             return run(args, queue)
         finally:
@@ -48,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         return _fail("interrupted; what was sealed is kept, and `send` goes on with it")
+
+
+def _home(args: argparse.Namespace) -> Path:
+    return Path(args.home or os.environ.get("TRIMASK_HOME") or Path.home() / ".trimask")
 
 
 def _fail(message: str) -> int:
@@ -78,7 +90,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     join.add_argument("--id", help="the study id in the invitation; a study with another is refused")
     join.add_argument("--yes", action="store_true", help="do not ask for the id to be compared by eye")
+    join.add_argument(
+        "--known-only",
+        action="store_true",
+        help="refuse a study with an institution that no directory here names",
+    )
     join.set_defaults(run=_join)
+
+    known = commands.add_parser(
+        "institutions", help="the directories by which this device knows institutions"
+    )
+    known.add_argument(
+        "add", nargs="?", type=Path, metavar="FILE", help="a directory to add, institutions.json"
+    )
+    known.add_argument(
+        "--keeper", metavar="KEY", help="with FILE: the keeper's key it must be signed with, 64 digits"
+    )
+    known.add_argument(
+        "--yes", action="store_true", help="do not ask for the keeper's key to be compared by eye"
+    )
+    known.set_defaults(run=_known)
 
     answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
     answer.add_argument(
@@ -142,7 +173,8 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
             link.address, link.study_id, roots=roots, tls_name=args.tls_name, timeout_seconds=args.timeout
         )
     study_id = args.id if link is None else link.study_id
-    with Client(signed, study_id=study_id) as client:
+    known = load_directories(_home(args) / FOLDER)
+    with Client(signed, study_id=study_id, institutions=known, refuse_unknown=args.known_only) as client:
         print(client.explain())
     if study_id is None and not args.yes:
         if not sys.stdin.isatty():
@@ -154,6 +186,34 @@ def _join(args: argparse.Namespace, queue: Queue) -> int:
     invited = {} if link is None or link.invitation is None else {"invitation": link.invitation}
     joined = queue.join(signed, study_id, **invited)
     print(f"\nJoined {joined.hex()[:12]}.")
+    return DONE
+
+
+def _known(args: argparse.Namespace, _queue: Queue) -> int:
+    folder = _home(args) / FOLDER
+    if args.add is not None:
+        book = Directory.from_json(args.add.read_text(encoding="utf-8"))
+        print(f"Kept by {book.keeper}, key {book.keeper_key.hex()}; {len(book.institutions)} institutions.")
+        if args.keeper is not None:
+            book.verify(bytes.fromhex(args.keeper))
+        elif not args.yes:
+            if not sys.stdin.isatty():
+                raise ConfigError(
+                    "give --keeper with the key its keeper tells you, or --yes if you have compared it"
+                )
+            if input("Is this the key its keeper tells you? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise ConfigError("not added")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / f"{book.keeper_key.hex()[:16]}.json").write_text(book.to_json(), encoding="utf-8")
+    books = load_directories(folder)
+    for book in books:
+        print(f"{book.keeper} ({book.keeper_key.hex()[:16]})")
+        for item in book.institutions:
+            print(f"  {item.identity.hex()[:16]}  {item.name}  {item.contact}".rstrip())
+    if not books:
+        print(
+            "No directory yet: every institution is shown as not known. `trimask-client institutions FILE` adds one."
+        )
     return DONE
 
 

@@ -21,6 +21,7 @@ from trimask_core.backoff import Backoff
 from trimask_core.claims import check_claims
 from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.identity import verify
+from trimask_core.institutions import Directory, Standing, known_parties, require_known
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
@@ -53,7 +54,8 @@ class Client:
     Its noise must be enough for what it promises; `unchecked` says what of that a device cannot work out.
     `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
     however well signed, is taken for the one the person was invited to. An `invitation` stays here:
-    it signs what is uploaded.
+    it signs what is uploaded. `institutions` are the directories this device knows parties by; with `refuse_unknown` it
+    takes part only if they name every one.
     """
 
     def __init__(
@@ -62,6 +64,8 @@ class Client:
         *,
         study_id: bytes | str | None = None,
         invitation: Invitation | None = None,
+        institutions: Directory | Iterable[Directory] = (),
+        refuse_unknown: bool = False,
         transport: Transport | None = None,
         source: RandomSource | None = None,
         attempts: int = 6,
@@ -76,6 +80,9 @@ class Client:
             check_study_id(study.study, study_id)
         self.study = study.verify()
         self.unchecked = check_claims(self.study)
+        self._institutions = (institutions,) if isinstance(institutions, Directory) else tuple(institutions)
+        if refuse_unknown:
+            require_known(self.study, self._institutions)
         if invitation is not None:
             if invitation.study_id != self.study.id:
                 raise InvitationError("this invitation is to another study")
@@ -107,7 +114,12 @@ class Client:
 
     def explain(self) -> str:
         """What this study asks, promises and rests on, in words, to be read before answering."""
-        return explain_study(self.study, checked=True)
+        return explain_study(self.study, checked=True, parties=self.parties)
+
+    @property
+    def parties(self) -> tuple[Standing, ...]:
+        """The study's institutions, and which of them this device knows."""
+        return known_parties(self.study, self._institutions)
 
     def budget(self) -> SpentBudget:
         """What private answers about this study have cost so far, and what is left."""

@@ -13,7 +13,7 @@ The rules, which hold whenever the process is killed or the power fails:
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from trimask_core.errors import (
     TrimaskError,
     VerificationError,
 )
+from trimask_core.institutions import Directory
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
@@ -67,7 +68,11 @@ class Queue:
         clock: Clock | None = None,
         source: RandomSource | None = None,
         timeout_seconds: float = 15.0,
+        institutions: Iterable[Directory] = (),
+        refuse_unknown: bool = False,
     ) -> None:
+        self._institutions = tuple(institutions)
+        self._refuse_unknown = refuse_unknown
         self._disk = FileDisk(Path(folder)) if isinstance(folder, (str, Path)) else folder
         self._source = source or SystemRandom()
         self._vault = Vault(self._disk, key, self._source)
@@ -95,7 +100,13 @@ class Queue:
         if isinstance(study, (str, Path)):
             study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
         client = Client(
-            study, study_id=study_id, invitation=invitation, transport=self._transport, source=self._source
+            study,
+            study_id=study_id,
+            invitation=invitation,
+            institutions=self._institutions,
+            refuse_unknown=self._refuse_unknown,
+            transport=self._transport,
+            source=self._source,
         )
         found = client.study.id
         record = {"signed": study.to_json()}
@@ -122,6 +133,7 @@ class Queue:
                 signed,
                 study_id=study_id,
                 invitation=_kept_invitation(study_id, invited),
+                institutions=self._institutions,
                 transport=self._transport,
                 source=self._source,
                 timeout_seconds=self._timeout,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trimask_core.claims import check_claims
 from trimask_core.collusion import collusion_of
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee, factor_words
+from trimask_core.institutions import Standing
 from trimask_core.schema import Attribute
 from trimask_core.study import Budget, Study
 from trimask_core.study_checks import weaknesses
@@ -24,14 +27,18 @@ def check_study_id(study: Study, wanted: bytes | str) -> None:
         )
 
 
-def explain_study(study: Study, *, checked: bool = False) -> str:
-    """Plain text, a paragraph a subject; `checked`: it also says what of its promise a device cannot work out."""
+def explain_study(study: Study, *, checked: bool = False, parties: Sequence[Standing] = ()) -> str:
+    """Plain text, a paragraph a subject.
+
+    `checked`: it also says what of its promise a device cannot work out; `parties`: and which institutions it knows.
+    """
     parts = [
         f"{study.title}\n{study.purpose}",
         f"Asked by {_who(study, 'collector')}. Contact: {study.contact}.",
         "You are asked for: "
         + "; ".join(_question(attribute) for attribute in study.schema.attributes)
         + ".",
+        *_known(parties),
         words_of(study).way(study, _receivers(study)),
         _promise(study, checked=checked),
         *_weak(study),
@@ -45,6 +52,24 @@ def explain_study(study: Study, *, checked: bool = False) -> str:
 def _who(study: Study, role: str) -> str:
     party = study.party(role)
     return f"{party.organisation} ({role})" if party.organisation else role
+
+
+def _known(parties: Sequence[Standing]) -> list[str]:
+    """Who is in a directory of this device, under which name, and who is not."""
+    if not parties:
+        return []
+    lines = [
+        f"{item.organisation} ({item.role}) is known to this device as {item.known_as}, by {item.keeper}."
+        for item in parties
+        if item.known_as is not None
+    ]
+    unknown = [f"{item.organisation} ({item.role})" for item in parties if item.known_as is None]
+    if unknown:
+        lines.append(
+            f"Not known to this device: {', '.join(unknown)}. They have signed this study, but nobody this device trusts "
+            "says who they are; whoever made the study may have made them up. Ask who invited you if in doubt."
+        )
+    return ["\n".join(lines)]
 
 
 def _question(attribute: Attribute) -> str:

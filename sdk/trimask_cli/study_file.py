@@ -13,7 +13,7 @@ from pathlib import Path
 from trimask_cli.moments_example import for_moments
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
-from trimask_core.party_files import ADMISSION_KEY, admission_key, load_party, role_of_name
+from trimask_core.party_files import ADMISSION_KEY, admission_key, load_party, read_secret, role_of_name
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, SuiteName
 
@@ -23,6 +23,7 @@ __all__ = [
     "device_file",
     "expected_parties",
     "gather_parties",
+    "obtain_key",
     "owner_public_key",
     "party_cards",
     "read_signed",
@@ -122,9 +123,16 @@ def owner_public_key(owner: Path | None, *, make: bool) -> bytes:
     if owner is None or not owner.is_dir():
         return b""
     path = owner / ADMISSION_KEY
-    if make and not path.exists():
-        _write_secret(path, SigningKey.generate().secret_bytes())
+    if make:
+        obtain_key(path)
     return admission_key(owner).public if path.exists() else b""
+
+
+def obtain_key(path: Path) -> SigningKey:
+    """The signing key in a file; made if there is none."""
+    if not path.exists():
+        _write_secret(path, SigningKey.generate().secret_bytes())
+    return SigningKey(read_secret(path))
 
 
 def seed_file(study: Path) -> Path:

@@ -14,8 +14,9 @@ from trimask_client.fetch import fetch_study
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.record_store import Vault
 from trimask_core.clock import Clock, SystemClock
-from trimask_core.errors import TrimaskError, VerificationError
+from trimask_core.errors import ConfigError, TrimaskError, VerificationError
 from trimask_core.form import Form
+from trimask_core.institutions import Directory, Standing, load_directories
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.study import Study
@@ -37,6 +38,7 @@ class Opened:
     form: Form
     draft: Mapping[str, Any] | None
     entry: Entry | None
+    parties: tuple[Standing, ...] = ()
 
 
 class _Watched:
@@ -78,7 +80,12 @@ class Device:
         self._timeout = timeout_seconds
         self._transport = _Watched(transport or LazyTransport())
         self.queue = Queue(
-            home, key, transport=self._transport, clock=self.clock, timeout_seconds=timeout_seconds
+            home,
+            key,
+            transport=self._transport,
+            clock=self.clock,
+            timeout_seconds=timeout_seconds,
+            institutions=_directories(home),
         )
         self._vault = Vault(FileDisk(home / "survey"), key, SystemRandom())
         for kind in (_CONSENTS, _APP):
@@ -97,7 +104,8 @@ class Device:
 
     def open(self, study_id: bytes) -> Opened:
         """A joined study; its approvals are verified again."""
-        study = self.queue.client(study_id).study
+        client = self.queue.client(study_id)
+        study = client.study
         form = study.form or Form.for_schema(study.schema)
         # Who has withdrawn may answer again.
         entries = [
@@ -105,7 +113,9 @@ class Device:
             for entry in self.queue.entries()
             if entry.study_id == study_id and entry.state != "withdrawn"
         ]
-        return Opened(study, form, self.queue.draft(study_id), entries[-1] if entries else None)
+        return Opened(
+            study, form, self.queue.draft(study_id), entries[-1] if entries else None, client.parties
+        )
 
     def words(self, study_id: bytes) -> str:
         """The study in the client's own words, whole."""
@@ -169,6 +179,15 @@ class Device:
             return self.queue.send(now=now)
         finally:
             self._transport.watch = None
+
+
+def _directories(home: Path) -> tuple[Directory, ...]:
+    """The directory that comes with the app, if it does, and those put into the app's folder."""
+    shipped = load_directories(Path(__file__).parent.parent / "institutions")
+    try:
+        return (*shipped, *load_directories(home / "institutions"))
+    except ConfigError:
+        return shipped  # a damaged one makes nobody known; the app starts all the same
 
 
 def short_hash(text: str) -> str:

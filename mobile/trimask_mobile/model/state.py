@@ -149,7 +149,7 @@ class AppState:
         if self.opened is not None:
             language = self.participation.language if self.participation is not None else self._language
             self.words = catalogue(language)
-            self.story = tell(self.opened.study, self.opened.form, self.words, language)
+            self.story = tell(self.opened.study, self.opened.form, self.words, language, self.opened.parties)
 
     # Keeping
 

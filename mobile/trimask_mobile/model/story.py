@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trimask_core.collusion import collusion_of
 from trimask_core.form import Form
 from trimask_core.guarantee import Guarantee, factor_words
+from trimask_core.institutions import Standing
 from trimask_core.study import Study
 from trimask_core.study_checks import LARGEST_EPSILON, weaknesses
 from trimask_mobile.model.catalogue import Catalogue
@@ -33,6 +34,7 @@ class Story:
     coalitions: tuple[str, ...]
     notes: tuple[str, ...]
     study_id: str
+    unknown: str = ""
 
 
 def party_name(study: Study, role: str) -> str:
@@ -41,7 +43,9 @@ def party_name(study: Study, role: str) -> str:
     return party.organisation or party.name or role
 
 
-def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
+def tell(
+    study: Study, form: Form, words: Catalogue, language: str, parties: tuple[Standing, ...] = ()
+) -> Story:
     """The story of a study: the form's texts in `language`, ours in the catalogue's."""
     language = form.language(language)
     right = tuple(party_name(study, f"R{k}") for k in range(1, len(study.right) + 1))
@@ -68,7 +72,14 @@ def tell(study: Study, form: Form, words: Catalogue, language: str) -> Story:
         coalitions=(*named, *more),
         notes=own.notes,
         study_id=study.id.hex(),
+        unknown=_unknown(parties, words),
     )
+
+
+def _unknown(parties: tuple[Standing, ...], words: Catalogue) -> str:
+    """Institutions that no directory of this app names."""
+    names = dict.fromkeys(item.organisation for item in parties if item.known_as is None)
+    return words.say("study.unknown", names=", ".join(names)) if names else ""
 
 
 def _factors(study: Study, words: Catalogue) -> list[str]:

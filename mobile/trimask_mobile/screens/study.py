@@ -36,6 +36,7 @@ class StudyScreen(Page):
         ids.notes.text = "\n\n".join(story.notes)
         ids.picture.clear_widgets()
         ids.picture.add_widget(SplitPicture(story, words))
+        ids.unknown.text = story.unknown
         ids.exact.text = guide.whole_story if self.exact else ""
 
     def toggle(self) -> None:

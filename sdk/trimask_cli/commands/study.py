@@ -7,7 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_cli.commands import budget, study_admission, study_check, study_course, study_from_csv
+from trimask_cli.commands import (
+    budget,
+    study_admission,
+    study_check,
+    study_course,
+    study_from_csv,
+    study_institutions,
+)
 from trimask_terminal.options import Subparsers, add_json, print_json
 from trimask_terminal.outcome import made
 
@@ -116,6 +123,7 @@ def register(subparsers: Subparsers) -> None:
     study_course.register_in(commands)
     study_check.register_in(commands)
     study_admission.register(commands)
+    study_institutions.register_in(commands)
     budget.register_in(commands)
 
 
