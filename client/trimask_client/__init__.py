@@ -5,14 +5,12 @@ from trimask_client.entry import Entry
 from trimask_client.queue import Queue
 from trimask_client.record_store import device_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
-from trimask_core.institutions import Directory
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SealedSubmission
 
 __all__ = [
     "Client",
-    "Directory",
     "Endpoint",
     "Entry",
     "Queue",
