@@ -43,7 +43,7 @@ def components(signed: SignedStudy, count: int) -> list[bytes]:
     with Client(signed) as client:
         vector = len(client.prepare(answers(np.random.default_rng(0))).sealed[-1])
     form = payloads_of(study).form_of(study, last)
-    plain = VECTOR + np.ones(form.values, dtype="<i8").tobytes()
+    plain = VECTOR + np.ones(form.values, dtype="<i8").tobytes() + bytes(form.more)
     public = study.right[last - 1].sealing
     messages = []
     for _ in range(count):

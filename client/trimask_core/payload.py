@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["SEED", "VECTOR", "PayloadForm"]
@@ -12,9 +13,14 @@ SEED, VECTOR = b"\x01", b"\x02"
 
 @dataclass(frozen=True)
 class PayloadForm:
-    """For which right provider a payload is, of how many, and how many values a whole share has, in which suite."""
+    """For which right provider a payload is, of how many, and how many values a whole share has, in which suite.
+
+    `more` bytes follow the share; a share sent whole is no longer than `longest`, as a vector.
+    """
 
     suite: str
     provider: int
     providers: int
     values: int
+    more: int = 0
+    longest: float = math.inf

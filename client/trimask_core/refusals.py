@@ -118,6 +118,9 @@ class Reason(StrEnum):
     OUT_OF_FRAME = (
         "out_of_frame", _NOT_NOW, _NEVER, "The row's noise columns are not what a device adds; it is left out and erased.",
         "unaccepted")
+    WRONG_TAGS = (
+        "wrong_tags", _NOT_NOW, _NEVER, "A component's tags do not fit its device's keys; the row is left out and erased.",
+        "unaccepted")
     TAMPERED_COMPONENT = (
         "tampered_component", _INVALID, _NEVER, "The sealed component does not open, or is not signed right.", "unaccepted")
     EXPIRED_KEY = "expired_key", _NOT_NOW, _NEVER, "It is sealed to a key that the provider retired.", "retired"
@@ -179,6 +182,7 @@ class Reason(StrEnum):
     WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has other rows or columns than it has to have."
     NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix or an answer holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
+    NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
     # Batches and totals of the moments suite

@@ -222,20 +222,29 @@ def _parties(study: Study) -> Finding:
 
     groups = [coalition.parties for coalition in collusion_of(study).coalitions]
     least = min(len({institution(role) for role in group}) for group in groups)
+    fix = (
+        "Have at least 4 right and 2 left providers; `trimask study collusion --suggest` finds who should unmask."
+        if isinstance(study.suite, RowsSettings)
+        else "Have at least 3 right providers, of different institutions."
+    )
+    altering = ""
+    if isinstance(study.suite, RowsSettings) and not study.rows.tag_holders:
+        altering = " One right provider whose program was changed to alter components would not be found out."
     if least >= _ENOUGH_PARTIES:
-        return Finding("parties", f"It takes {least} institutions together to see answers.")
+        words = f"It takes {least} institutions together to see answers."
+        return (
+            _weak(Weakness("parties", least, words + altering, fix))
+            if altering
+            else Finding("parties", words)
+        )
     shown = [group for group in groups if len({institution(role) for role in group}) == least]
     named = "; ".join(" and ".join(_who(study, role) for role in group) for group in shown[:3])
     more = f"; and {len(shown) - 3} other such groups" if len(shown) > 3 else ""
     if least == 1:
         why = f"One institution alone could see answers, because it runs several parties: {named}{more}."
         return _weak(Weakness("parties", 1, why, "Have every party run by another institution.", "refuse"))
-    fix = (
-        "Have at least 4 right and 2 left providers; `trimask study collusion --suggest` finds who should unmask."
-        if isinstance(study.suite, RowsSettings)
-        else "Have at least 3 right providers, of different institutions."
-    )
-    return _weak(Weakness("parties", 2, f"Two institutions together could see answers: {named}{more}.", fix))
+    why = f"Two institutions together could see answers: {named}{more}.{altering}"
+    return _weak(Weakness("parties", 2, why, fix))
 
 
 def _who(study: Study, role: str) -> str:

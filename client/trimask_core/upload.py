@@ -15,13 +15,16 @@ _KIND_BYTES = 1  # whether a seed or a vector follows
 _STUDY_ID_BYTES = 32
 
 
-def upload_bytes(values: int, providers: int) -> int:
-    """Of a share of so many values: the vector for the last right provider, a seed for each of the others, all sealed."""
+def upload_bytes(values: int, providers: int, more: int = 0) -> int:
+    """Of a share of so many values: the vector for the last right provider, a seed for each of the others, all sealed.
+
+    `more` bytes, in all of them together, go with the shares.
+    """
     each = _KIND_BYTES + SEAL_OVERHEAD_BYTES + _STUDY_ID_BYTES + SUBMISSION_ID_BYTES
-    return _VALUE_BYTES * values + (providers - 1) * SEED_BYTES + providers * each
+    return _VALUE_BYTES * values + (providers - 1) * SEED_BYTES + providers * each + more
 
 
 def upload_bytes_of(study: Study) -> int:
     """Of a submission to this study."""
-    providers = len(study.right)
-    return upload_bytes(payloads_of(study).form_of(study, providers).values, providers)
+    forms = [payloads_of(study).form_of(study, k) for k in range(1, len(study.right) + 1)]
+    return upload_bytes(forms[-1].values, len(forms), sum(form.more for form in forms))

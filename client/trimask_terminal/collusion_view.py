@@ -35,7 +35,7 @@ def _rows_parts(report: CollusionReport) -> list[RenderableType]:
     if report.through_noise:
         groups = ", ".join(" + ".join(parties) for parties in report.through_noise)
         parts.append(Text(f"Only through the noise columns, so not counted as a break: {groups}."))
-    return [*parts, Text(report.right_providers_alone)]
+    return [*parts, Text(report.right_providers_alone), Text(report.altering)]
 
 
 def _table(coalitions: list[tuple[tuple[str, ...], str, str]]) -> Table:

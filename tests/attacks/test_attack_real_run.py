@@ -97,8 +97,8 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
     original_sum = masking_try.masked_answers
     numbers: dict[int, int] = {}
 
-    def component(self: Any, study: Study, k: int, rows: Any) -> np.ndarray:
-        made = original_component(self, study, k, rows)
+    def component(self: Any, study: Study, k: int, rows: Any, *more: Any) -> np.ndarray:
+        made = original_component(self, study, k, rows, *more)
         numbers[id(made)] = k
         record.components[k] = made
         return made

@@ -124,10 +124,11 @@ def test_submissions_share_nothing(study: Study, answers: Answers) -> None:
 
 
 def test_sizes_of_an_upload(make_study: Make, answers: Answers) -> None:
-    """One vector and K1 - 1 seeds: 8 p + 100 bytes a component at most."""
+    """One vector and K1 - 1 seeds, each with tags and a spare vector's; R1 and R2 hold two keys, R3 one."""
     study = make_study(right=4).study
     sizes = [len(sealed) for sealed in build_submission(study, answers, DeterministicRandom("size")).sealed]
-    assert sizes == [32 + 1 + 48] * 3 + [8 * study.rows.columns + 1 + 48]
+    own, last = 1 + 32 + 48 + 2 * 32 + 32, 1 + 8 * study.rows.columns + 48 + 2 * 2 * 32 + 32
+    assert sizes == [own + 64, own + 64, own + 32, last]
 
 
 def test_a_bad_answer_stops_it_before_anything_is_drawn(study: Study, answers: Answers) -> None:

@@ -54,6 +54,9 @@ def _study(case: dict[str, Any]) -> Any:
         row_frame=RowFrame(seed, *sizes),
         share_steps=float.fromhex(case["share_steps"]),
         right=[None] * case["right"],
+        tag_holders=(),
+        longest_component=math.inf,
+        grid_exponent=case["grid_exponent"],
     )
     study.rows = study
     return study
@@ -152,7 +155,7 @@ def test_known_rows(case: dict[str, Any]) -> None:
     assert x1 == case["x1"]
     masked = device.mask_row(study, x1, source)
     assert masked == case["masked"]
-    seeds, vector = device.split_row(masked, case["right"], study.rows.share_steps, source)
+    seeds, (*_, vector) = device.split_row(masked, case["right"], study.rows.share_steps, source)
     assert [seed.hex() for seed in seeds] == case["seeds"]
     assert vector == case["vector"]
     source = DeterministicRandom(case["label"])
@@ -197,7 +200,9 @@ def _opened(made: Any, submission: SealedSubmission) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("setting", [{}, {"sigma": 0.0, "right": 2}, {"row_norm": 1.5, "right": 5}])
+@pytest.mark.parametrize(
+    "setting", [{}, {"sigma": 0.0, "right": 2}, {"row_norm": 1.5, "right": 5}, {"right": 4}]
+)
 def test_a_gateway_gives_what_devices_give_to_the_bit(
     make_study: Any, answers: Any, setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +226,7 @@ def test_a_gateway_knows_the_known_rows(case: dict[str, Any]) -> None:
     (masked,) = gateway._masked([drawn])
     assert masked.tolist() == case["masked"]
     assert [seed.hex() for seed in drawn.seeds] == case["seeds"]
-    vector = np.frombuffer(gateway._last_component(masked, drawn.seeds), dtype="<i8")
+    vector = np.frombuffer(gateway._payloads(masked, drawn)[-1][1:], dtype="<i8")
     assert vector.tolist() == case["vector"]
 
 

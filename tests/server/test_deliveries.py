@@ -21,7 +21,7 @@ def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:
     stacks: list[list[np.ndarray]] = [[] for _ in study.right]
     for row in rows:
         masked = mask_row(study, row.tolist(), source)
-        seeds, vector = split_row(masked, len(study.right), study.rows.share_steps, source)
+        seeds, (*_, vector) = split_row(masked, len(study.right), study.rows.share_steps, source)
         expanded = [expand_component(seed, study.rows.columns, study.rows.share_steps) for seed in seeds]
         for stack, component in zip(stacks, [*expanded, np.array(vector)], strict=True):
             stack.append(component)

@@ -21,7 +21,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimask_core.errors import ParameterError
+from trimask_core.rows.collusion import default_unmasking
 from trimask_core.rows.obfuscation import default_noise_columns
+from trimask_core.rows.tags import key_holders, tag_bytes
 from trimask_core.upload import upload_bytes
 from trimask_theory import _checks, local_noise, masked_noise
 
@@ -194,6 +196,7 @@ def _release(target: Target, rows: int) -> ReleaseNoise:
 def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCost:
     noise_columns = default_noise_columns(n, target.obfuscation_failure)
     p, providers = target.attributes + noise_columns, target.right
+    unmasking = default_unmasking(providers, target.left)
     # A release holds at least a block; with "sharp", the collector sees the same noise mixed over fewer rows.
     towards_collector = {
         release.release_rows: masked_noise.epsilon(
@@ -206,7 +209,7 @@ def _block(target: Target, n: int, releases: Sequence[ReleaseNoise]) -> BlockCos
         block_rows=n,
         noise_columns=noise_columns,
         columns=p,
-        upload_bytes=upload_bytes(p, providers),
+        upload_bytes=upload_bytes(p, providers, tag_bytes(key_holders(unmasking))),
         right_bytes=_FLOAT_BYTES * n * p,
         hop_bytes=_FLOAT_BYTES * providers * n * p,
         right_flops=6.0 * n * n * p - 8 / 3 * n**3,

@@ -30,6 +30,7 @@ from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.rows._collusion_closure import Fact, Step, Trace, close
 from trimask_core.rows._collusion_search import best_unmasking
 from trimask_core.rows._collusion_words import in_words
+from trimask_core.rows.tags import key_holders
 
 __all__ = [
     "Coalition",
@@ -86,6 +87,11 @@ class Topology:
         right = (f"R{k}" for k in range(1, self.right + 1))
         left = (f"L{j}" for j in range(1, self.left + 1))
         return (*right, *left, COLLECTOR)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether components have tags, so that a right provider that alters one is found out."""
+        return bool(key_holders(self.unmasking))
 
     @property
     def unmasking_index(self) -> tuple[int, ...]:
@@ -163,6 +169,20 @@ class CollusionReport:
         )
 
     @property
+    def altering(self) -> str:
+        """What the report says of one party that does not follow the protocol (docs/theory/collection.md#one-changed)."""
+        if self.topology.tagged:
+            return (
+                "One right provider that alters a component is found out by its device's tags before anything is masked. "
+                "One unmasking node or left provider that alters what it passes on gets no more published than the "
+                "collector sees."
+            )
+        return (
+            "Components have no tags here, because some right provider removes its own mask: one that alters a component is "
+            "not found out. Have at least 4 right providers."
+        )
+
+    @property
     def right_providers_alone(self) -> str:
         """What all right providers have together."""
         return (
@@ -182,6 +202,7 @@ class CollusionReport:
             "coalitions": [coalition.to_dict() for coalition in self.coalitions],
             "through_noise": [list(parties) for parties in self.through_noise],
             "summary": self.summary,
+            "altering": self.altering,
             "right_providers_alone": self.right_providers_alone,
         }
 
@@ -195,7 +216,7 @@ class CollusionReport:
         if self.through_noise:
             groups = ", ".join(" + ".join(parties) for parties in self.through_noise)
             lines += ["", f"Only through the noise columns, so not counted as a break: {groups}."]
-        return "\n".join([*lines, "", self.right_providers_alone])
+        return "\n".join([*lines, "", self.right_providers_alone, "", self.altering])
 
 
 def minimal_coalitions(topology: Topology) -> tuple[Coalition, ...]:

@@ -17,7 +17,8 @@ from trimask_core.randomness import RandomSource
 from trimask_core.rows.device.row import component_seeds, noisy_answers
 from trimask_core.rows.normal import SecureNormals
 from trimask_core.rows.payloads import component_payloads
-from trimask_core.rows.shares import check_headroom, expand_component
+from trimask_core.rows.shares import check_headroom, expand_component, expand_key_vectors
+from trimask_core.rows.tags import TagKey, draw_keys, key_offsets, tag_component
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_under
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES
@@ -34,6 +35,7 @@ class _Drawn:
     x1: list[int] = field(repr=False)
     normals: SecureNormals = field(repr=False)
     seeds: tuple[bytes, ...] = field(repr=False)
+    keys: list[tuple[bytes, tuple[bytes, ...]]] = field(repr=False)
     withdrawal_key: bytes = field(repr=False)
 
 
@@ -60,8 +62,7 @@ class Gateway:
         for start in range(0, len(people), _BATCH):
             drawn = [self._draw(answers, source) for answers in people[start : start + _BATCH]]
             for row, one in zip(self._masked(drawn), drawn, strict=True):
-                payloads = component_payloads(one.seeds, self._last_component(row, one.seeds))
-                made.append(seal_under(self.study, payloads, one.withdrawal_key, sealing))
+                made.append(seal_under(self.study, self._payloads(row, one), one.withdrawal_key, sealing))
         return made
 
     def _draw(self, answers: Mapping[str, object], source: RandomSource) -> _Drawn:
@@ -70,6 +71,7 @@ class Gateway:
             noisy_answers(study, answers, source),
             SecureNormals(source),
             component_seeds(len(study.right), study.rows.share_steps, source),
+            draw_keys(study.rows.tag_holders, source),
             source.read(WITHDRAWAL_KEY_BYTES),
         )
 
@@ -88,12 +90,18 @@ class Gateway:
             _reflect(out, *reflection)
         return study.rows.grid.round(g + out)
 
-    def _last_component(self, row: NDArray[np.int64], seeds: Sequence[bytes]) -> bytes:
-        remainder = row.copy()
-        for seed in seeds:
-            remainder -= expand_component(seed, row.size, self.study.rows.share_steps)
+    def _payloads(self, row: NDArray[np.int64], one: _Drawn) -> list[bytes]:
+        components = [expand_component(seed, row.size, self.study.rows.share_steps) for seed in one.seeds]
+        remainder = row - sum(components)
         check_headroom(remainder)
-        return remainder.astype("<i8").tobytes()
+        tagged = [
+            tag_component(component.tolist(), spare, [self._key(seed) for seed in held])
+            for component, (spare, held) in zip((*components, remainder), one.keys, strict=False)
+        ]
+        return component_payloads(self.study, one.seeds, remainder.astype("<i8").tobytes(), tagged, one.keys)
+
+    def _key(self, seed: bytes) -> TagKey:
+        return TagKey(expand_key_vectors(seed, self.study.rows.columns).tolist(), *key_offsets(seed))
 
 
 def _reflect(rows: NDArray[np.float64], start: int, half_square: float, v: NDArray[np.float64]) -> None:

@@ -17,9 +17,10 @@ from trimask_core.errors import VerificationError
 from trimask_core.randomness import Stream
 from trimask_core.rows.device.row import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.normal import normals_from_words
+from trimask_core.rows.normal import NormalStream, normals_from_words
+from trimask_core.rows.tags import KEY_SCALE, NORMALS, TAGS
 
-__all__ = ["check_headroom", "expand_component", "sum_components"]
+__all__ = ["check_headroom", "expand_component", "expand_key_vectors", "sum_components"]
 
 _LABEL = b"component"
 
@@ -32,6 +33,12 @@ def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[n
     coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)
     low = np.frombuffer(stream.read(4 * columns), dtype="<u4") & np.uint32((1 << LOW_BITS) - 1)
     return (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
+
+
+def expand_key_vectors(seed: bytes, columns: int) -> NDArray[np.int64]:
+    """The vectors of the tag key a seed stands for, a row each: those of `trimask_core.rows.tags.expand_key`."""
+    normals = NormalStream(seed, NORMALS).standard_normal((TAGS, columns))
+    return np.rint(normals * KEY_SCALE).astype(np.int64)
 
 
 def check_headroom(component: NDArray[np.int64]) -> None:

@@ -17,6 +17,7 @@ from trimask_core.rows import collusion
 from trimask_core.rows.device.frame import RowFrame
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau
+from trimask_core.rows.tags import TAGS, key_holders
 from trimask_core.text_form import decode_bytes, encode_bytes
 
 if TYPE_CHECKING:
@@ -111,6 +112,18 @@ class RowsStudy(RowsSettings):
         """s in grid steps."""
         return math.ldexp(self.share_scale, -self.grid_exponent)
 
+    @property
+    def longest_component(self) -> float:
+        """No component is longer, but for probability exp(-72): K1 - 1 Gaussians of scale s, and the row itself."""
+        spread = math.sqrt(self.columns) + 12
+        row = self.row_norm + (self.sigma + self.tau) * spread
+        return self.share_scale * math.sqrt(self.right - 1) * spread + row
+
+    @cached_property
+    def tag_holders(self) -> tuple[tuple[int, ...], ...]:
+        """Which right providers hold the tag key of each component; empty where components are not authenticated."""
+        return key_holders(self.unmasking)
+
     @cached_property
     def frame(self) -> HaarFrame:
         """F, the first p1 rows of the device mask B_0; where its seed is known."""
@@ -184,6 +197,13 @@ class RowsStudy(RowsSettings):
                 "bad_unmasking", "name one unmasking node, by role, for each right provider"
             )
         collusion.refuse_single_breaker(self.topology)
+        least = TAGS * self.max_block_rows + 1
+        if self.tag_holders and self.columns < least:
+            raise ImpossibleStudy(
+                "too_few_noise_columns",
+                f"with p = {self.columns} columns the tag keys of a block would give a right mask away: give at least "
+                f"{least - p1} noise columns, or smaller blocks.",
+            )
 
     @property
     def _roles(self) -> set[str]:

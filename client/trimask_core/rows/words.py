@@ -76,8 +76,14 @@ def with_budget(_study: Study, purses: str) -> str:
     )
 
 
-def collusion_note(_study: Study) -> str:
-    """Parties that follow the protocol."""
+def collusion_note(study: Study) -> str:
+    """Parties that follow the protocol, and what is found out about one that does not."""
+    if study.rows.tag_holders:
+        return (
+            "This counts on institutions running the agreed program. One whose program was changed to alter the parts of "
+            "answers it was given is found out before anything is put together; of two or more that were changed it says "
+            "nothing."
+        )
     return (
         "This counts on every institution running the agreed program. It does not cover one whose program was changed to "
         "alter what it passes on."

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#trimask_proto/v1/left_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"\x83\x01\n\x14PushComponentRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x17\n\x15PushComponentResponse2v\n\x12LeftMaskingService\x12`\n\rPushComponent\x12&.trimask_proto.v1.PushComponentRequest\x1a\'.trimask_proto.v1.PushComponentResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#trimask_proto/v1/left_masking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"\x91\x01\n\x14PushComponentRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x0c\n\x04tags\x18\x04 \x01(\x0c\"\x17\n\x15PushComponentResponse\"\x95\x01\n\x15PushMaskedKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x0f\n\x07offsets\x18\x04 \x01(\x0c\"\x18\n\x16PushMaskedKeysResponse2\xdb\x01\n\x12LeftMaskingService\x12`\n\rPushComponent\x12&.trimask_proto.v1.PushComponentRequest\x1a\'.trimask_proto.v1.PushComponentResponse\x12\x63\n\x0ePushMaskedKeys\x12\'.trimask_proto.v1.PushMaskedKeysRequest\x1a(.trimask_proto.v1.PushMaskedKeysResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,9 +33,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.left_maski
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PUSHCOMPONENTREQUEST']._serialized_start=89
-  _globals['_PUSHCOMPONENTREQUEST']._serialized_end=220
-  _globals['_PUSHCOMPONENTRESPONSE']._serialized_start=222
-  _globals['_PUSHCOMPONENTRESPONSE']._serialized_end=245
-  _globals['_LEFTMASKINGSERVICE']._serialized_start=247
-  _globals['_LEFTMASKINGSERVICE']._serialized_end=365
+  _globals['_PUSHCOMPONENTREQUEST']._serialized_end=234
+  _globals['_PUSHCOMPONENTRESPONSE']._serialized_start=236
+  _globals['_PUSHCOMPONENTRESPONSE']._serialized_end=259
+  _globals['_PUSHMASKEDKEYSREQUEST']._serialized_start=262
+  _globals['_PUSHMASKEDKEYSREQUEST']._serialized_end=411
+  _globals['_PUSHMASKEDKEYSRESPONSE']._serialized_start=413
+  _globals['_PUSHMASKEDKEYSRESPONSE']._serialized_end=437
+  _globals['_LEFTMASKINGSERVICE']._serialized_start=440
+  _globals['_LEFTMASKINGSERVICE']._serialized_end=659
 # @@protoc_insertion_point(module_scope)

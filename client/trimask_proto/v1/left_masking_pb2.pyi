@@ -26,8 +26,11 @@ class PushComponentRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     COMPONENT_FIELD_NUMBER: _builtins.int
     SLICE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     component: _builtins.int
     """k, from 1."""
+    tags: _builtins.bytes
+    """The tags of these rows, from R_k in studies with tags: two a row, each 16 bytes little-endian."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
         """The try."""
@@ -42,10 +45,11 @@ class PushComponentRequest(_message.Message):
         attempt: _common_pb2.Attempt | None = ...,
         component: _builtins.int = ...,
         slice: _common_pb2.MatrixSlice | None = ...,
+        tags: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "slice", b"slice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "component", b"component", "slice", b"slice"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "component", b"component", "slice", b"slice", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -67,3 +71,62 @@ class PushComponentResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PushComponentResponse: _TypeAlias = PushComponentResponse  # noqa: Y015
+
+@_typing.final
+class PushMaskedKeysRequest(_message.Message):
+    """Rows of Z B_k: the vectors of the tag keys, two for each row of the component, without what was taken out of the row,
+    under its right mask.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    COMPONENT_FIELD_NUMBER: _builtins.int
+    SLICE_FIELD_NUMBER: _builtins.int
+    OFFSETS_FIELD_NUMBER: _builtins.int
+    component: _builtins.int
+    """k, from 1."""
+    offsets: _builtins.bytes
+    """What a row's tags have besides its product with these, each 16 bytes little-endian: the keys' offsets, and the
+    product of what was taken out.
+    """
+    @_builtins.property
+    def attempt(self) -> _common_pb2.Attempt:
+        """The try."""
+
+    @_builtins.property
+    def slice(self) -> _common_pb2.MatrixSlice:
+        """The rows, as doubles."""
+
+    def __init__(
+        self,
+        *,
+        attempt: _common_pb2.Attempt | None = ...,
+        component: _builtins.int = ...,
+        slice: _common_pb2.MatrixSlice | None = ...,
+        offsets: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "slice", b"slice"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "component", b"component", "offsets", b"offsets", "slice", b"slice"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushMaskedKeysRequest: _TypeAlias = PushMaskedKeysRequest  # noqa: Y015
+
+@_typing.final
+class PushMaskedKeysResponse(_message.Message):
+    """Taken in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushMaskedKeysResponse: _TypeAlias = PushMaskedKeysResponse  # noqa: Y015

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LeftMaskingServiceStub:
-    """Served by left providers: to right providers (the first) or to the left provider before (the others).
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others).
     """
 
     def __init__(self, channel):
@@ -40,15 +40,28 @@ class LeftMaskingServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentResponse.FromString,
                 _registered_method=True)
+        self.PushMaskedKeys = channel.unary_unary(
+                '/trimask_proto.v1.LeftMaskingService/PushMaskedKeys',
+                request_serializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysResponse.FromString,
+                _registered_method=True)
 
 
 class LeftMaskingServiceServicer:
-    """Served by left providers: to right providers (the first) or to the left provider before (the others).
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others).
     """
 
     def PushComponent(self, request, context):
         """Takes in rows of one component's masked matrix. When all components are whole, the left mask is drawn, applied to
         all of them, and the results are sent on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PushMaskedKeys(self, request, context):
+        """To the first left provider, in studies with tags: the tag keys of one component's rows, under the component's right
+        mask. Nothing is masked before every row of every component has been checked against its tags.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -62,6 +75,11 @@ def add_LeftMaskingServiceServicer_to_server(servicer, server):
                     request_deserializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentResponse.SerializeToString,
             ),
+            'PushMaskedKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.PushMaskedKeys,
+                    request_deserializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'trimask_proto.v1.LeftMaskingService', rpc_method_handlers)
@@ -71,7 +89,7 @@ def add_LeftMaskingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LeftMaskingService:
-    """Served by left providers: to right providers (the first) or to the left provider before (the others).
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others).
     """
 
     @staticmethod
@@ -91,6 +109,33 @@ class LeftMaskingService:
             '/trimask_proto.v1.LeftMaskingService/PushComponent',
             trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentRequest.SerializeToString,
             trimask__proto_dot_v1_dot_left__masking__pb2.PushComponentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PushMaskedKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.LeftMaskingService/PushMaskedKeys',
+            trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_left__masking__pb2.PushMaskedKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

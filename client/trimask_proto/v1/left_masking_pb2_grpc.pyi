@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LeftMaskingServiceStub:
-    """Served by left providers: to right providers (the first) or to the left provider before (the others)."""
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others)."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -37,19 +37,27 @@ class LeftMaskingServiceStub:
     """Takes in rows of one component's masked matrix. When all components are whole, the left mask is drawn, applied to
     all of them, and the results are sent on.
     """
+    PushMaskedKeys: _grpc.UnaryUnaryMultiCallable[_left_masking_pb2.PushMaskedKeysRequest, _left_masking_pb2.PushMaskedKeysResponse]
+    """To the first left provider, in studies with tags: the tag keys of one component's rows, under the component's right
+    mask. Nothing is masked before every row of every component has been checked against its tags.
+    """
 
 @_typing.type_check_only
 class LeftMaskingServiceAsyncStub(LeftMaskingServiceStub):
-    """Served by left providers: to right providers (the first) or to the left provider before (the others)."""
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others)."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PushComponent: _aio.UnaryUnaryMultiCallable[_left_masking_pb2.PushComponentRequest, _left_masking_pb2.PushComponentResponse]  # type: ignore[assignment]
     """Takes in rows of one component's masked matrix. When all components are whole, the left mask is drawn, applied to
     all of them, and the results are sent on.
     """
+    PushMaskedKeys: _aio.UnaryUnaryMultiCallable[_left_masking_pb2.PushMaskedKeysRequest, _left_masking_pb2.PushMaskedKeysResponse]  # type: ignore[assignment]
+    """To the first left provider, in studies with tags: the tag keys of one component's rows, under the component's right
+    mask. Nothing is masked before every row of every component has been checked against its tags.
+    """
 
 class LeftMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by left providers: to right providers (the first) or to the left provider before (the others)."""
+    """Served by left providers: to right providers and unmasking nodes (the first) or to the left provider before (the others)."""
 
     @_abc_1.abstractmethod
     def PushComponent(
@@ -59,6 +67,16 @@ class LeftMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_left_masking_pb2.PushComponentResponse, _abc.Awaitable[_left_masking_pb2.PushComponentResponse]]:
         """Takes in rows of one component's masked matrix. When all components are whole, the left mask is drawn, applied to
         all of them, and the results are sent on.
+        """
+
+    @_abc_1.abstractmethod
+    def PushMaskedKeys(
+        self,
+        request: _left_masking_pb2.PushMaskedKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_left_masking_pb2.PushMaskedKeysResponse, _abc.Awaitable[_left_masking_pb2.PushMaskedKeysResponse]]:
+        """To the first left provider, in studies with tags: the tag keys of one component's rows, under the component's right
+        mask. Nothing is masked before every row of every component has been checked against its tags.
         """
 
 def add_LeftMaskingServiceServicer_to_server(servicer: LeftMaskingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

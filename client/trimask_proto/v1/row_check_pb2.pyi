@@ -224,7 +224,9 @@ class DecideCheckResponse(_message.Message):
 
     VERDICTS_FIELD_NUMBER: _builtins.int
     verdicts: _builtins.bytes
-    """For each row, in the order of the ids: 1 accepted, 2 refused and erased, 0 not decided because somebody has it no more."""
+    """For each row, in the order of the ids: 1 accepted; refused and erased for its noise
+    columns, 2, or its tags, 3; 0 not decided because somebody has it no more.
+    """
     def __init__(
         self,
         *,
@@ -261,6 +263,64 @@ class GetOpeningsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetOpeningsRequest: _TypeAlias = GetOpeningsRequest  # noqa: Y015
+
+@_typing.final
+class GetTagOpeningsRequest(_message.Message):
+    """Asks for some rows of a check."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECK_FIELD_NUMBER: _builtins.int
+    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    submission_ids: _builtins.bytes
+    """The ids of the rows, 16 bytes each."""
+    @_builtins.property
+    def check(self) -> Global___RowCheck:
+        """The check with all commitments and coins."""
+
+    def __init__(
+        self,
+        *,
+        check: Global___RowCheck | None = ...,
+        submission_ids: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "submission_ids", b"submission_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTagOpeningsRequest: _TypeAlias = GetTagOpeningsRequest  # noqa: Y015
+
+@_typing.final
+class GetTagOpeningsResponse(_message.Message):
+    """For each row that is held e x + y, for the coin's e, the component x and its spare vector y, and the same of their tags."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HELD_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    held: _builtins.bytes
+    """For each row that was asked for: 1 if it is held, else 0."""
+    values: _builtins.bytes
+    """The vectors one after the other, each value 16 bytes little-endian."""
+    tags: _builtins.bytes
+    """Two for each row, 16 bytes each."""
+    def __init__(
+        self,
+        *,
+        held: _builtins.bytes = ...,
+        values: _builtins.bytes = ...,
+        tags: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "tags", b"tags", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTagOpeningsResponse: _TypeAlias = GetTagOpeningsResponse  # noqa: Y015
 
 @_typing.final
 class GetOpeningsResponse(_message.Message):

@@ -208,6 +208,11 @@ class RowCheckPeerServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsResponse.FromString,
                 _registered_method=True)
+        self.GetTagOpenings = channel.unary_unary(
+                '/trimask_proto.v1.RowCheckPeerService/GetTagOpenings',
+                request_serializer=trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsResponse.FromString,
+                _registered_method=True)
 
 
 class RowCheckPeerServiceServicer:
@@ -221,6 +226,13 @@ class RowCheckPeerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTagOpenings(self, request, context):
+        """To who holds tag keys of this provider's component: whether its tags are right, shown by a spare vector.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RowCheckPeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -228,6 +240,11 @@ def add_RowCheckPeerServiceServicer_to_server(servicer, server):
                     servicer.GetOpenings,
                     request_deserializer=trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsResponse.SerializeToString,
+            ),
+            'GetTagOpenings': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTagOpenings,
+                    request_deserializer=trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -258,6 +275,33 @@ class RowCheckPeerService:
             '/trimask_proto.v1.RowCheckPeerService/GetOpenings',
             trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsRequest.SerializeToString,
             trimask__proto_dot_v1_dot_row__check__pb2.GetOpeningsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTagOpenings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.RowCheckPeerService/GetTagOpenings',
+            trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_row__check__pb2.GetTagOpeningsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -102,6 +102,8 @@ class RowCheckPeerServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RowCheckPeerServiceAsyncStub: ...
     GetOpenings: _grpc.UnaryUnaryMultiCallable[_row_check_pb2.GetOpeningsRequest, _row_check_pb2.GetOpeningsResponse]
     """This provider's part of the opened directions of each row."""
+    GetTagOpenings: _grpc.UnaryUnaryMultiCallable[_row_check_pb2.GetTagOpeningsRequest, _row_check_pb2.GetTagOpeningsResponse]
+    """To who holds tag keys of this provider's component: whether its tags are right, shown by a spare vector."""
 
 @_typing.type_check_only
 class RowCheckPeerServiceAsyncStub(RowCheckPeerServiceStub):
@@ -110,6 +112,8 @@ class RowCheckPeerServiceAsyncStub(RowCheckPeerServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetOpenings: _aio.UnaryUnaryMultiCallable[_row_check_pb2.GetOpeningsRequest, _row_check_pb2.GetOpeningsResponse]  # type: ignore[assignment]
     """This provider's part of the opened directions of each row."""
+    GetTagOpenings: _aio.UnaryUnaryMultiCallable[_row_check_pb2.GetTagOpeningsRequest, _row_check_pb2.GetTagOpeningsResponse]  # type: ignore[assignment]
+    """To who holds tag keys of this provider's component: whether its tags are right, shown by a spare vector."""
 
 class RowCheckPeerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to each other. What is said here never goes through the collector."""
@@ -121,5 +125,13 @@ class RowCheckPeerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_row_check_pb2.GetOpeningsResponse, _abc.Awaitable[_row_check_pb2.GetOpeningsResponse]]:
         """This provider's part of the opened directions of each row."""
+
+    @_abc_1.abstractmethod
+    def GetTagOpenings(
+        self,
+        request: _row_check_pb2.GetTagOpeningsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_row_check_pb2.GetTagOpeningsResponse, _abc.Awaitable[_row_check_pb2.GetTagOpeningsResponse]]:
+        """To who holds tag keys of this provider's component: whether its tags are right, shown by a spare vector."""
 
 def add_RowCheckPeerServiceServicer_to_server(servicer: RowCheckPeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

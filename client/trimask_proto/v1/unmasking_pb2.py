@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"D\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"s\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"\x1b\n\x19ShareBlindingKeysResponse\"\xbf\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse2\xa0\x03\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"D\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"s\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"\x1b\n\x19ShareBlindingKeysResponse\"\xd1\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\x12\x10\n\x08openings\x18\x07 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x89\x01\n\x12PushTagKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x0c\n\x04keys\x18\x03 \x01(\x0c\x12\x13\n\x0b\x63heck_seeds\x18\x04 \x01(\x0c\x12\x11\n\tmask_seed\x18\x05 \x01(\x0c\"\x15\n\x13PushTagKeysResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse2\xfc\x03\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12Z\n\x0bPushTagKeys\x12$.trimask_proto.v1.PushTagKeysRequest\x1a%.trimask_proto.v1.PushTagKeysResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,13 +43,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_start=409
   _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_end=436
   _globals['_PUSHRIGHTMASKREQUEST']._serialized_start=439
-  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=630
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=632
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=655
-  _globals['_PUSHMASKEDREQUEST']._serialized_start=658
-  _globals['_PUSHMASKEDREQUEST']._serialized_end=786
-  _globals['_PUSHMASKEDRESPONSE']._serialized_start=788
-  _globals['_PUSHMASKEDRESPONSE']._serialized_end=808
-  _globals['_UNMASKINGSERVICE']._serialized_start=811
-  _globals['_UNMASKINGSERVICE']._serialized_end=1227
+  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=648
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=650
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=673
+  _globals['_PUSHTAGKEYSREQUEST']._serialized_start=676
+  _globals['_PUSHTAGKEYSREQUEST']._serialized_end=813
+  _globals['_PUSHTAGKEYSRESPONSE']._serialized_start=815
+  _globals['_PUSHTAGKEYSRESPONSE']._serialized_end=836
+  _globals['_PUSHMASKEDREQUEST']._serialized_start=839
+  _globals['_PUSHMASKEDREQUEST']._serialized_end=967
+  _globals['_PUSHMASKEDRESPONSE']._serialized_start=969
+  _globals['_PUSHMASKEDRESPONSE']._serialized_end=989
+  _globals['_UNMASKINGSERVICE']._serialized_start=992
+  _globals['_UNMASKINGSERVICE']._serialized_end=1500
 # @@protoc_insertion_point(module_scope)

@@ -156,6 +156,7 @@ class PushRightMaskRequest(_message.Message):
     BASIS_FIELD_NUMBER: _builtins.int
     PROBE_SEED_FIELD_NUMBER: _builtins.int
     PROBE_GRAM_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
     component: _builtins.int
     """k, from 1."""
     frame_seed: _builtins.bytes
@@ -164,6 +165,10 @@ class PushRightMaskRequest(_message.Message):
     """32-byte seed of the secret projections Z."""
     probe_gram: _builtins.bytes
     """(X^k B_k Z)^T (X^k B_k Z), row by row, as little-endian doubles: left masking must not change it."""
+    openings: _builtins.bytes
+    """In studies with tags, what was opened of each row of the component to check it, and taken out of it, row by row, as
+    little-endian doubles.
+    """
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
         """The try."""
@@ -181,10 +186,11 @@ class PushRightMaskRequest(_message.Message):
         basis: _common_pb2.MatrixSlice | None = ...,
         probe_seed: _builtins.bytes = ...,
         probe_gram: _builtins.bytes = ...,
+        openings: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "basis", b"basis"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "basis", b"basis", "component", b"component", "frame_seed", b"frame_seed", "probe_gram", b"probe_gram", "probe_seed", b"probe_seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "basis", b"basis", "component", b"component", "frame_seed", b"frame_seed", "openings", b"openings", "probe_gram", b"probe_gram", "probe_seed", b"probe_seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,6 +212,63 @@ class PushRightMaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PushRightMaskResponse: _TypeAlias = PushRightMaskResponse  # noqa: Y015
+
+@_typing.final
+class PushTagKeysRequest(_message.Message):
+    """Tag keys that devices have given a right provider to hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    COMPONENT_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    CHECK_SEEDS_FIELD_NUMBER: _builtins.int
+    MASK_SEED_FIELD_NUMBER: _builtins.int
+    component: _builtins.int
+    """k, from 1: whose rows the keys are for."""
+    keys: _builtins.bytes
+    """The seed of a key, 32 bytes, for each row of the block in the order of submission ids."""
+    check_seeds: _builtins.bytes
+    """The seed each of these rows was checked with, 32 bytes."""
+    mask_seed: _builtins.bytes
+    """The seed of B_0, which the study names by its hash."""
+    @_builtins.property
+    def attempt(self) -> _common_pb2.Attempt:
+        """The try."""
+
+    def __init__(
+        self,
+        *,
+        attempt: _common_pb2.Attempt | None = ...,
+        component: _builtins.int = ...,
+        keys: _builtins.bytes = ...,
+        check_seeds: _builtins.bytes = ...,
+        mask_seed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "check_seeds", b"check_seeds", "component", b"component", "keys", b"keys", "mask_seed", b"mask_seed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushTagKeysRequest: _TypeAlias = PushTagKeysRequest  # noqa: Y015
+
+@_typing.final
+class PushTagKeysResponse(_message.Message):
+    """Taken in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushTagKeysResponse: _TypeAlias = PushTagKeysResponse  # noqa: Y015
 
 @_typing.final
 class PushMaskedRequest(_message.Message):

@@ -50,6 +50,11 @@ class UnmaskingServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskResponse.FromString,
                 _registered_method=True)
+        self.PushTagKeys = channel.unary_unary(
+                '/trimask_proto.v1.UnmaskingService/PushTagKeys',
+                request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysResponse.FromString,
+                _registered_method=True)
         self.PushMasked = channel.unary_unary(
                 '/trimask_proto.v1.UnmaskingService/PushMasked',
                 request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedRequest.SerializeToString,
@@ -82,6 +87,14 @@ class UnmaskingServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PushTagKeys(self, request, context):
+        """From right providers other than R_k, in studies with tags: the tag keys of the block's rows that they hold. With B_k
+        there, the keys go under it to the first left provider.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PushMasked(self, request, context):
         """From the last left provider: rows of A X^k B_k.
         """
@@ -106,6 +119,11 @@ def add_UnmaskingServiceServicer_to_server(servicer, server):
                     servicer.PushRightMask,
                     request_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskResponse.SerializeToString,
+            ),
+            'PushTagKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.PushTagKeys,
+                    request_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysResponse.SerializeToString,
             ),
             'PushMasked': grpc.unary_unary_rpc_method_handler(
                     servicer.PushMasked,
@@ -195,6 +213,33 @@ class UnmaskingService:
             '/trimask_proto.v1.UnmaskingService/PushRightMask',
             trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskRequest.SerializeToString,
             trimask__proto_dot_v1_dot_unmasking__pb2.PushRightMaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PushTagKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.UnmaskingService/PushTagKeys',
+            trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_unmasking__pb2.PushTagKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

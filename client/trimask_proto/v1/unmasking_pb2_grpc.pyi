@@ -39,6 +39,10 @@ class UnmaskingServiceStub:
     """Tells the node all blinding keys of the try."""
     PushRightMask: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
+    PushTagKeys: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]
+    """From right providers other than R_k, in studies with tags: the tag keys of the block's rows that they hold. With B_k
+    there, the keys go under it to the first left provider.
+    """
     PushMasked: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushMaskedRequest, _unmasking_pb2.PushMaskedResponse]
     """From the last left provider: rows of A X^k B_k."""
 
@@ -53,6 +57,10 @@ class UnmaskingServiceAsyncStub(UnmaskingServiceStub):
     """Tells the node all blinding keys of the try."""
     PushRightMask: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]  # type: ignore[assignment]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
+    PushTagKeys: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]  # type: ignore[assignment]
+    """From right providers other than R_k, in studies with tags: the tag keys of the block's rows that they hold. With B_k
+    there, the keys go under it to the first left provider.
+    """
     PushMasked: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushMaskedRequest, _unmasking_pb2.PushMaskedResponse]  # type: ignore[assignment]
     """From the last left provider: rows of A X^k B_k."""
 
@@ -82,6 +90,16 @@ class UnmaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_unmasking_pb2.PushRightMaskResponse, _abc.Awaitable[_unmasking_pb2.PushRightMaskResponse]]:
         """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
+
+    @_abc_1.abstractmethod
+    def PushTagKeys(
+        self,
+        request: _unmasking_pb2.PushTagKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_unmasking_pb2.PushTagKeysResponse, _abc.Awaitable[_unmasking_pb2.PushTagKeysResponse]]:
+        """From right providers other than R_k, in studies with tags: the tag keys of the block's rows that they hold. With B_k
+        there, the keys go under it to the first left provider.
+        """
 
     @_abc_1.abstractmethod
     def PushMasked(

@@ -34,7 +34,7 @@ def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int
         way=words.say("rows.way.noise" if noise else "rows.way.plain", parts=len(study.right)),
         promise=words.say(f"rows.promise.{_kind(study)}", people=study.release_rows),
         collusion=words.say("rows.collusion", number=smallest),
-        notes=(words.say("rows.note"),),
+        notes=(words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),),
         mixed=words.say("rows.picture.mixed", names=words.say("and").join(mixers)),
         result=words.say("rows.picture.result", people=study.release_rows),
     )

@@ -161,6 +161,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
     },
     "trimask_proto.v1.RowCheckPeerService": {
         "GetOpenings": _RIGHT_PEER,
+        "GetTagOpenings": _rule(Role.RIGHT, note="a right provider that holds tag keys of the component"),
     },
     "trimask_proto.v1.RightMaskingService": {
         "StartMasking": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
@@ -180,11 +181,15 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "PushComponent": _rule(
             Role.RIGHT, Role.LEFT, note="to L_1: R_k, its own component; to L_j: L_(j-1) of the study"
         ),
+        "PushMaskedKeys": _rule(
+            Role.RIGHT, Role.LEFT, note="to L_1 of the study: the node that unmasks the component"
+        ),
     },
     "trimask_proto.v1.UnmaskingService": {
         "PrepareAttempt": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
         "ShareBlindingKeys": _COLLECTOR,
         "PushRightMask": _rule(Role.RIGHT, note="R_k, its own component"),
+        "PushTagKeys": _rule(Role.RIGHT, note="a right provider that holds tag keys of the component"),
         "PushMasked": _rule(Role.LEFT, note="the last left provider of the study"),
     },
     "trimask_proto.v1.CollectionService": {

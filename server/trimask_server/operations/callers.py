@@ -44,12 +44,14 @@ def _dns_names(pem: bytes) -> frozenset[str]:
         return frozenset()
 
 
-def require_role(context: Context, study: Study, roles: Iterable[str]) -> None:
-    """Refuse a caller that plays none of the roles in the study."""
+def require_role(context: Context, study: Study, roles: Iterable[str]) -> str:
+    """Which of the roles in the study a caller plays; refused if it is none."""
     names = peer_names(context)
     wanted = list(roles)
-    if not any(study.party(role).tls_name in names for role in wanted):
-        raise Refused(Reason.NOT_YOUR_ROLE, f"only {' or '.join(wanted)} may call this")
+    found = next((role for role in wanted if study.party(role).tls_name in names), None)
+    if found is None:
+        raise Refused(Reason.NOT_YOUR_ROLE, f"only {' or '.join(wanted) or 'nobody'} may call this")
+    return found
 
 
 def require_other_right(context: Context, study: Study, own: str) -> str:

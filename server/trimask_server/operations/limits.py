@@ -32,6 +32,8 @@ _LARGER_BYTES = {
     "EraseBlock": MAX_MESSAGE_BYTES,
     "PushComponent": MAX_MESSAGE_BYTES,
     "PushRightMask": MAX_MESSAGE_BYTES,
+    "PushTagKeys": MAX_MESSAGE_BYTES,
+    "PushMaskedKeys": MAX_MESSAGE_BYTES,
     "PushMasked": MAX_MESSAGE_BYTES,
     "PushDelivery": MAX_MESSAGE_BYTES,
 }

@@ -20,7 +20,7 @@ from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, try_open
 
 __all__ = ["Helper"]
 
-_HEADER = struct.Struct(">32s32s16sHHHIQI")
+_HEADER = struct.Struct(">32s32s16sHHHIIdQI")
 _SUITES = list(SUITE_PAYLOADS)
 _LENGTH = struct.Struct(">I")
 _DIGEST, _SIGNATURE = 32, 64
@@ -82,7 +82,7 @@ def _pack(parcels: Sequence[Parcel]) -> bytes:
         form = parcel.form
         header = _HEADER.pack(
             parcel.study_id, parcel.binding, parcel.submission_id, _SUITES.index(form.suite), form.provider,
-            form.providers, form.values, parcel.receive_time_ms, len(parcel.sealed),
+            form.providers, form.values, form.more, form.longest, parcel.receive_time_ms, len(parcel.sealed),
         )  # fmt: skip
         parts += [header, parcel.sealed]
         size += len(header) + len(parcel.sealed)
@@ -93,11 +93,9 @@ def _pack(parcels: Sequence[Parcel]) -> bytes:
 def _unpack(body: bytes) -> list[Parcel]:
     parcels, at = [], 0
     while at < len(body):
-        study_id, binding, submission_id, suite, provider, providers, values, time_ms, size = (
-            _HEADER.unpack_from(body, at)
-        )
+        study_id, binding, submission_id, suite, *numbers, time_ms, size = _HEADER.unpack_from(body, at)
         at += _HEADER.size
-        form = PayloadForm(_SUITES[suite], provider, providers, values)
+        form = PayloadForm(_SUITES[suite], *numbers)
         parcels.append(Parcel(study_id, binding, submission_id, form, time_ms, body[at : at + size]))
         at += size
     return parcels

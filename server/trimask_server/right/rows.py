@@ -423,6 +423,8 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
         raise Refused(
             Reason.OUT_OF_FRAME, "the check of this submission's noise columns failed; it was erased"
         )
+    if row[3] == -1:
+        raise Refused(Reason.WRONG_TAGS, "the check of this submission's tags failed; it was erased")
     if row[0] != digest:
         raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
     return int(row[1])

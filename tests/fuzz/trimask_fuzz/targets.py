@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +24,13 @@ from trimask_core.errors import (
     VerificationError,
 )
 from trimask_core.invitation import Invitation, Link
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.randomness import DeterministicRandom, SystemRandom
 from trimask_core.receipt import ProviderReceipt, Receipt
 from trimask_core.refusals import Reason
-from trimask_core.rows.payloads import read_component
+from trimask_core.rows.payloads import payloads, read_component, read_tags
 from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_core.submission import build_submission
 from trimask_fuzz.moments_targets import MOMENTS_TARGETS
 from trimask_fuzz.target import JSON_WORDS, Target, promised
@@ -109,6 +112,21 @@ def _component(data: bytes) -> None:
     read_component(make_study()[0].study, 1 + data[0] % 3 if data else 1, data[1:])
 
 
+@cache
+def _tagged_study() -> Study:
+    """In a ring of unmasking nodes nobody removes its own mask, so there are tags."""
+    study = make_study()[0].study
+    return replace(study, suite=replace(study.suite, unmasking=("R2", "R3", "R1")))
+
+
+@promised(VerificationError)
+def _tagged_component(data: bytes) -> None:
+    study, k = _tagged_study(), 1 + data[0] % 3 if data else 1
+    read_component(study, k, data[1:])
+    part = read_tags(study, k, data[1:])
+    assert (len(part.keys), len(part.tagged.spare)) == (1, 32)
+
+
 @promised(Refused)
 def _slices(data: bytes) -> None:
     """A stream of slices, each with a length before it, into one matrix."""
@@ -178,6 +196,12 @@ def _sealed_seeds() -> list[bytes]:
     return list(made.sealed)
 
 
+def _tagged_seeds() -> list[bytes]:
+    study = _tagged_study()
+    made = payloads(study, answers_of(0), SystemRandom())
+    return [bytes([k]) + payload for k, payload in enumerate(made)]
+
+
 def _component_seeds() -> list[bytes]:
     columns = make_study()[0].study.rows.columns
     return [b"\x00\x01" + bytes(32), b"\x02\x02" + bytes(8 * columns), b"\x02\x02" + b"\xff" * (8 * columns)]
@@ -201,5 +225,6 @@ TARGETS: dict[str, Target] = {
     "link": Target(_link, _link_seeds, (b"trimask://", b"/join/", b":65536", b":-1", b"=", "٣".encode())),
     "sealed": Target(_sealed, _sealed_seeds),
     "component": Target(_component, _component_seeds),
+    "tagged_component": Target(_tagged_component, _tagged_seeds),
     "slices": Target(_slices, _slice_seeds, (b"\xff" * 8, b"\x00" * 8)),
 } | MOMENTS_TARGETS

@@ -78,15 +78,15 @@ def component_seeds(right_providers: int, scale_steps: float, source: RandomSour
 
 def split_row(
     row: Sequence[int], right_providers: int, scale_steps: float, source: RandomSource
-) -> tuple[tuple[bytes, ...], list[int]]:
-    """Seeds of components 1..K1-1, and the last component: the row minus what the seeds stand for."""
+) -> tuple[tuple[bytes, ...], list[list[int]]]:
+    """Seeds of components 1..K1-1, and all components: what the seeds stand for, and the row minus those."""
     seeds = component_seeds(right_providers, scale_steps, source)
+    components = [expand_component(seed, len(row), scale_steps) for seed in seeds]
     remainder = list(row)
-    for seed in seeds:
-        component = expand_component(seed, len(row), scale_steps)
+    for component in components:
         remainder = [value - part for value, part in zip(remainder, component, strict=True)]
     _check_headroom(remainder)
-    return seeds, remainder
+    return seeds, [*components, remainder]
 
 
 def _check_headroom(component: Sequence[int]) -> None:

@@ -17,6 +17,10 @@ from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["CheckStore"]
 
+_MARKS: dict[Reason | None, int] = {None: 1, Reason.OUT_OF_FRAME: 0, Reason.WRONG_TAGS: -1}
+"""The column `verdict`."""
+_WHY = {code: reason for reason, code in _MARKS.items()}
+
 
 @dataclass(frozen=True)
 class CheckStore:
@@ -83,47 +87,50 @@ class CheckStore:
         await self.database.write(write)
 
     async def decide(
-        self, study_id: bytes, check_id: bytes, accepted: Mapping[bytes, bool]
-    ) -> dict[bytes, bool]:
-        """Write down which rows are accepted, and erase the others; what is written, which was perhaps decided before."""
+        self, study_id: bytes, check_id: bytes, verdicts: Mapping[bytes, Reason | None]
+    ) -> dict[bytes, Reason | None]:
+        """Write down why rows are refused, and erase them, or that they are accepted; what is written, which was perhaps
+        decided before."""
 
-        def write(tx: Transaction) -> tuple[dict[bytes, bool], int]:
-            marks = [(int(mark), study_id, name, check_id) for name, mark in accepted.items()]
+        def write(tx: Transaction) -> tuple[dict[bytes, Reason | None], int]:
+            marks = [(_MARKS[why], study_id, name, check_id) for name, why in verdicts.items()]
             change = (
                 "UPDATE submissions SET verdict = ? WHERE study_id = ? AND submission_id = ? AND check_id = ?"
                 " AND verdict IS NULL AND payload IS NOT NULL"
             )
-            tx.run_many(change, [mark for mark in marks if mark[0]])
-            refused = sum(
-                tx.run(
-                    change.replace("verdict = ?", "verdict = ?, payload = NULL") + " AND block_id IS NULL",
-                    mark,
-                )
-                for mark in marks
-                if not mark[0]
-            )
-            if refused:
-                add_counts(tx, {str(Reason.OUT_OF_FRAME): refused})
-                if self.audit is not None:
-                    self.audit.append(
-                        tx,
-                        "rows_refused",
-                        study=study_id.hex(),
-                        check=check_id.hex(),
-                        rows=refused,
-                        reason=str(Reason.OUT_OF_FRAME),
-                    )
+            tx.run_many(change, [mark for mark in marks if mark[0] == _MARKS[None]])
+            erase = change.replace("verdict = ?", "verdict = ?, payload = NULL") + " AND block_id IS NULL"
+            total = 0
+            for reason, code in _MARKS.items():
+                if reason is None:
+                    continue
+                refused = sum(tx.run(erase, mark) for mark in marks if mark[0] == code)
+                total += refused
+                if refused:
+                    self._count(tx, study_id, check_id, refused, reason)
             found = tx.rows(
                 "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"
                 " AND verdict IS NOT NULL",
                 (study_id, check_id),
             )
-            return {bytes(row[0]): bool(row[1]) for row in found}, refused
+            return {bytes(row[0]): _WHY[row[1]] for row in found}, total
 
         written, refused = await self.database.write(write)
         if refused:
             await self.database.scrub()
         return written
+
+    def _count(self, tx: Transaction, study_id: bytes, check_id: bytes, refused: int, reason: Reason) -> None:
+        add_counts(tx, {str(reason): refused})
+        if self.audit is not None:
+            self.audit.append(
+                tx,
+                "rows_refused",
+                study=study_id.hex(),
+                check=check_id.hex(),
+                rows=refused,
+                reason=str(reason),
+            )
 
     async def seeds(self, study_id: bytes, block_id: bytes) -> dict[bytes, bytes]:
         """By submission id, the seed that each row of a block was checked with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ __all__ = ["Checking"]
 
 T = TypeVar("T")
 _BATCH = 1024
+_REFUSED = {2: Reason.OUT_OF_FRAME, 3: Reason.WRONG_TAGS}
 _AWAY = {Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED}
 
 
@@ -82,10 +84,11 @@ class Checking:
                 )
             raise
         ids = split_ids(check.submission_ids)
-        refused = [name for i, name in enumerate(ids) if any(marks[i] == 2 for marks in verdicts)]
-        await self._checks.finish(check, {str(Reason.OUT_OF_FRAME): len(refused)} if refused else {})
+        refused = [max(marks[i] for marks in verdicts) for i in range(len(ids))]
+        reasons = Counter(str(_REFUSED[mark]) for mark in refused if mark in _REFUSED)
+        await self._checks.finish(check, reasons)
         intake.note_check(ids, _accepted(ids, verdicts))
-        self._node.log.info("checked rows=%d refused=%d", len(ids), len(refused))
+        self._node.log.info("checked rows=%d refused=%d", len(ids), reasons.total())
 
     async def _verdicts(self, check: RowCheck) -> list[bytes]:
         if not check.commitments:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
 import grpc
+import numpy as np
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import Matrix
+from trimask_core.rows.tags import TAG_BYTES, add_elements, write_elements
 from trimask_core.study import Study
 from trimask_proto.v1 import (
     common_pb2,
@@ -26,12 +32,21 @@ from trimask_server.protocol.row_check import directions, take_out
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.check_store import CheckStore
-from trimask_server.suites.rows.components import read_components
+from trimask_server.suites.rows.components import read_components, read_tag_parts
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 __all__ = ["RightMaskingServicer"]
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What is held with the rows of a block: their tags, keys of other components, and what was opened of the rows."""
+
+    tags: bytes = field(repr=False)
+    keys: Mapping[int, bytes] = field(repr=False)
+    openings: bytes = field(repr=False)
 
 
 class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
@@ -76,13 +91,23 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         k = int(study.role_of(node.keys.identity.public)[1:])
         seeds = await self._checks.seeds(study.id, attempt.block_id)
         component = await node.workers.run(self._component, study, k, rows, seeds)
+        held = await node.workers.run(self._tags, study, k, rows, seeds)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
-        await self._send_mask(study, attempt, k, mask)
+        await self._send_mask(study, attempt, k, mask, held.openings)
+        for of, keys in held.keys.items():
+            await self._send_keys(study, attempt, of, keys, b"".join(seeds[name] for name, _ in rows))
         stub = LeftMaskingServiceStub(node.peers.channel(study.left[0], worker_of(study, attempt, "L1")))
         for piece in slices(masked):
+            first = piece.first_row * TAG_BYTES
+            count = len(piece.values) // (8 * piece.columns)
             await node.peers.call(
                 stub.PushComponent,
-                left_masking_pb2.PushComponentRequest(attempt=attempt, component=k, slice=piece),
+                left_masking_pb2.PushComponentRequest(
+                    attempt=attempt,
+                    component=k,
+                    slice=piece,
+                    tags=held.tags[first : first + count * TAG_BYTES],
+                ),
             )
         node.log.info("masked block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
@@ -94,22 +119,65 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         Were it left in, who saw the openings would have seen A X and X along the same directions, hence part of A.
         """
         component = study.rows.grid.to_float(read_components(self._live.ring, study, k, rows))
+        for these, taken in self._checked(study, rows, seeds):
+            component[these] = take_out(component[these], taken)
+        return component
+
+    def _checked(
+        self, study: Study, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
+    ) -> Iterator[tuple[list[int], Matrix]]:
+        """Rows that were checked together, and the directions that were opened of them."""
         if not all(name in seeds for name, _ in rows):
             raise Refused(Reason.ROW_NOT_CHECKED, "a row of this block was not checked here")
         for seed in sorted(set(seeds.values())):
-            these = [i for i, (name, _) in enumerate(rows) if seeds[name] == seed]
-            component[these] = take_out(component[these], directions(study, seed))
-        return component
+            yield [i for i, (name, _) in enumerate(rows) if seeds[name] == seed], directions(study, seed)
 
-    async def _send_mask(self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask) -> None:
+    def _tags(
+        self, study: Study, k: int, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
+    ) -> _Held:
+        """What came with the rows of X^k, in the same order; nothing in a study without tags."""
+        if not study.rows.tag_holders:
+            return _Held(b"", {}, b"")
+        component = study.rows.grid.to_float(read_components(self._live.ring, study, k, rows))
+        openings = np.empty((len(rows), CHECK_DIRECTIONS))
+        for these, taken in self._checked(study, rows, seeds):
+            openings[these] = component[these] @ taken.T
+        parts = read_tag_parts(self._live.ring, study, k, rows)
+        tags = b"".join(write_elements(add_elements(part.tagged.tags)) for part in parts)
+        keys = {of: b"".join(part.keys[of] for part in parts) for of in parts[0].keys}
+        return _Held(tags, keys, openings.astype("<f8").tobytes())
+
+    async def _send_keys(
+        self, study: Study, attempt: common_pb2.Attempt, of: int, keys: bytes, check_seeds: bytes
+    ) -> None:
+        """The tag keys of component `of` that are held here, to the node that removes its mask."""
+        request = unmasking_pb2.PushTagKeysRequest(
+            attempt=attempt,
+            component=of,
+            keys=keys,
+            check_seeds=check_seeds,
+            mask_seed=study.rows.mask_seed,
+        )
+        stub = self._unmasking_stub(study, attempt, of)
+        if stub is None:
+            self._unmasking.take_tag_keys(study, request, study.role_of(self._node.keys.identity.public))
+        else:
+            await self._node.peers.call(stub.PushTagKeys, request)
+
+    def _unmasking_stub(
+        self, study: Study, attempt: common_pb2.Attempt, k: int
+    ) -> UnmaskingServiceStub | None:
+        """U_k; None if it is this node."""
         role = study.rows.unmasking[k - 1]
         unmasker = study.party(role)
-        local = unmasker.identity == self._node.keys.identity.public
-        stub = (
-            None
-            if local
-            else UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(study, attempt, role)))
-        )
+        if unmasker.identity == self._node.keys.identity.public:
+            return None
+        return UnmaskingServiceStub(self._node.peers.channel(unmasker, worker_of(study, attempt, role)))
+
+    async def _send_mask(
+        self, study: Study, attempt: common_pb2.Attempt, k: int, mask: RightMask, openings: bytes
+    ) -> None:
+        stub = self._unmasking_stub(study, attempt, k)
         for piece in slices(mask.basis):
             request = unmasking_pb2.PushRightMaskRequest(
                 attempt=attempt,
@@ -118,6 +186,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
                 basis=piece,
                 probe_seed=mask.probe_seed,
                 probe_gram=mask.probe_gram.astype("<f8").tobytes(),
+                openings=openings,
             )
             if stub is None:
                 self._unmasking.take_right_mask(study, request)

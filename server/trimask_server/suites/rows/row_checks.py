@@ -28,6 +28,7 @@ from trimask_server.protocol.check_coin import (
     commitments_hash,
     seed_of,
 )
+from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 from trimask_server.protocol.row_check import (
     directions,
@@ -41,6 +42,7 @@ from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.check_store import CheckStore
 from trimask_server.suites.rows.components import read_components
 from trimask_server.suites.rows.masks import Frames
+from trimask_server.suites.rows.tag_checks import TagChecks
 
 __all__ = ["RowCheckPeerServicer", "RowCheckServicer", "RowChecks"]
 
@@ -58,6 +60,7 @@ class RowChecks:
         self._live = live
         self._store = store
         self._frames = frames
+        self._tags = TagChecks(node, rows, live)
         self.running = 0
 
     async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
@@ -94,6 +97,15 @@ class RowChecks:
 
         return await node.workers.run(work) if rows else {}
 
+    async def tag_openings(
+        self, study: Study, check: RowCheck, ids: list[bytes], holder: int
+    ) -> row_check_pb2.GetTagOpeningsResponse:
+        """What shows a holder of keys that the tags of some rows are right."""
+        seed = seed_of(check)
+        if not set(ids) <= set(await self._fix(study, check, seed)):
+            raise Refused(Reason.UNKNOWN_ROW, "a row whose tags are asked for is not in this check")
+        return await self._tags.openings(study, check, seed, ids, holder)
+
     async def decide(self, study: Study, check: RowCheck) -> bytes:
         """Open with all the others and write the verdict down: for each row 1, 2 (refused), or 0 where somebody lacks it."""
         self.running += 1
@@ -105,18 +117,25 @@ class RowChecks:
                 *await asyncio.gather(*(self._ask(study, check, role) for role in others)),
             ]
             everywhere = sorted(set.intersection(*(set(part) for part in parts)))
-            accepted: list[bool] = []
+            verdicts: dict[bytes, Reason | None] = {}
             if everywhere:
                 stacked = [np.array([part[name] for name in everywhere], dtype=object) for part in parts]
                 accepted = await self._node.workers.run(judge, study, stacked)
-            written = await self._store.decide(
-                study.id, check.check_id, dict(zip(everywhere, accepted, strict=True))
-            )
-            refused = sum(not mark for mark in written.values())
+                verdicts = {
+                    name: None if mark else Reason.OUT_OF_FRAME
+                    for name, mark in zip(everywhere, accepted, strict=True)
+                }
+                wrong, missing = await self._tags.judge(
+                    study, check, [name for name, why in verdicts.items() if why is None]
+                )
+                verdicts |= dict.fromkeys(wrong, Reason.WRONG_TAGS)
+                verdicts = {name: why for name, why in verdicts.items() if name not in missing}
+            written = await self._store.decide(study.id, check.check_id, verdicts)
+            refused = sum(why is not None for why in written.values())
             self._node.log.info("checked rows=%d refused=%d", len(written), refused)
             await self._node.refusals.refresh(self._node.database)
-            marks = {None: 0, True: 1, False: 2}
-            return bytes(marks[written.get(name)] for name in check_ids(study, check))
+            marks = {None: 1, Reason.OUT_OF_FRAME: 2, Reason.WRONG_TAGS: 3}
+            return bytes(marks[written[name]] if name in written else 0 for name in check_ids(study, check))
         finally:
             self.running -= 1
 
@@ -198,3 +217,13 @@ class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
             held=bytes(name in found for name in check_ids(study, request.check)),
             openings=b"".join(pack_openings(found[name]) for name in names),
         )
+
+    async def GetTagOpenings(
+        self, request: row_check_pb2.GetTagOpeningsRequest, context: Context
+    ) -> row_check_pb2.GetTagOpeningsResponse:
+        study = _study(self._node, request.check)
+        own, held = int(self._node.role_in(study)[1:]), study.rows.tag_holders
+        holders = held[own - 1] if held else ()
+        role = require_role(context, study, [f"R{j}" for j in holders])
+        ids = split_ids(request.submission_ids)
+        return await self._checks.tag_openings(study, request.check, ids, holders.index(int(role[1:])))

@@ -37,7 +37,8 @@ class _Provider:
     def __init__(self, host: Host) -> None:
         self._tries = Tries(host.context, host.spawn)
         host.at_drain(self._tries.hand_back)
-        self._unmasking = UnmaskingServicer(host.context, self._tries)
+        self._frames = Frames(host.context)
+        self._unmasking = UnmaskingServicer(host.context, self._tries, self._frames)
         self.services: list[AddServices] = [self._unmasking.add_to]
 
     def running(self) -> int:
@@ -60,7 +61,7 @@ class _Right(_Provider):
     def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
         super().__init__(host)
         node = host.context
-        store, frames = CheckStore(node.database, node.audit), Frames(node)
+        store, frames = CheckStore(node.database, node.audit), self._frames
         self._checks = RowChecks(node, rows, live, store, frames)
         masking = RightMaskingServicer(node, self._tries, rows, live, self._unmasking, store, frames)
         self.services += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import grpc
 import numpy as np
@@ -24,6 +25,9 @@ from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
+from trimask_server.protocol.tag_check import BlockKeys, mask_keys
+from trimask_server.suites.rows.masks import Frames
+from trimask_server.suites.rows.tag_keys import TakeMaskedKeys, read_keys, read_openings, send_masked_keys
 from trimask_server.suites.rows.tries import Tries
 
 __all__ = ["UnmaskingServicer", "unmask_component"]
@@ -38,11 +42,13 @@ def unmask_component(study: Study, masked: Matrix, mask: RightMask) -> NDArray[n
 class _Component:
     """What has come for one component."""
 
-    frame_seed: bytes = b""
-    probe_seed: bytes = b""
-    probe_gram: Matrix | None = None
     basis: Assembler = field(default_factory=Assembler)
     masked: Assembler = field(default_factory=Assembler)
+    mask: RightMask | None = None
+    openings: Matrix | None = None
+    keys: dict[str, BlockKeys] = field(default_factory=dict)
+    """The rows' tag keys, by the right provider that held them."""
+    tagged: bool = False
     begun: bool = False
 
 
@@ -59,10 +65,13 @@ class _Try:
 class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     """Serves the collector (keys), right providers (masks) and the last left provider (masked rows)."""
 
-    def __init__(self, node: NodeContext, tries: Tries) -> None:
+    def __init__(self, node: NodeContext, tries: Tries, frames: Frames) -> None:
         self._node = node
+        self._frames = frames
         self._shares = tries
         self._tries = tries.table(_Try)
+        self.take_masked_keys: TakeMaskedKeys | None = None
+        """Where this node takes tag keys in for the first left provider, if it is that one itself."""
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -120,6 +129,17 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self.take_right_mask(study, request)
         return unmasking_pb2.PushRightMaskResponse()
 
+    async def PushTagKeys(
+        self, request: unmasking_pb2.PushTagKeysRequest, context: Context
+    ) -> unmasking_pb2.PushTagKeysResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
+        k = request.component
+        holders = study.rows.tag_holders[k - 1] if 1 <= k <= len(study.rows.tag_holders) else ()
+        role = require_role(context, study, [f"R{holder}" for holder in holders])
+        self.take_tag_keys(study, request, role)
+        return unmasking_pb2.PushTagKeysResponse()
+
     async def PushMasked(
         self, request: unmasking_pb2.PushMaskedRequest, context: Context
     ) -> unmasking_pb2.PushMaskedResponse:
@@ -132,15 +152,27 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     def take_right_mask(self, study: Study, request: unmasking_pb2.PushRightMaskRequest) -> None:
         """Take B_k in, from the wire or from this node itself."""
         component = self._component(study, request.attempt, request.component)
-        if component.begun:
+        if component.begun or component.mask is not None:
             return
         if len(request.probe_gram) != 8 * PROBES * PROBES:
             raise Refused(Reason.WRONG_SHAPE, f"the probe's Gram matrix must be {PROBES} x {PROBES}")
-        component.frame_seed, component.probe_seed = request.frame_seed, request.probe_seed
-        component.probe_gram = np.frombuffer(request.probe_gram, dtype="<f8").reshape(PROBES, PROBES)
         component.basis.add(
             request.basis, range(study.rows.block_rows, study.rows.max_block_rows + 1), study.rows.columns
         )
+        if component.basis.complete:
+            # From here on it is one mask: what keys are put under is what is taken off.
+            gram = np.frombuffer(request.probe_gram, dtype="<f8").reshape(PROBES, PROBES)
+            component.mask = RightMask(request.frame_seed, component.basis.take(), request.probe_seed, gram)
+            component.openings = read_openings(request.openings)
+        self._begin_if_complete(study, request.attempt, request.component)
+
+    def take_tag_keys(self, study: Study, request: unmasking_pb2.PushTagKeysRequest, role: str) -> None:
+        """Take tag keys in, from the wire or from this node itself."""
+        component = self._component(study, request.attempt, request.component)
+        if component.begun or component.tagged:
+            return
+        self._frames.learn(study, request.mask_seed)
+        component.keys[role] = read_keys(study, request)
         self._begin_if_complete(study, request.attempt, request.component)
 
     def take_masked(self, study: Study, request: unmasking_pb2.PushMaskedRequest) -> None:
@@ -174,19 +206,26 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     def _begin_if_complete(self, study: Study, attempt: common_pb2.Attempt, k: int) -> None:
         state = self._tries.get(attempt)
         component = state.components[k]
-        if component.begun or not (state.publics and component.basis.complete and component.masked.complete):
+        if component.begun or component.mask is None or component.openings is None:
+            return
+        holders = study.rows.tag_holders[k - 1] if study.rows.tag_holders else ()
+        if holders and not component.tagged and len(component.keys) == len(holders):
+            component.tagged = True
+            known, held = self._frames.learn(study, b""), [*component.keys.values()]
+            keys = partial(mask_keys, known, component.mask, component.openings, held)
+            work = send_masked_keys(self._node, known, attempt, k, keys, self.take_masked_keys)
+            component.keys = {}
+            self._shares.begin(attempt, work, "masking tag keys")
+        if not (state.publics and component.masked.complete):
             return
         component.begun = True
         self._shares.begin(attempt, self._unmask(study, attempt, state, k), "unmasking")
 
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Try, k: int) -> None:
         node, component = self._node, state.components[k]
-        if component.probe_gram is None or state.key is None:
+        if component.mask is None or state.key is None:
             raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
-        mask = RightMask(
-            component.frame_seed, component.basis.take(), component.probe_seed, component.probe_gram
-        )
-        values = await node.workers.run(unmask_component, study, component.masked.take(), mask)
+        values = await node.workers.run(unmask_component, study, component.masked.take(), component.mask)
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
         stub = CollectionServiceStub(
             node.peers.channel(study.collector, worker_of(study, attempt, "collector"))

@@ -1,0 +1,155 @@
+"""A right provider that alters one person's component, to read that person in what is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimask_client import Client
+from trimask_core.rows import payloads
+from trimask_core.signed_study import SignedStudy
+from trimask_lab import Lab, exact_gram, some_people
+from trimask_server.suites.rows import left_masking, unmasking
+from trimask_server.suites.rows.right_masking import RightMaskingServicer
+
+PEOPLE = some_people(32, seed=12)
+
+
+@pytest.fixture(scope="module")
+def wide_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Four right providers and two left ones, which these attacks share."""
+    lab = Lab(tmp_path_factory.mktemp("altered"), right=4, left=2)
+    with lab.in_thread(request):
+        yield lab
+
+
+class Alteration:
+    """R1 adds c v F to the component of the first person of a block, with v along the column of ones."""
+
+    size = 1000.0
+
+    def __init__(self, patch: pytest.MonkeyPatch, signed: SignedStudy) -> None:
+        self.people: list[bytes] = []
+        """Whose component was altered, a name for every time."""
+        frame = signed.study.rows.frame.matrix()
+        honest = RightMaskingServicer._component
+
+        def component(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
+            made = honest(servicer, study, k, rows, *more)
+            if k == 1:
+                made[0] += self.size * frame[0]
+                self.people.append(rows[0][0])
+            return made
+
+        patch.setattr(RightMaskingServicer, "_component", component)
+
+
+def collect(lab: Lab, signed: SignedStudy) -> list[bytes]:
+    """Everybody answers; the names of their submissions, in order."""
+    names = []
+    with Client(signed) as client:
+        for person in PEOPLE:
+            prepared = client.prepare(person)
+            client.send(prepared)
+            names.append(prepared.submission_id)
+    return names
+
+
+def open_study(lab: Lab) -> SignedStudy:
+    return lab.open_study(block_rows=16, release_rows=32)
+
+
+def refused(lab: Lab) -> int:
+    return lab.refusals("L1")["not_as_sent"]
+
+
+def check_stopped(lab: Lab, signed: SignedStudy) -> None:
+    """Everybody answers, the first left provider refuses, and nothing comes further than there."""
+    before = refused(lab)
+    collect(lab, signed)
+    status = lab.wait(signed.study, lambda status: status.failed_attempts > 0 and refused(lab) > before)
+    assert status.pooled_rows == status.published_rows == 0
+    assert lab.datasets(signed.study) == []
+
+
+def test_without_the_check_the_gram_matrix_shows_the_person(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the attack is worth: the column of products with `one` gains c times the person's row."""
+    signed = open_study(wide_lab)
+    alteration = Alteration(monkeypatch, signed)
+    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    names = collect(wide_lab, signed)
+    wide_lab.close(signed.study)
+    (dataset,) = wide_lab.datasets(signed.study)
+    gained = dataset.gram(units="scaled").to_numpy() - exact_gram(signed.study, PEOPLE)
+    victims = [PEOPLE[names.index(name)] for name in alteration.people]
+    rows = np.sum([signed.study.encode(person) for person in victims], axis=0)
+    np.testing.assert_allclose(gained[0, 1:] / alteration.size, rows[1:], atol=1e-3)
+
+
+def test_an_altered_component_is_refused_before_anything_is_masked(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = open_study(wide_lab)
+    Alteration(monkeypatch, signed)
+    check_stopped(wide_lab, signed)
+    entries = wide_lab.on_loop(wide_lab.nodes("L1")[0].context.audit.read(0, 10**6))
+    named = [json.loads(entry.details) for entry in entries if entry.kind == "row_not_as_sent"]
+    assert {(one["study"], one["component"], one["row"]) for one in named} == {(signed.study.id.hex(), 1, 1)}
+
+
+def test_a_hundredth_of_a_row_is_an_alteration(wide_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes with a probability below 1e-6 (docs/theory/collection.md#tags)."""
+    signed = open_study(wide_lab)
+    alteration = Alteration(monkeypatch, signed)
+    alteration.size = 0.01 * signed.study.protection.row_norm
+    check_stopped(wide_lab, signed)
+
+
+@pytest.mark.parametrize("component", [1, 4])
+def test_a_device_with_wrong_tags_is_refused_alone(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch, component: int
+) -> None:
+    """It would have stopped its block for ever: the row is left out before it is planned, and the others are counted."""
+    signed = open_study(wide_lab)
+    honest, calls = payloads.tag_component, count(1)
+
+    def wrong(*args: Any) -> Any:
+        tagged = honest(*args)
+        if next(calls) != component:
+            return tagged
+        return replace(tagged, tags=[[tag + 1 for tag in held] for held in tagged.tags])
+
+    collect(wide_lab, signed)
+    with Client(signed) as client, monkeypatch.context() as patch:
+        patch.setattr(payloads, "tag_component", wrong)
+        bad = client.prepare({"x": 1.0, "y": 1.0})
+        client.send(bad)
+    status = wide_lab.close(signed.study)
+    assert status.failed_attempts == 0
+    assert status.refused_reports == {"wrong_tags": 1}
+    (dataset,) = wide_lab.datasets(signed.study)
+    exact = exact_gram(signed.study, PEOPLE)
+    assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-6 * np.abs(exact).max()
+
+
+def test_an_unmasking_node_that_alters_keys_stops_the_try(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = open_study(wide_lab)
+    honest = unmasking.mask_keys
+
+    def altered(*args: Any) -> Any:
+        keys, offsets = honest(*args)
+        keys[0] *= 2
+        return keys, offsets
+
+    monkeypatch.setattr(unmasking, "mask_keys", altered)
+    check_stopped(wide_lab, signed)
