@@ -48,7 +48,9 @@ class Guarantee:
 
     Give epsilon and delta, or mu, or both when the pair was derived from mu. `because` is one sentence
     saying what is proved, what holds only in the limit, or what was maximised numerically. `enclosed` are two numbers
-    between which delta at epsilon is certified to lie, found in ball arithmetic, the upper one at most `delta`.
+    between which delta at epsilon is certified to lie, found in ball arithmetic, the upper one at most `delta`. `adds_up`
+    is (mu, slack): at every epsilon, delta is at most that of mu-Gaussian differential privacy and the slack, so that
+    several such guarantees about one person add up as mu^2 and slack.
     """
 
     neighbours: Neighbours
@@ -59,6 +61,7 @@ class Guarantee:
     delta: float | None = None
     mu: float | None = None
     enclosed: tuple[float, float] | None = None
+    adds_up: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.basis not in get_args(Basis):
@@ -79,6 +82,8 @@ class Guarantee:
                 raise ParameterError(
                     "enclosed", "two numbers, lower and upper, within 0 and delta", self.enclosed
                 )
+        if self.adds_up is not None and not all(0 < part < math.inf for part in self.adds_up):
+            raise ParameterError("adds_up", "mu and a slack, both above 0", self.adds_up)
 
     def __str__(self) -> str:
         parts = []
@@ -95,7 +100,8 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form; `from_dict` reads it back."""
-        enclosed = {} if self.enclosed is None else {"enclosed": list(self.enclosed)}
+        optional = {"enclosed": self.enclosed, "adds_up": self.adds_up}
+        given = {name: list(both) for name, both in optional.items() if both is not None}
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -108,18 +114,20 @@ class Guarantee:
             "basis": self.basis,
             "because": self.because,
             "citation": self.citation,
-            **enclosed,
+            **given,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote."""
-        enclosed = data.get("enclosed")
-        if enclosed is not None:
-            if not (isinstance(enclosed, list) and [type(end) for end in enclosed] == [float, float]):
-                raise ParameterError("enclosed", "a list of two numbers")
-            enclosed = (enclosed[0], enclosed[1])
-        return cls(**{**data, "neighbours": Neighbours(**data["neighbours"]), "enclosed": enclosed})
+        pairs = {name: _two_numbers(name, data[name]) for name in ("enclosed", "adds_up") if name in data}
+        return cls(**{**data, "neighbours": Neighbours(**data["neighbours"]), **pairs})
+
+
+def _two_numbers(name: str, value: object) -> tuple[float, float]:
+    if not (isinstance(value, list) and [type(end) for end in value] == [float, float]):
+        raise ParameterError(name, "a list of two numbers")
+    return value[0], value[1]
 
 
 def factor_words(epsilon: float) -> str:

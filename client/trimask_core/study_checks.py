@@ -16,6 +16,7 @@ from typing import Any, Literal
 from trimask_core.collusion import collusion_of, moments_collusion
 from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.rows.study import RowsSettings
+from trimask_core.spending import epsilon_of
 from trimask_core.study import Study
 
 __all__ = ["LARGEST_EPSILON", "Finding", "Severity", "Weakness", "findings", "weaknesses"]
@@ -24,7 +25,6 @@ Severity = Literal["refuse", "name"]
 LARGEST_EPSILON = 5.0
 """Above it a conclusion may become more than 148 times as likely."""
 _ENOUGH_PARTIES = 3
-_LARGEST_STATED = 700.0
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,7 @@ def _pair(promise: Guarantee, people: int) -> tuple[float, float]:
     """(epsilon, delta) of a guarantee; of one that states mu alone, at delta = 1/N."""
     if promise.epsilon is not None and promise.delta is not None:
         return promise.epsilon, promise.delta
-    return _epsilon_of(promise.mu or 0.0, 1 / people), 1 / people
-
-
-def _epsilon_of(mu: float, delta: float) -> float:
-    """The epsilon that mu-Gaussian differential privacy gives with delta (Dong, Roth and Su 2022, Corollary 1)."""
-
-    def tail(x: float) -> float:
-        return math.erfc(x / math.sqrt(2)) / 2
-
-    def reached(epsilon: float) -> float:
-        return tail(epsilon / mu - mu / 2) - math.exp(epsilon) * tail(epsilon / mu + mu / 2)
-
-    low, high = 0.0, _LARGEST_STATED if mu else 0.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (middle, high) if reached(middle) > delta else (low, middle)
-    return high
+    return epsilon_of(promise.mu or 0.0, 1 / people), 1 / people
 
 
 def _noise(study: Study) -> Finding | None:
@@ -163,7 +147,7 @@ def _epsilon(study: Study) -> Finding | None:
         budget, named = protection.budget, "the budget's epsilon"
         epsilon = budget.epsilon or 0.0
         if budget.mu is not None:
-            epsilon += _epsilon_of(budget.mu, 1 / people)
+            epsilon += epsilon_of(budget.mu, 1 / people)
             named += " with what its mu is worth" if budget.epsilon is not None else ", from its mu,"
         fix = "and ask fewer or coarser questions"
     else:

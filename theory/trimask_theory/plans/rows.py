@@ -22,10 +22,15 @@ from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_column
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
 from trimask_theory import honest_rows, masked_noise, vector_sum
+from trimask_theory.accounting import MaskedRelease
+from trimask_theory.accounting.studies import gaussian_cover
 from trimask_theory.plans.draft import Draft
 from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
 
 __all__ = ["create", "verify"]
+
+_SLACK = 1e-3
+"""The part of delta that adds up beside mu; where it is less, mu must cover more of the tail."""
 
 
 def create(draft: Draft, source: RandomSource) -> Study:
@@ -100,6 +105,18 @@ def verify(study: Study) -> None:
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
         _verify_enclosed(study, guarantee, rows, got, towards)
+    if protection.public is not None and protection.public.adds_up is not None:
+        mu, slack = protection.public.adds_up
+        release = MaskedRelease(
+            protection.sigma, study.release_rows, study.attributes, row_norm=protection.row_norm
+        )
+        # Rounded up to a thousandth, so that two machines cannot differ by it.
+        if protection.public.neighbours.relation != "record" or gaussian_cover(release, slack) > mu * (
+            1 + 1e-3
+        ):
+            raise StudyError(
+                f"the study adds up with others as mu = {mu:g}, which is too little: do not approve it"
+            )
         if rows == study.release_rows:
             _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
 
@@ -234,6 +251,10 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             "give a smaller epsilon, or exact = true and no claim of differential privacy",
         )
     public, collector = calibration.guarantee, replace(calibration.guarantee, epsilon=epsilon)
+    if privacy.protect == "record":
+        slack = privacy.delta * _SLACK
+        release = MaskedRelease(sigma, draft.release_rows, draft.attributes, row_norm=row_norm)
+        public = replace(public, adds_up=(gaussian_cover(release, slack), slack))
     if privacy.certified:
         public, collector = (
             replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
