@@ -1,4 +1,4 @@
-"""`trimask plan`: what a study would cost and tell, before it exists."""
+"""`trimask plan`: what a study would cost and tell, before it exists; `trimask privacy` is registered beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from trimask_cli.commands import privacy
 from trimask_core.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, print_json
 
@@ -15,7 +16,7 @@ _RIGHT, _RIGHT_OF_MOMENTS, _LEFT = 4, 3, 2
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the command."""
+    """Add the commands `plan` and `privacy`."""
     parser = subparsers.add_parser(
         "plan",
         help="noise, standard errors, upload and server cost of a study to be",
@@ -76,6 +77,7 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="save the picture (png, svg or pdf)")
     add_json(parser)
     parser.set_defaults(run=run)
+    privacy.register(subparsers)
 
 
 def run(args: argparse.Namespace) -> int:

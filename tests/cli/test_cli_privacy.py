@@ -1,0 +1,64 @@
+"""`trimask privacy total`: studies of the same people added up, from their files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trimask_cli.commands import privacy
+from trimask_cli.study_file import read_signed
+from trimask_core.errors import StudyError
+from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Protection
+from trimask_theory.accounting.studies import mechanisms_of
+
+
+def run(*arguments: str | Path) -> int:
+    """The command as the program would run it."""
+    parser = argparse.ArgumentParser()
+    privacy.register(parser.add_subparsers())
+    args = parser.parse_args(["privacy", "total", *map(str, arguments)])
+    return int(args.run(args))
+
+
+def test_three_waves_cost_less_than_three_times_one(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = made / "study.json"
+    study = read_signed(file).study
+    promise = study.protection.public
+    assert promise is not None
+    assert promise.epsilon is not None
+    assert run(file, file, file, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["delta"] == pytest.approx(3 * (promise.delta or 0))
+    assert found["basic"] == {"epsilon": pytest.approx(3 * promise.epsilon), "delta": found["delta"]}
+    (mechanism,) = mechanisms_of(study)
+    assert found["epsilon"] == pytest.approx(mechanism.repeated(3).epsilon(found["delta"]), rel=1e-9)
+    assert promise.epsilon < found["epsilon"] < 0.7 * 3 * promise.epsilon
+    assert [each["study"] for each in found["alone"]] == [study.title] * 3
+
+
+def test_delta_is_asked_for(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(made / "study.json", made / "study.json", "--delta", "1e-9", "--json") == 0
+    stricter = json.loads(capsys.readouterr().out)["epsilon"]
+    assert run(made / "study.json", made / "study.json", "--json") == 0
+    assert stricter > json.loads(capsys.readouterr().out)["epsilon"]
+
+
+def test_what_a_person_reads(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(made / "study.json", made / "study.json") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for word in ("together", "stated pairs, simply added", "times as likely", "whole record", "proved"):
+        assert word in shown
+
+
+def test_a_study_without_noise_is_refused(made: Path, tmp_path: Path) -> None:
+    signed = read_signed(made / "study.json")
+    bare = replace(signed.study, protection=Protection(signed.study.protection.row_norm, 0.0, "exact"))
+    file = tmp_path / "exact.json"
+    file.write_text(SignedStudy(bare).to_json(), encoding="utf-8")
+    with pytest.raises(StudyError, match="no differential privacy"):
+        run(file)

@@ -1,0 +1,90 @@
+"""What one person's studies promise together, by the device's own arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.protection import Budget, Protection
+from trimask_core.spending import epsilon_of, spending
+from trimask_core.study import Study
+from trimask_theory import gdp, masked_noise
+from trimask_theory.accounting import MaskedRelease
+from trimask_theory.accounting.studies import gaussian_cover, total
+
+RECORD = Neighbours("record", row_norm=2.0, distance=4.0)
+
+
+def promise(**numbers: Any) -> Guarantee:
+    return Guarantee(RECORD, "proved", "because", "citation", **numbers)
+
+
+@pytest.fixture
+def having(study: Study) -> Callable[..., Study]:
+    """A study with this promise or budget; the rest of it does not matter here."""
+
+    def make(public: Guarantee | None, budget: Budget | None = None) -> Study:
+        changed = object.__new__(Study)
+        for name in study.__dataclass_fields__:
+            object.__setattr__(changed, name, getattr(study, name))
+        object.__setattr__(changed, "protection", Protection(2.0, 1.0, "sharp", public, None, budget))
+        return changed
+
+    return make
+
+
+@pytest.mark.parametrize(("mu", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (3.0, 1e-3), (0.5, 1e-12)])
+def test_the_gaussian_inverse_is_the_exact_one(mu: float, delta: float) -> None:
+    exact = gdp.epsilon(delta, mu)
+    assert exact - 1e-9 <= epsilon_of(mu, delta) <= exact + 2e-6
+
+
+def test_pairs_add_up(having: Callable[..., Study]) -> None:
+    found = spending([having(promise(epsilon=0.5, delta=1e-6)), having(promise(epsilon=1.0, delta=2e-6))])
+    assert (found.epsilon, found.delta) == pytest.approx((1.5, 3e-6))
+    assert (found.counted, found.uncounted) == (2, ())
+
+
+def test_gaussian_promises_add_up_in_squares(having: Callable[..., Study]) -> None:
+    each = promise(epsilon=gdp.epsilon(1e-6, 0.3), delta=1e-6, mu=0.3)
+    found = spending([having(each)] * 9)
+    assert found.epsilon == pytest.approx(gdp.epsilon(9e-6, 0.9), rel=1e-5)
+    assert found.epsilon < 9 * (each.epsilon or 0) / 2
+
+
+def test_budgets_count_in_full_and_what_promises_nothing_is_named(having: Callable[..., Study]) -> None:
+    both = having(None, Budget(0.5, 1e-6, 0.4))
+    unit = having(replace(promise(epsilon=1.0, delta=1e-6), neighbours=Neighbours("unit", distance=1.0)))
+    found = spending([both, unit, having(None)])
+    assert found.counted == 1
+    assert len(found.uncounted) == 2
+    assert found.epsilon == pytest.approx(0.5 + gdp.epsilon(1e-6, 0.4), rel=1e-5)
+
+
+def test_the_device_is_never_below_the_exact_total_and_not_far_above() -> None:
+    sigma = masked_noise.calibrate(1.0, 1e-6, 256, 6).sigma
+    release = MaskedRelease(sigma, 256, 6)
+    mu = gaussian_cover(release, 1e-9)
+    for times in (1, 4, 25):
+        room = times * 1e-6
+        exact = release.repeated(times).epsilon(room)
+        device = epsilon_of(mu * math.sqrt(times), room - times * 1e-9)
+        assert exact <= device <= 1.06 * exact
+
+
+@pytest.mark.parametrize("slack", [1e-4, 1e-8])
+def test_a_cover_lies_above_the_curve(slack: float) -> None:
+    release = MaskedRelease(1.0, 60, 3)
+    mu = gaussian_cover(release, slack)
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0):
+        assert release.delta(epsilon) <= (1 - slack) * gdp.delta(epsilon, mu) + slack
+
+
+def test_studies_of_nobody_are_refused() -> None:
+    with pytest.raises(ValueError, match="one or more"):
+        total([])
