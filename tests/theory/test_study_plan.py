@@ -15,7 +15,7 @@ from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, Study
-from trimask_theory import masked_noise
+from trimask_theory import gdp, masked_noise
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
 
 TOML = """
@@ -153,6 +153,28 @@ def test_a_certified_study_states_the_interval_and_is_found_out_where_it_is_fals
             verify_guarantees(replace(study, protection=claimed))
     with pytest.raises(ParameterError, match="enclosed"):
         replace(public, enclosed=(lower, 2e-2))
+
+
+def test_how_a_study_adds_up_with_others_is_stated_and_checked() -> None:
+    study = make(TOML)
+    public = study.protection.public
+    assert public is not None
+    assert public.adds_up is not None
+    mu, slack = public.adds_up
+    assert slack == pytest.approx(1e-9)
+    for epsilon in (0.0, 1.0, 2.0, 3.0):
+        at = max(epsilon, 1e-9)
+        found = masked_noise.delta(at, study.protection.sigma, 256, 8, row_norm=math.sqrt(6))
+        assert found <= gdp.delta(epsilon, mu) + slack
+    # Twice the study is less than twice its epsilon.
+    assert gdp.epsilon(2e-6 - 2 * slack, mu * math.sqrt(2)) < 3.0
+    verify_guarantees(study)
+    claimed = replace(study.protection, public=replace(public, adds_up=(0.9 * mu, slack)))
+    with pytest.raises(StudyError, match="adds up"):
+        verify_guarantees(replace(study, protection=claimed))
+    unit = make(edited("delta = 1e-6", 'delta = 1e-6\nprotect = "unit"')).protection.public
+    assert unit is not None
+    assert unit.adds_up is None
 
 
 @pytest.mark.parametrize("with_it", ['method = "bound"', 'method = "theorem"', 'protect = "unit"'])

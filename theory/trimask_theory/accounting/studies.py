@@ -22,6 +22,7 @@ from trimask_theory._checks import probability
 from trimask_theory.accounting.export import loss_distributions
 from trimask_theory.accounting.families import MaskedRelease
 from trimask_theory.accounting.mechanism import ApproximateDP, Composition, GaussianMechanism, Mechanism
+from trimask_theory.masked_noise import Protection
 
 __all__ = ["Total", "gaussian_cover", "mechanisms_of", "total"]
 
@@ -68,7 +69,7 @@ def mechanisms_of(study: Study) -> list[Mechanism]:
             f"{study.title}: publishes without noise, so that there is no differential privacy to add up: leave it out"
         )
     if study.suite.name == "rows":
-        protect = "unit" if promise.neighbours.relation == "unit" else "record"
+        protect: Protection = "unit" if promise.neighbours.relation == "unit" else "record"
         return [
             MaskedRelease(
                 protection.sigma, study.release_rows, study.attributes, protect, protection.row_norm

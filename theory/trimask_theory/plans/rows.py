@@ -105,6 +105,14 @@ def verify(study: Study) -> None:
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
         _verify_enclosed(study, guarantee, rows, got, towards)
+        if rows == study.release_rows:
+            _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
+    _verify_adds_up(study)
+
+
+def _verify_adds_up(study: Study) -> None:
+    """The pair (mu, slack) by which a device adds this study to others must cover its curve."""
+    protection = study.protection
     if protection.public is not None and protection.public.adds_up is not None:
         mu, slack = protection.public.adds_up
         release = MaskedRelease(
@@ -117,8 +125,6 @@ def verify(study: Study) -> None:
             raise StudyError(
                 f"the study adds up with others as mu = {mu:g}, which is too little: do not approve it"
             )
-        if rows == study.release_rows:
-            _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
 
 
 def _method(word: str) -> masked_noise.Method:
