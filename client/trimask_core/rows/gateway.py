@@ -17,8 +17,8 @@ from trimask_core.randomness import RandomSource
 from trimask_core.rows.device.row import component_seeds, noisy_answers
 from trimask_core.rows.normal import SecureNormals
 from trimask_core.rows.payloads import component_payloads
-from trimask_core.rows.shares import check_headroom, expand_component, expand_key_vectors
-from trimask_core.rows.tags import TagKey, draw_keys, key_offsets, tag_component
+from trimask_core.rows.shares import check_headroom, expand_component, expand_tag_key
+from trimask_core.rows.tags import draw_keys, tag_component
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_under
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES
@@ -95,13 +95,10 @@ class Gateway:
         remainder = row - sum(components)
         check_headroom(remainder)
         tagged = [
-            tag_component(component.tolist(), spare, [self._key(seed) for seed in held])
+            tag_component(component.tolist(), spare, [expand_tag_key(seed, row.size) for seed in held])
             for component, (spare, held) in zip((*components, remainder), one.keys, strict=False)
         ]
         return component_payloads(self.study, one.seeds, remainder.astype("<i8").tobytes(), tagged, one.keys)
-
-    def _key(self, seed: bytes) -> TagKey:
-        return TagKey(expand_key_vectors(seed, self.study.rows.columns).tolist(), *key_offsets(seed))
 
 
 def _reflect(rows: NDArray[np.float64], start: int, half_square: float, v: NDArray[np.float64]) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from trimask_core.rows.tags import PRIME, Tagged, add_elements, expand_key, expand_spare, tags_of
+from trimask_core.rows.shares import expand_tag_key
+from trimask_core.rows.tags import PRIME, Tagged, add_elements, expand_spare, tags_of
 
 __all__ = ["challenge", "combination", "combination_holds"]
 
@@ -29,6 +30,6 @@ def combination(component: Sequence[int], tagged: Tagged, holder: int, e: int) -
 
 def combination_holds(values: Sequence[int], tags: Sequence[int], seed: bytes, e: int) -> bool:
     """Whether they fit the key that the seed stands for."""
-    key = expand_key(seed, len(values))
+    key = expand_tag_key(seed, len(values))
     offsets = add_elements([[e * offset for offset in key.offsets], key.spare_offsets])
     return tags_of(values, key, offsets) == [tag % PRIME for tag in tags]
