@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from trimask.errors import ParameterError
+from trimask.shown import Shown
 
 if TYPE_CHECKING:
     from trimask_proto.v1 import dataset_pb2, study_pb2
@@ -33,7 +34,7 @@ def study_key(study_id: str | bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyInfo:
+class StudyInfo(Shown):
     """A study in a line."""
 
     id: str
@@ -56,7 +57,7 @@ class AbandonedBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyStatus:
+class StudyStatus(Shown):
     """How far a study's collection has come. `refusals[role]` is None where the node did not answer.
 
     `audit_heads[role]` is the signed head of a node's audit log: keep it, and the log can no longer lose an entry unseen.
@@ -120,7 +121,7 @@ class StudyStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetInfo:
+class DatasetInfo(Shown):
     """A dataset in a line. Unsigned: what counts is in the manifest, which is checked when it is pulled."""
 
     id: str

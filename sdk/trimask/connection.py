@@ -13,6 +13,7 @@ from trimask.dataset import MANIFEST_FILE, SIGNATURE_FILE, Dataset
 from trimask.errors import ParameterError, VerificationError
 from trimask.manifest import Manifest, dataset_key
 from trimask.pull import Progress, pull_file
+from trimask.shown import Shown
 from trimask_client.grpc_channel import Pem, open_channel
 from trimask_client.grpc_status import plain_errors
 from trimask_core.signed_study import SignedStudy
@@ -52,7 +53,7 @@ def connect(
     )
 
 
-class Connection:
+class Connection(Shown):
     """Use as a context manager, or call `close`.
 
     Failures are `Refused`, `ConnectionFailed` or `VerificationError`.

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from trimask.manifest import DATA_FILE, Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
 from trimask.observed import ClippedShare, ObservedMoments, ObservedRows
+from trimask.shown import Shown
 from trimask.totals import read_totals
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Dataset:
+class Dataset(Shown):
     """One release of a study. Open a folder with `Dataset.open`, or pull one with `Connection.dataset`."""
 
     def __init__(self, manifest: Manifest, folder: Path) -> None:
@@ -325,10 +325,6 @@ class Dataset:
     def __repr__(self) -> str:
         word = "; rows are not people" if self.suite == "rows" else ""
         return f"<Dataset {self._head()}; suite {self.suite}{word}>"
-
-    def _repr_html_(self) -> str:
-        """For a notebook: what it is, and what it is not."""
-        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         promise = (

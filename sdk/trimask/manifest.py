@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from trimask.shown import Shown
 from trimask_core.counted import COUNTED_FILE
 from trimask_core.errors import VerificationError
 from trimask_core.guarantee import Guarantee
@@ -53,7 +54,7 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(Shown):
     """A verified manifest: an object of this class has passed every check."""
 
     raw: bytes

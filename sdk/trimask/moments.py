@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 
 from trimask.constrained import ConstrainedLaw
+from trimask.shown import Shown
 from trimask_core.errors import ParameterError
 from trimask_core.schema import ONES, Column, Schema
 from trimask_theory.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
@@ -65,7 +66,7 @@ class Observed(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Shown):
     """`gram` estimates X^T X in scaled units, without bias; `law` is that of the noise left in it.
 
     `sigma` is the noise the study declares; `suite` its suite, or "answer" for a private Gram matrix. `law` None: that of

@@ -13,6 +13,7 @@ import numpy as np
 from trimask.constrained import ConstrainedLaw
 from trimask.identities import layout_identities, schema_identities
 from trimask.moments import Moments
+from trimask.shown import Shown
 from trimask_core.moments.column import CLIPPED
 from trimask_core.moments.noise import entry_noise, release_noise
 from trimask_theory.noise_law import EntriesLaw, MappedLaw, Matrix, NoiseLaw, RowsLaw, positive_part
@@ -58,7 +59,7 @@ class ObservedRows:
 
 
 @dataclass(frozen=True)
-class ClippedShare:
+class ClippedShare(Shown):
     """The estimated share of people whose row was shrunk to the ball, and its privacy standard error."""
 
     estimate: float

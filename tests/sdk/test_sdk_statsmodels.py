@@ -36,7 +36,7 @@ def test_tests_of_combinations_are_statsmodels() -> None:
     assert joint.fvalue == pytest.approx(
         float(TRUTH.f_test("C(region)[T.south] = 0, C(region)[T.west] = 0").fvalue)
     )
-    assert "<code>" in joint._repr_html_()
+    assert "<pre>F(2" in joint._repr_html_()
 
 
 def test_the_whole_fit_is_statsmodels() -> None:

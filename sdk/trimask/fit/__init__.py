@@ -36,10 +36,11 @@ from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
-from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
+from trimask.fit.crosstab import CrosstabResults, crosstab
 from trimask.fit.description import DescribeResults, describe
 from trimask.fit.diagnostics import Diagnostics, rows_for_error
 from trimask.fit.discriminant import DiscriminantResults, discriminant
+from trimask.fit.effects import ChiSquare
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means

@@ -15,49 +15,28 @@ them; they are left so, because sums of them are then right, and intervals end a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.effects import ChiSquare, effects_of, independence
 from trimask.fit.formula import nearest
-from trimask.fit.groups import membership, plain_name, unit
+from trimask.fit.groups import membership, plain_name
 from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.source import moments_of
-from trimask.moments import Matrix, Moments
-from trimask_core.schema import ONES
 
 if TYPE_CHECKING:
     from trimask.fit.source import Source
 
-__all__ = ["ChiSquare", "CrosstabResults", "crosstab"]
+__all__ = ["CrosstabResults", "crosstab"]
 
 _PARTS = ["estimate", "std err", "sampling", "privacy"]
 _EFFECTS = {"risk difference": "se rd", "risk ratio": "se log rr", "odds ratio": "se log or"}
-
-
-@dataclass(frozen=True)
-class ChiSquare:
-    """A test of independence that counts the noise in."""
-
-    statistic: float
-    df: int
-    pvalue: float
-
-    def summary(self) -> str:
-        """The test in a line."""
-        return f"chi-square({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.4g}"
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        return f"<code>{self.summary()}</code>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,8 +194,8 @@ def crosstab(
         reference=reference,
         counts=counts.rename_axis(index=rows, columns=columns),
         cells=cells,
-        chi2=_independence(moments, U, V, counts.to_numpy()),
-        effects=_effects(counts, sampling + privacy, outcome, reference),
+        chi2=independence(moments, U, V, counts.to_numpy()),
+        effects=effects_of(counts, sampling + privacy, outcome, reference),
     )
 
 
@@ -224,66 +203,3 @@ def _level(group: str, level: str, levels: list[str]) -> str:
     if level not in levels:
         raise FormulaError(f"{group} has no level {level}; {nearest(level, levels)}")
     return level
-
-
-def _independence(moments: Moments, U: Matrix, V: Matrix, counts: Matrix) -> ChiSquare | None:
-    n, one = moments.rows, unit(moments.schema, ONES)
-    r, c = counts.sum(axis=1) / n, counts.sum(axis=0) / n
-    if np.min(r) <= 0 or np.min(c) <= 0:
-        return None
-    gap = (counts - n * np.outer(r, c))[1:, 1:].ravel()
-    covariance = n * np.kron((np.diag(r) - np.outer(r, r))[1:, 1:], (np.diag(c) - np.outer(c, c))[1:, 1:])
-    if not moments.exact:
-        gradients = [
-            outers(U[[i]], V[j])[0] - c[j] * outers(U[[i]], one)[0] - r[i] * outers(V[[j]], one)[0]
-            for i in range(1, len(U))
-            for j in range(1, len(V))
-        ]
-        covariance = covariance + gram_covariance(moments, np.array(gradients))
-    statistic = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
-    return ChiSquare(statistic, len(gap), float(stats.chi2.sf(statistic, len(gap))))
-
-
-def _effects(counts: pd.DataFrame, covariance: Matrix, outcome: str, reference: str) -> pd.DataFrame:
-    """A row a level but the reference; gradients are those of functions of the cells, row by row."""
-    N = counts.to_numpy()
-    hit = list(counts.columns).index(outcome)
-    base = list(counts.index).index(reference)
-
-    def risk(i: int) -> tuple[float, float, Matrix, Matrix]:
-        """Risk and odds of a row, with the gradients of risk and of the log odds."""
-        inside, size = N[i, hit], N[i].sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            p = inside / size if size > 0 else math.nan
-            slope, odds = np.zeros_like(N), np.zeros_like(N)
-            slope[i] = -p / size
-            slope[i, hit] += 1 / size
-            odds[i] = -1 / (size - inside)
-            odds[i, hit] = 1 / inside
-        return p, inside / (size - inside) if size != inside else math.nan, slope.ravel(), odds.ravel()
-
-    def error(gradient: Matrix) -> float:
-        return (
-            math.sqrt(max(float(gradient @ covariance @ gradient), 0.0))
-            if np.isfinite(gradient).all()
-            else math.nan
-        )
-
-    p0, odds0, slope0, log0 = risk(base)
-    found = {}
-    for i, level in enumerate(counts.index):
-        if i == base:
-            continue
-        p, odds, slope, log = risk(i)
-        above = p > 0 and p0 > 0
-        both = above and odds > 0 and odds0 > 0
-        found[level] = {
-            "risk": p,
-            "risk difference": p - p0,
-            "se rd": error(slope - slope0),
-            "risk ratio": p / p0 if above else math.nan,
-            "se log rr": error(slope / p - slope0 / p0) if above else math.nan,
-            "odds ratio": odds / odds0 if both else math.nan,
-            "se log or": error(log - log0) if both else math.nan,
-        }
-    return pd.DataFrame.from_dict(found, orient="index")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from trimask.errors import ParameterError
 from trimask.fit.linear_words import split_statements, statements
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
+from trimask.shown import Shown
 from trimask_theory.noisy_regression import Combination
 
 __all__ = ["FTest", "Hypothesis", "TTest", "constraints", "joint", "wald"]
@@ -29,7 +29,7 @@ Hypothesis: TypeAlias = str | Sequence[str] | Matrix
 
 
 @dataclass(frozen=True)
-class FTest:
+class FTest(Shown):
     """The statistic, its degrees of freedom and the p-value."""
 
     hypothesis: str
@@ -47,9 +47,6 @@ class FTest:
 
     def __str__(self) -> str:
         return self.summary()
-
-    def _repr_html_(self) -> str:
-        return f"<code>{escape(self.summary())}</code>"
 
 
 @dataclass(frozen=True, eq=False)

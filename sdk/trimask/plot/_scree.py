@@ -67,7 +67,7 @@ def scree(
         title or f"Principal components, {result.nobs:,} rows", loc="left", fontsize=12, fontweight="bold"
     )
     ax.set_xlabel(
-        f"{100 * (1 - alpha):g}% intervals; thick: sampling error alone, thin: with the privacy noise; {result.label}",
+        f"{100 * (1 - alpha):g}% intervals; thick: sampling error alone, thin: with the privacy noise\n{result.label}",
         fontsize=8.5,
         color=GREY,
     )

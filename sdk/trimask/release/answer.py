@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimask.errors import VerificationError
+from trimask.shown import Shown
 from trimask_core.budget_chain import verify_spend
 from trimask_core.guarantee import Guarantee
 from trimask_core.identity import verify
@@ -22,7 +23,7 @@ _FORMAT = "trimask-answer/1"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class Answer(Shown):
     """What was asked, what came, what it cost. `raw` and `signature` are what the collector signed.
 
     `number` and `head` are the price's place in the chain of spends, `witnesses` who has signed it. In the moments suite

@@ -1,43 +1,29 @@
-"""Asking a collector: one function a mechanism, each paid once.
-
-A request carries a random id. If the reply is lost, the same id sent again brings the same answer at no further cost:
-that is done here a few times, and after that the error says which id to ask again with.
-"""
+"""Asking a collector: one function a mechanism, each paid once (`trimask.release.sending`)."""
 
 from __future__ import annotations
 
-import builtins
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimask.catalogue import study_key
-from trimask.errors import ConnectionFailed, ParameterError
+from trimask.errors import ParameterError
 from trimask.fit.design import build
-from trimask.identities import schema_identities
-from trimask.release.answer import Answer
+from trimask.release.asking_gram import ask_gram, read_answer
 from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
 from trimask.release.papers import FIT_METHODS, warn_of_projection, warn_of_sketch
 from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.sending import ask_collector
 from trimask.release.solving import original_units
-from trimask.release.source import AskedColumns, ObservedGram, columns_for, formula_of, gram_law
-from trimask.release.stub import release_stub
-from trimask_client.grpc_status import plain_errors
+from trimask.release.source import AskedColumns, columns_for, formula_of
 from trimask_core.schema import ONES
-from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2
 
 if TYPE_CHECKING:
     from trimask.connection import Connection
-    from trimask.release.gathered import Gathered
-    from trimask_theory.moments_question import QuestionKind
 
 __all__ = ["gram", "ols", "pca", "projection", "sum"]
 
-_Price: TypeAlias = tuple[float | None, float | None, float | None]
-_TRIES = 3
 _SUMS = {
     "gaussian": release_pb2.SUM_METHOD_GAUSSIAN,
     "elliptical": release_pb2.SUM_METHOD_ELLIPTICAL,
@@ -68,9 +54,9 @@ def sum(  # noqa: A001 - release.sum
     import pandas as pd
 
     asked = release_pb2.SumMechanism(columns=columns, method=_word("method", method, _SUMS))  # type: ignore[arg-type]
-    study, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, sum=asked)
+    study, answer = ask_collector(connection, study_id, (epsilon, delta, mu), request_id, sum=asked)
     if study.suite.name == "moments":
-        return _gathered(study, answer, "sums", columns, (epsilon, delta, mu)).sums()
+        return read_answer(study, answer, "sums", columns, (epsilon, delta, mu)).sums()
     names = answer.parameters["columns"]
     return PrivateSum(
         pd.Series(answer.values["sum"], index=names, dtype=float),
@@ -104,7 +90,7 @@ def projection(
     asked = release_pb2.ProjectionMechanism(
         columns=columns, reduced_dimension=reduced_dim, floor_share=floor_share
     )
-    _, answer = _ask(connection, study_id, (epsilon, delta, None), request_id, projection=asked)
+    _, answer = ask_collector(connection, study_id, (epsilon, delta, None), request_id, projection=asked)
     values = pd.DataFrame(answer.values["projection"], index=answer.parameters["columns"])
     return PrivateProjection(values, answer.values["sigma"], answer.guarantee, answer)
 
@@ -144,7 +130,7 @@ def ols(
             raise ParameterError("reduced_dim and floor_share", "left out for the noisy Gram matrix")
         paid = (epsilon, delta, mu)
         return gram_fit(
-            _gram(connection, study, AskedColumns.of(study.schema, needed), paid, request_id), formula
+            ask_gram(connection, study, AskedColumns.of(study.schema, needed), paid, request_id), formula
         )
     design = build(asked, study.schema)
     columns = {column.name: column for column in study.schema.columns}
@@ -159,7 +145,7 @@ def ols(
         reduced_dimension=reduced,
         floor_share=floor_share,
     )
-    _, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, least_squares=sent)
+    _, answer = ask_collector(connection, study_id, (epsilon, delta, mu), request_id, least_squares=sent)
     import pandas as pd
 
     scaled = np.array(answer.values["coefficients"])
@@ -189,32 +175,7 @@ def gram(
     """
     study = connection.study(study_id)
     asked = AskedColumns.of(study.schema, columns)
-    return _gram(connection, study, asked, (epsilon, delta, mu), request_id)
-
-
-def _gram(
-    connection: Connection, study: Study, asked: AskedColumns, price: _Price, request_id: bytes | str | None
-) -> PrivateGram:
-    if len(asked.names) < 2:
-        raise ParameterError("columns", "two or more; name `one` for sums beside squares", list(asked.names))
-    *features, response = asked.names
-    sent = release_pb2.LeastSquaresMechanism(
-        features=features, response=response, method=release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM
-    )
-    _, answer = _ask(connection, study.id, price, request_id, least_squares=sent)
-    if study.suite.name == "moments":
-        shown = [column.name for column in asked.schema.columns]
-        return _gathered(study, answer, "moments", asked.names, price, shown).private_gram(asked)
-    noisy, sigma = np.array(answer.values["gram"]), answer.parameters["sigma"]
-    clipped = frozenset(() if study.clipping is None else study.clipping.columns)
-    shortened = study.protection.row_norm < study.schema.row_norm
-    identities = schema_identities(study.schema, shortened, asked.names, clipped)
-    L = asked.from_scaled(study.schema.columns)
-    observed = ObservedGram(
-        asked.schema, noisy, gram_law(sigma, len(noisy)), identities, L, answer.rows, sigma, answer.guarantee
-    )
-    label = f"private Gram matrix {answer.request_id[:12]} of {study.title}"
-    return PrivateGram(observed.moments(label), answer.guarantee, answer)
+    return ask_gram(connection, study, asked, (epsilon, delta, mu), request_id)
 
 
 def pca(
@@ -247,7 +208,7 @@ def pca(
             raise ParameterError(
                 "method", "adaptive or exponential: this study has no ones column to centre with"
             )
-        found_gram = _gram(connection, study, wanted, (epsilon, delta, mu), request_id)
+        found_gram = ask_gram(connection, study, wanted, (epsilon, delta, mu), request_id)
         shown = [name for name in wanted.names if name != ONES]
         return centred_components(found_gram, components, shown)
     word = _word("method", method, {**_COMPONENTS, "noisy_gram": 0})
@@ -259,76 +220,15 @@ def pca(
     )
     if method == "exponential" and delta is None:
         delta = 0.0
-    _, answer = _ask(connection, study_id, (epsilon, delta, mu), request_id, principal_components=asked)
+    _, answer = ask_collector(
+        connection, study_id, (epsilon, delta, mu), request_id, principal_components=asked
+    )
     found = answer.values["components"]
     frame = None if found is None else pd.DataFrame(found, index=answer.parameters["columns"])
     return PrivateComponents(frame, answer.values["beta"], answer.guarantee, answer)
-
-
-def _gathered(
-    study: Study,
-    answer: Answer,
-    kind: QuestionKind,
-    names: Sequence[str],
-    price: _Price,
-    shown: Sequence[str] = (),
-) -> Gathered:
-    # Here and not above: it is for one suite alone, and the rest of this module does without it.
-    from trimask.release.gathered import read_gathered
-
-    paid = dict(zip(("epsilon", "delta", "mu"), price, strict=True))
-    return read_gathered(study, answer, kind, names, paid, shown)
 
 
 def _word(name: str, value: str, known: Mapping[str, int]) -> int:
     if value not in known:
         raise ParameterError(name, "one of " + ", ".join(known), value)
     return known[value]
-
-
-def _request_id(given: bytes | str | None) -> bytes:
-    if given is None:
-        return os.urandom(16)
-    try:
-        key = bytes.fromhex(given) if isinstance(given, str) else builtins.bytes(given)
-    except ValueError:
-        key = b""
-    if len(key) != 16:
-        raise ParameterError("request_id", "32 hexadecimal digits, or 16 bytes", given)
-    return key
-
-
-def _ask(
-    connection: Connection,
-    study_id: str | bytes,
-    price: _Price,
-    request_id: bytes | str | None,
-    **mechanism: Any,
-) -> tuple[Study, Answer]:
-    epsilon, delta, mu = price
-    request = release_pb2.AskReleaseRequest(
-        study_id=study_key(study_id), request_id=_request_id(request_id), **mechanism
-    )
-    if mu is not None and epsilon is None and delta is None:
-        request.gaussian.mu = mu
-    elif mu is None and epsilon is not None and delta is not None:
-        request.approximate.epsilon, request.approximate.delta = epsilon, delta
-        request.approximate.SetInParent()
-    else:
-        raise ParameterError("price", "epsilon and delta, or mu")
-    study = connection.study(study_id)
-    stub, timeout = release_stub(connection)
-    for left in reversed(range(_TRIES)):
-        try:
-            with plain_errors(connection.target):
-                response = stub.AskRelease(request, timeout=timeout)
-        except ConnectionFailed as error:
-            if left:
-                continue
-            raise ConnectionFailed(
-                f"{error}. If the collector had answered it is paid for: ask again with "
-                f"request_id={request.request_id.hex()!r}, which costs nothing more"
-            ) from None
-        else:
-            return study, Answer.read(study, request, response)
-    raise AssertionError  # the loop returns or raises

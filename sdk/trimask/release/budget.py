@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from trimask.catalogue import study_key
 from trimask.release.stub import release_stub
+from trimask.shown import Shown
 from trimask_client.grpc_status import plain_errors
 from trimask_proto.v1 import release_pb2
 
@@ -23,7 +23,7 @@ _ENTRY_STATES = ("unspecified", "reserved", "answered", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Purses:
+class Purses(Shown):
     """epsilon and delta add up, mu adds up in squares; None where there is no such purse."""
 
     epsilon: float | None
@@ -44,7 +44,7 @@ class Purses:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetEntry:
+class BudgetEntry(Shown):
     """One answer in the ledger. It counts in full whatever its state."""
 
     mechanism: str
@@ -54,7 +54,7 @@ class BudgetEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetStatus:
+class BudgetStatus(Shown):
     """A study's budget."""
 
     state: State
@@ -75,10 +75,6 @@ class BudgetStatus:
             when = datetime.fromtimestamp(entry.reserve_time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
             lines.append(f"  {when}  {entry.mechanism:<34} {entry.cost}  ({entry.state})")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def budget(connection: Connection, study_id: str | bytes) -> BudgetStatus:

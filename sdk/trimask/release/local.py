@@ -18,17 +18,26 @@ from numpy.typing import ArrayLike, NDArray
 from trimask.errors import ParameterError
 from trimask.release import local_gram
 from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
-from trimask.release.papers import FIT_METHODS, warn_of_projection, warn_of_sketch
+from trimask.release.local_papers import Sketch, sketched_fit
+from trimask.release.local_rows import (
+    NEIGHBOURS,
+    normals_of,
+    one_of,
+    one_step_price,
+    place_of,
+    positive,
+    private_sum,
+    rows_of,
+    stated,
+    wide,
+)
+from trimask.release.papers import FIT_METHODS, warn_of_projection
 from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
 from trimask.release.source import columns_for, formula_of
-from trimask_core.guarantee import Guarantee
-from trimask_core.randomness import SystemRandom
-from trimask_core.rows.normal import SecureNormals
 from trimask_core.schema import ONES, Attribute, Schema
-from trimask_theory import least_squares, record, vector_sum
 from trimask_theory import pca as pca_theory
 from trimask_theory import projection as projection_theory
-from trimask_theory.calibration import Calibration
+from trimask_theory import record, vector_sum
 
 if TYPE_CHECKING:
     from trimask_theory.normal_source import NormalSource
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 
 Array = NDArray[np.float64]
-_NEIGHBOURS = ("record", "add-remove")
 
 
 def sum(  # noqa: A001 - release.local.sum
@@ -50,13 +58,13 @@ def sum(  # noqa: A001 - release.local.sum
     source: NormalSource | None = None,
 ) -> PrivateSum:
     """Sums of columns with public ranges: "gaussian" (Algorithm 1) or "elliptical" (Algorithm 2)."""
-    rows, names = _rows(data)
+    rows, names = rows_of(data)
     mechanism = {"gaussian": vector_sum.gaussian, "elliptical": vector_sum.elliptical}[
-        _one_of("method", method, ("gaussian", "elliptical"))
+        one_of("method", method, ("gaussian", "elliptical"))
     ]
-    low, high = _wide(lower, len(names)), _wide(upper, len(names))
-    found = mechanism(rows, low, high, epsilon=epsilon, delta=delta, source=_source(source))
-    return _sum(found, names, len(rows))
+    low, high = wide(lower, len(names)), wide(upper, len(names))
+    found = mechanism(rows, low, high, epsilon=epsilon, delta=delta, source=normals_of(source))
+    return private_sum(found, names, len(rows))
 
 
 def clipped_sum(
@@ -70,17 +78,17 @@ def clipped_sum(
     source: NormalSource | None = None,
 ) -> PrivateSum:
     """Algorithm 3: rows scaled and clipped around a public centre by public deviations; private for any rows."""
-    rows, names = _rows(data)
+    rows, names = rows_of(data)
     found = vector_sum.clipped(
         rows,
-        _wide(centre, len(names)),
-        _wide(deviations, len(names)),
+        wide(centre, len(names)),
+        wide(deviations, len(names)),
         epsilon=epsilon,
         delta=delta,
-        source=_source(source),
+        source=normals_of(source),
         clip_probability=clip_probability,
     )
-    return _sum(found, names, len(rows))
+    return private_sum(found, names, len(rows))
 
 
 def projection(
@@ -102,14 +110,14 @@ def projection(
     import pandas as pd
 
     warn_of_projection(reduced_dim)
-    rows, names = _rows(data, row_norm)
-    price = _price(epsilon, delta, neighbours)
+    rows, names = rows_of(data, row_norm)
+    price = one_step_price(epsilon, delta, neighbours)
     if leverage is None:
         found = projection_theory.calibrate(*price, reduced_dim, row_norm, calibration)
     else:
         found = projection_theory.relative_calibrate(*price, reduced_dim, leverage, row_norm, calibration)
-    values = projection_theory.release(rows, reduced_dim, found.sigma, _source(source))
-    guarantee = _stated(found, row_norm, epsilon, delta, neighbours)
+    values = projection_theory.release(rows, reduced_dim, found.sigma, normals_of(source))
+    guarantee = stated(found, row_norm, epsilon, delta, neighbours)
     return PrivateProjection(pd.DataFrame(values, index=names), found.sigma, guarantee)
 
 
@@ -137,7 +145,7 @@ def gram(
     >>> trimask.fit.ols(gram, "x1 ~ x0").names
     ('Intercept', 'x0')
     """
-    normals = _source(source)
+    normals = normals_of(source)
     if schema is not None:
         if row_norm is not None:
             raise ParameterError("row_norm", "left out where a schema has the bounds", row_norm)
@@ -148,10 +156,10 @@ def gram(
         return local_gram.of_answers(data, schema, asked, (epsilon, delta, mu), normals)
     if row_norm is None:
         raise ParameterError("row_norm", "given, or a schema: it is what the noise is calibrated to")
-    every, names = _rows(data)
+    every, names = rows_of(data)
     chosen = [name for name in names if name != ONES] if columns is None else [str(name) for name in columns]
-    taken = every[:, [_place(names, name) for name in chosen if name != ONES]]
-    rows, _ = _rows(taken, row_norm)
+    taken = every[:, [place_of(names, name) for name in chosen if name != ONES]]
+    rows, _ = rows_of(taken, row_norm)
     named = [name for name in chosen if name != ONES]
     return local_gram.of_rows(rows, named, row_norm, intercept, (epsilon, delta, mu), normals)
 
@@ -186,7 +194,7 @@ def ols(
     >>> list(fit.conf_int().index)
     ['Intercept', 'x']
     """
-    _one_of("method", method, FIT_METHODS)
+    one_of("method", method, FIT_METHODS)
     formula = formula_of(formula, features)
     if method == "noisy_gram":
         if neighbours != "record":
@@ -202,41 +210,24 @@ def ols(
     if schema is not None or row_norm is None:
         raise ParameterError("row_norm", f"given, and no schema: {method} is for rows of numbers")
     asked, _ = columns_for(formula, _named(data, row_norm))
-    every, names = _rows(data)
+    every, names = rows_of(data)
     chosen = [term.name for term in asked.terms]
-    places = [_place(names, name) for name in [*chosen, asked.response]]
-    rows, _ = _rows(every[:, places], row_norm)
+    places = [place_of(names, name) for name in [*chosen, asked.response]]
+    rows, _ = rows_of(every[:, places], row_norm)
     norm = row_norm
     if asked.intercept:
         rows, norm = np.column_stack([np.ones(len(rows)), rows]), math.hypot(row_norm, 1.0)
-    named_as = ["Intercept"] * asked.intercept + chosen
-    r, d = 10 * rows.shape[1] if reduced_dim is None else reduced_dim, rows.shape[1] - 1
-    warn_of_sketch(method, r, len(rows))
-    paid, word = _price(epsilon, delta, neighbours), method.removeprefix("M_")
-    if leverage is None and residual is None:
-        found = least_squares.calibrate(*paid, r, d, norm, calibration, word)
-    elif leverage is None or residual is None:
-        raise ParameterError("leverage and residual", "given together")
-    else:
-        found = least_squares.relative_calibrate(*paid, r, d, leverage, residual, norm, calibration, word)
-    normals = _source(source)
-    if word == "LS":
-        solution = least_squares.release(rows.T @ rows, r, found.sigma, normals)
-    else:
-        solution = least_squares.sketch(rows, r, found.sigma, normals)
-    import pandas as pd
-
-    guarantee = _stated(found, norm, epsilon, delta, neighbours)
-    params = pd.Series(solution, index=named_as, dtype=float)
-    return PrivateFit(formula, method, params, "given", found.sigma, guarantee)
+    sketch = Sketch(method, reduced_dim, calibration, neighbours, leverage, residual)
+    slopes = ["Intercept"] * asked.intercept + chosen
+    return sketched_fit(rows, slopes, norm, formula, (epsilon, delta), sketch, normals_of(source))
 
 
 def _named(data: Any, row_norm: float | None) -> Schema:
     """The columns of rows of numbers, for reading a formula."""
     if row_norm is None:
         raise ParameterError("row_norm", "given, or a schema: it is what the noise is calibrated to")
-    _, names = _rows(data)
-    reach = _positive("row_norm", row_norm)
+    _, names = rows_of(data)
+    reach = positive("row_norm", row_norm)
     return Schema(tuple(Attribute(name, "continuous", -reach, reach) for name in names if name != ONES))
 
 
@@ -260,16 +251,16 @@ def pca(
     """
     import pandas as pd
 
-    _one_of("method", method, ("adaptive", "exponential", "rank", "noisy_gram"))
-    _one_of("neighbours", neighbours, _NEIGHBOURS)
+    one_of("method", method, ("adaptive", "exponential", "rank", "noisy_gram"))
+    one_of("neighbours", neighbours, NEIGHBOURS)
     if method == "noisy_gram":
         if neighbours != "record":
             raise ParameterError("neighbours", "'record' for the noisy Gram matrix", neighbours)
         found_gram = gram(data, row_norm=row_norm, mu=mu, source=source)
         columns = [column.name for column in found_gram.moments.columns if column.name != ONES]
         return centred_components(found_gram, components, columns)
-    step = record.one_step_mu(mu) if neighbours == "record" else _positive("mu", mu)
-    rows, names = _rows(data)
+    step = record.one_step_mu(mu) if neighbours == "record" else positive("mu", mu)
+    rows, names = rows_of(data)
     if method == "rank":
         if row_norm is not None:
             raise ParameterError("row_norm", "left out: ranks are bounded by themselves", row_norm)
@@ -277,10 +268,10 @@ def pca(
     else:
         if row_norm is None:
             raise ParameterError("row_norm", "given: it is what the noise is calibrated to")
-        rows, _ = _rows(data, row_norm)
+        rows, _ = rows_of(data, row_norm)
         scaled = rows * (math.sqrt(rows.shape[1]) / row_norm)
     spectrum = pca_theory.from_rows(scaled, components)
-    normals = _source(source)
+    normals = normals_of(source)
     if method == "adaptive":
         if not 0 < test_share < 1:
             raise ParameterError("test_share", "a number in (0, 1)", test_share)
@@ -298,72 +289,3 @@ def pca(
         guarantee = record.two_steps(guarantee, row_norm, mu=float(mu))
     shown = None if frame is None else pd.DataFrame(frame, index=names)
     return PrivateComponents(shown, beta, guarantee)
-
-
-def _one_of(name: str, value: str, choices: Sequence[str]) -> str:
-    if value not in choices:
-        raise ParameterError(name, "one of " + ", ".join(map(repr, choices)), value)
-    return value
-
-
-def _positive(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ParameterError(name, "a finite number > 0", value)
-    return float(value)
-
-
-def _source(given: NormalSource | None) -> NormalSource:
-    return SecureNormals(SystemRandom()) if given is None else given
-
-
-def _rows(data: Any, row_norm: float | None = None) -> tuple[Array, list[str]]:
-    """The rows as numbers and the columns' names; refused where a row is longer than was promised."""
-    given = data.to_numpy() if hasattr(data, "to_numpy") else data
-    try:
-        rows = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError("data", "numbers only") from None
-    if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
-        raise ParameterError("data", "a matrix of finite numbers, one row a person")
-    if row_norm is not None:
-        limit = _positive("row_norm", row_norm)
-        # The guarantee rests on the bound, so longer rows are refused; the message names none of them.
-        if float(np.sqrt(np.max(np.einsum("ij,ij->i", rows, rows)))) > limit * (1 + 1e-12):
-            raise ParameterError("data", f"of rows of norm at most row_norm = {limit:g}; scale or clip them")
-    names = getattr(data, "columns", None)
-    return rows, [f"x{i}" for i in range(rows.shape[1])] if names is None else [str(name) for name in names]
-
-
-def _wide(values: ArrayLike, size: int) -> Array:
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), (size,))
-
-
-def _place(names: Sequence[str], which: str | int) -> int:
-    place = names.index(which) if isinstance(which, str) and which in names else which
-    if isinstance(place, bool) or not isinstance(place, int) or not -len(names) <= place < len(names):
-        raise ParameterError("column", "one of " + ", ".join(names), which)
-    return place % len(names)
-
-
-def _price(epsilon: float, delta: float, neighbours: str) -> tuple[float, float]:
-    """The add/remove price the theory calibrates for."""
-    if _one_of("neighbours", neighbours, _NEIGHBOURS) == "record":
-        return record.one_step(epsilon, delta)
-    return epsilon, delta
-
-
-def _stated(found: Calibration, row_norm: float, epsilon: float, delta: float, neighbours: str) -> Guarantee:
-    if neighbours == "add-remove":
-        return found.guarantee
-    return record.two_steps(found.guarantee, row_norm, epsilon=float(epsilon), delta=float(delta))
-
-
-def _sum(found: vector_sum.SumRelease, names: list[str], rows: int) -> PrivateSum:
-    import pandas as pd
-
-    return PrivateSum(
-        pd.Series(found.value, index=names, dtype=float),
-        pd.Series(found.noise, index=names, dtype=float),
-        rows,
-        found.guarantee,
-    )
