@@ -343,7 +343,7 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
         *ask, "gram", "one", "age", "smoker", "--mu", "4", *keys
     )
     assert "no further cost" in trimask_(*ask, "ols", "smoker", "one", "age", "--mu", "4", *keys)
-    assert "release.gram" in trimask_(*ask, "pca", "1", "--mu", "1", *keys, status=2)
+    assert "release.gram" in trimask_(*ask, "pca", "1", "--mu", "1", *keys, status=4)
     found = json.loads(trimask_("study", "budget", str(file), "--json"))
     assert (found["state"], found["rows"], found["spent"]["mu"]) == ("answering", 90, 5.0)
     assert "share of the totals" in trimask_("study", "end-releases", str(file), *keys, "--yes")
