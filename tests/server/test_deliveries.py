@@ -63,7 +63,7 @@ def test_components_masked_differently_are_refused(study: Study, rows: np.ndarra
 def test_too_little_noise_is_refused_as_well_as_too_much(
     study: Study, rows: np.ndarray, share: float, plausible: bool
 ) -> None:
-    """Rows whose noise columns were shrunk or stretched. The check allows 12 deviations of a chi-square."""
+    """Rows whose noise columns were shrunk or stretched: a bound on each side finds them."""
     whole = study.rows.grid.to_float(np.sum(_components(study, rows), axis=0))
     answers = study.rows.frame.apply(study.rows.frame.unapply(whole))
     altered = study.rows.grid.round(answers + share * (whole - answers)).view(np.uint64)
