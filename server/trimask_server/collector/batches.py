@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from trimask_core.errors import Refused
 from trimask_core.study import Party, Study
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -38,7 +39,12 @@ class Batches:
         A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
         it declines the plan, so no work on it begins anywhere, and the others can free its rows.
         """
-        answers = await self._each(lambda party: self._calls.assign(party, block))
+        try:
+            answers = await self._each(lambda party: self._calls.assign(party, block))
+        except Refused as error:
+            if error.reason.final:  # no waiting changes it, so it counts as a try: a plan refused for ever is given up
+                await self._ledger.next_attempt(block.block_id)
+            raise
         withdrawn = {submission_id for ids in answers for submission_id in ids}
         if not withdrawn:
             return True

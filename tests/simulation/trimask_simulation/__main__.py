@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest  # noqa: F401 - repeatable randomness is refused outside of tests
 
-from trimask_simulation.world import Result, run_seed
+from trimask_simulation.world import Result, adversary_of, run_seed
 
 __all__ = ["main"]
 
 
-def _run(seed: int, *, keep: bool) -> Result:
+def _run(seed: int, *, keep: bool, hostile: bool) -> Result:
     with tempfile.TemporaryDirectory(prefix="trimask-simulation-") as folder:
-        return run_seed(seed, Path(folder), keep=keep)
+        return run_seed(seed, Path(folder), keep=keep, adversary=adversary_of(seed) if hostile else "")
 
 
 def main() -> int:
@@ -27,9 +27,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds (SEEDS=)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (FIRST=)")
     parser.add_argument("--seed", type=int, help="one seed, with its whole trace (SEED=)")
+    parser.add_argument(
+        "--adversaries", action="store_true", help="a hostile party in every seed (ADVERSARIES=1)"
+    )
     chosen = parser.parse_args()
     if chosen.seed is not None:
-        result = _run(chosen.seed, keep=True)
+        result = _run(chosen.seed, keep=True, hostile=chosen.adversaries)
         print("\n".join(result.lines))
         print(f"\nseed {result.seed}: {result.error or 'every promise was kept'}")
         print(f"trace {result.digest}\n{_table(result.faults, result.counts)}")
@@ -37,14 +40,17 @@ def main() -> int:
     faults: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     failed: list[Result] = []
+    again = "ADVERSARIES=1 " if chosen.adversaries else ""
     begun = time.monotonic()
     for done, seed in enumerate(range(chosen.first, chosen.first + chosen.seeds), 1):
-        result = _run(seed, keep=False)
+        result = _run(seed, keep=False, hostile=chosen.adversaries)
         faults += result.faults
         counts += Counter(result.counts)
         if result.error:
             failed.append(result)
-            print(f"seed {seed} FAILED: {result.error}\n  replay: make simulate SEED={seed}", flush=True)
+            print(
+                f"seed {seed} FAILED: {result.error}\n  replay: make simulate {again}SEED={seed}", flush=True
+            )
         if done % 10 == 0 or done == chosen.seeds:
             print(
                 f"{done}/{chosen.seeds} seeds, {len(failed)} failed, {time.monotonic() - begun:.0f} s",

@@ -180,8 +180,11 @@ class Oracle:
             receipt.verify(self.study)
         complete = self._complete(folders)
         self._all_published(total, in_blocks, complete, receipts, note)
-        require(max(total) <= 1, "a person is published twice")
+        self._once(total)
         return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
+
+    def _once(self, total: list[int]) -> None:
+        require(max(total) <= 1, "a person is published twice")
 
     def _all_published(
         self,

@@ -31,6 +31,7 @@ from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
 from trimask_server.suites.moments import introductions, rounds
+from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
@@ -42,9 +43,10 @@ from trimask_simulation.parties import Party
 from trimask_simulation.people import PEOPLE, Keys, answers_of, make_study, person_of
 from trimask_simulation.trace import Trace
 
-__all__ = ["Result", "run_seed", "suite_of"]
+__all__ = ["Result", "adversary_of", "run_seed", "suite_of"]
 
 _DEVICES = 6
+_TRIES_BESIDE_AN_ADVERSARY = 8
 _FAULTY_SECONDS = 120.0
 # Once faults have stopped, everything must be over in this much virtual time: a few timeouts of everything.
 _PATIENCE_SECONDS = 600.0
@@ -67,8 +69,16 @@ def suite_of(seed: int) -> str:
     return ("rows", "moments")[seed % 2]
 
 
-def _scene(seed: int, suite: str) -> tuple[SignedStudy, dict[str, Keys], Oracle]:
+def adversary_of(seed: int) -> str:
+    """Which kind of hostile party a seed has, where it has one."""
+    return ADVERSARIES[seed % len(ADVERSARIES)]
+
+
+def _scene(seed: int, suite: str, adversary: Adversary | None) -> tuple[SignedStudy, dict[str, Keys], Oracle]:
     """The study of a seed, everybody's keys, and who watches."""
+    if adversary is not None:
+        signed, keys = make_study()
+        return signed, keys, HostileOracle(signed.study, adversary=adversary)
     if suite == "rows":
         signed, keys = make_study()
         return signed, keys, Oracle(signed.study)
@@ -79,13 +89,16 @@ def _scene(seed: int, suite: str) -> tuple[SignedStudy, dict[str, Keys], Oracle]
 
 
 class _World:
-    def __init__(self, seed: int, folder: Path, *, suite: str, keep: bool) -> None:
+    def __init__(
+        self, seed: int, folder: Path, *, suite: str, keep: bool, adversary: Adversary | None
+    ) -> None:
         self.seed = seed
+        self.adversary = adversary
         self.loop = VirtualLoop(random.Random(f"order {seed}"))
         self.trace = Trace(self.loop, keep=keep)
         self.faults = Faults.draw(seed)
         self.network = Network(self.loop, self.trace, self.faults, seed)
-        self.signed, keys, self.oracle = _scene(seed, suite)
+        self.signed, keys, self.oracle = _scene(seed, suite, adversary)
         self.failure: BaseException | None = None
         self._ended = self.loop.create_future()
         self._chance = random.Random(f"world {seed}")
@@ -95,8 +108,10 @@ class _World:
             self.parties[name] = Party(
                 name, card.tls_name, keys[name], folder / name, self.loop,
                 self.network, self.trace, self.faults, seed, self._after_commit,
+                most_tries=30 if adversary is None else _TRIES_BESIDE_AN_ADVERSARY,
             )  # fmt: skip
-        order = list(range(PEOPLE))
+        times = (lambda _: 1) if adversary is None else adversary.copies
+        order = [person for person in range(PEOPLE) for _ in range(times(person))]
         self._chance.shuffle(order)
         self.devices = [
             Device(
@@ -270,8 +285,10 @@ def _watched_sealing(world: _World) -> Iterator[None]:
     def build(
         study: Study, answers: Mapping[str, object], source: RandomSource, **more: Any
     ) -> SealedSubmission:
-        made = build_submission(study, answers, source, **more)
-        world.oracle.people[made.submission_id] = person_of(answers)
+        person = person_of(answers)
+        with contextlib.nullcontext() if world.adversary is None else world.adversary.making(person):
+            made = build_submission(study, answers, source, **more)
+        world.oracle.people[made.submission_id] = person
         world.oracle.sealed[made.submission_id] = made.sealed
         return made
 
@@ -281,14 +298,20 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         stack.enter_context(mock.patch.object(client_module, "build_submission", build))
         if isinstance(world.oracle, MomentsOracle):
             stack.enter_context(false_devices(world.oracle.false, random.Random(f"altered {world.seed}")))
+        if world.adversary is not None:
+            stack.enter_context(world.adversary.at_work(world.oracle))
         # Components are opened where they come in: there is no second process here.
         stack.enter_context(mock.patch.object(opener, "_ALONE", 1 << 30))
         yield
 
 
-def run_seed(seed: int, folder: Path, *, suite: str = "", keep: bool = False) -> Result:
-    """Simulate a seed in an empty folder, of its own suite or another; `keep` keeps the text of the trace."""
-    world = _World(seed, folder, suite=suite or suite_of(seed), keep=keep)
+def run_seed(seed: int, folder: Path, *, suite: str = "", keep: bool = False, adversary: str = "") -> Result:
+    """Simulate a seed in an empty folder, of its own suite or another; `keep` keeps the text of the trace.
+
+    With an `adversary`, a kind of `ADVERSARIES`, one party of a study of the rows suite is hostile.
+    """
+    hostile = Adversary(adversary, seed) if adversary else None
+    world = _World(seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile)
     counts: dict[str, int] = {}
     error = ""
     collecting = gc.isenabled()

@@ -1,0 +1,71 @@
+"""Seeds with a hostile party: honest rows are counted once, or reported as not counted, and no study is stuck."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimask_server.collector.batches import Batches
+from trimask_server.collector.ledger import Ledger
+from trimask_simulation.adversaries import ADVERSARIES, Adversary
+from trimask_simulation.world import Result, adversary_of, run_seed
+
+
+def _run(seed: int, folder: Path) -> Result:
+    folder.mkdir(exist_ok=True)
+    result = run_seed(seed, folder, adversary=adversary_of(seed))
+    assert not result.error, (
+        f"seed {seed}: {result.error}\nreplay it with its trace: make simulate ADVERSARIES=1 SEED={seed}"
+    )
+    return result
+
+
+# One of each kind whose seed lets it do harm. A simulated study takes two seconds, so most of them are for `make test-all`.
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4, 5, 7))]
+)
+def test_honest_rows_are_counted_once_or_reported(seed: int, tmp_path: Path) -> None:
+    counts = _run(seed, tmp_path).counts
+    if adversary_of(seed) == "Sybil fleet":
+        assert (
+            counts["published"] == counts["complete"] > 42
+        )  # theirs count too; nobody else's is lost or doubled
+    else:
+        assert counts["published"] < counts["complete"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(20))
+def test_in_many_seeds(chunk: int, tmp_path: Path) -> None:
+    for seed in range(10 * chunk, 10 * chunk + 10):
+        _run(seed, tmp_path / str(seed))
+
+
+def test_every_kind_has_its_seeds() -> None:
+    assert {adversary_of(seed) for seed in range(len(ADVERSARIES))} == set(ADVERSARIES)
+    assert not Adversary("lying U", 1).people
+    assert Adversary("Sybil fleet", 5).people
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_refused_for_ever_would_be_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the simulation found: a plan that a provider refuses for good was no try, so it was never given up."""
+    next_attempt, bind = Ledger.next_attempt, Batches.bind
+    binding: list[bool] = []
+
+    async def marked(self: Batches, block: object) -> bool:
+        binding.append(True)
+        try:
+            return await bind(self, block)  # type: ignore[arg-type]
+        finally:
+            binding.pop()
+
+    async def uncounted(self: Ledger, block_id: bytes) -> int:
+        return 0 if binding else await next_attempt(self, block_id)
+
+    monkeypatch.setattr(Batches, "bind", marked)
+    monkeypatch.setattr(Ledger, "next_attempt", uncounted)
+    assert "not over" in run_seed(4, tmp_path, adversary="equivocating collector").error

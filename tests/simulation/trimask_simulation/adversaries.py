@@ -1,0 +1,240 @@
+"""Parties of the rows suite that do not follow the protocol, one kind a seed, and what must hold beside each.
+
+A hostile party spoils the blocks that its seed chooses, in every try. Honest rows are then counted once, or reported as not
+counted: in a block that was given up, with its reason, or under a note that nothing was published. No study is stuck.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from trimask_core.receipt import Receipt
+from trimask_core.rows import payloads
+from trimask_core.study import Party, Study
+from trimask_server.collector.ledger import Block
+from trimask_server.collector.right_calls import RightCalls
+from trimask_server.suites.rows import unmasking
+from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_simulation.oracle import Oracle, require, split
+from trimask_simulation.people import PEOPLE
+
+__all__ = ["ADVERSARIES", "Adversary", "HostileOracle"]
+
+ADVERSARIES = (
+    "altering R", "flipping L", "lying U", "poisoning devices", "equivocating collector", "Sybil fleet",
+)  # fmt: skip
+_ENDS = ("given_up", "abandoned")
+_lies: ContextVar[bool] = ContextVar("lies", default=False)
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """One hostile party: its kind, the share of blocks it spoils, and the people whose devices are hostile."""
+
+    kind: str
+    seed: int
+
+    @property
+    def people(self) -> frozenset[int]:
+        """Whose devices are the adversary's."""
+        if self.kind not in ("poisoning devices", "Sybil fleet"):
+            return frozenset()
+        chance = random.Random(f"hostile people {self.seed}")
+        return frozenset(chance.sample(range(PEOPLE), chance.choice((1, 6, 14))))
+
+    def copies(self, person: int) -> int:
+        """How often a person answers."""
+        return 2 if self.kind == "Sybil fleet" and person in self.people else 1
+
+    def spoils(self, block_id: bytes) -> bool:
+        """Whether this block is one of those it goes for: half of them, in some seeds every one."""
+        if self.seed % 7 == 0:
+            return True
+        return hashlib.sha256(block_id + str(self.seed).encode()).digest()[0] < 128
+
+    @contextlib.contextmanager
+    def at_work(self, oracle: Oracle) -> Iterator[None]:
+        """Its program in the place of the honest one's."""
+        with contextlib.ExitStack() as stack:
+            for target, name, replacement in self._patches(oracle):
+                stack.enter_context(mock.patch.object(target, name, replacement))
+            yield
+
+    def _patches(self, oracle: Oracle) -> list[tuple[Any, str, Any]]:
+        return {
+            "altering R": self._altering_right,
+            "flipping L": self._flipping_left,
+            "lying U": self._lying_unmasker,
+            "poisoning devices": self._poisoning,
+            "equivocating collector": lambda: self._equivocating(oracle),
+            "Sybil fleet": list,
+        }[self.kind]()
+
+    def _altering_right(self) -> list[tuple[Any, str, Any]]:
+        honest, mask = RightMaskingServicer._component, RightMaskingServicer._mask
+
+        async def marked(servicer: Any, study: Study, attempt: Any, rows: Any) -> None:
+            _lies.set(servicer._node.config.name == "R2" and self.spoils(attempt.block_id))
+            await mask(servicer, study, attempt, rows)
+
+        def altered(servicer: Any, study: Study, k: int, rows: Any) -> Any:
+            component = honest(servicer, study, k, rows)
+            if _lies.get():  # somebody else's row, many times over
+                component[0] += 1e3 * component[-1]
+            return component
+
+        return [(RightMaskingServicer, "_mask", marked), (RightMaskingServicer, "_component", altered)]
+
+    def _flipping_left(self) -> list[tuple[Any, str, Any]]:
+        honest = LeftMaskingServicer._send
+
+        async def flipped(servicer: Any, study: Study, j: int, attempt: Any, k: int, masked: Any) -> None:
+            if servicer._node.config.name == "L2" and k == 1 and self.spoils(attempt.block_id):
+                masked = masked.copy()
+                masked[0] *= -1.0  # which no Gram matrix of one component shows
+            await honest(servicer, study, j, attempt, k, masked)
+
+        return [(LeftMaskingServicer, "_send", flipped)]
+
+    def _lying_unmasker(self) -> list[tuple[Any, str, Any]]:
+        honest, begin = unmasking.unmask_component, unmasking.UnmaskingServicer._unmask
+
+        async def marked(servicer: Any, study: Study, attempt: Any, state: Any, k: int) -> None:
+            _lies.set(k == 1 and self.spoils(attempt.block_id))
+            await begin(servicer, study, attempt, state, k)
+
+        def lying(study: Study, masked: Any, mask: Any) -> Any:
+            values = honest(study, masked, mask)
+            if _lies.get():
+                values = values.copy()
+                values[0] += values[-1] // 2
+            return values
+
+        return [(unmasking.UnmaskingServicer, "_unmask", marked), (unmasking, "unmask_component", lying)]
+
+    def _poisoning(self) -> list[tuple[Any, str, Any]]:
+        """Rows far outside the frame; `world` says whose submission is being made."""
+        honest: Callable[..., list[int]] = payloads.mask_row
+
+        def poisoned(study: Study, x1: Any, source: Any) -> list[int]:
+            row = honest(study, x1, source)
+            if not _lies.get():
+                return row
+            inside = study.rows.frame.apply(study.rows.frame.unapply(np.array([row], dtype=float)))[0]
+            return [int(value) for value in np.rint(inside + 1e3 * (np.array(row) - inside))]
+
+        return [(payloads, "mask_row", poisoned)]
+
+    @contextlib.contextmanager
+    def making(self, person: int) -> Iterator[None]:
+        """While a person's submission is being made."""
+        token = _lies.set(self.kind == "poisoning devices" and person in self.people)
+        try:
+            yield
+        finally:
+            _lies.reset(token)
+
+    def _equivocating(self, oracle: Oracle) -> list[tuple[Any, str, Any]]:
+        """R_2 is given another list than the others: a row of theirs is left out, and one of nobody's plan is in."""
+        honest = RightCalls.assign
+
+        async def two_plans(calls: RightCalls, party: Party, block: Block) -> list[bytes]:
+            if party.name == "R2" and self.spoils(block.block_id):
+                ids = split(block.submission_ids)
+                free = sorted(oracle.people.keys() - oracle._block_of.keys())
+                if free:
+                    ids = sorted([*ids[1:], free[0]])
+                    block = dataclasses.replace(block, submission_ids=b"".join(ids))
+            return await honest(calls, party, block)
+
+        return [(RightCalls, "assign", two_plans)]
+
+
+@dataclass
+class HostileOracle(Oracle):
+    """Counts once, or reports as not counted, everybody whose device is honest."""
+
+    adversary: Adversary | None = None
+    _given_up: dict[bytes, bytes] = field(default_factory=dict)
+    _refused: set[bytes] = field(default_factory=set)
+    _other_plans: set[bytes] = field(default_factory=set)
+
+    @property
+    def _equivocates(self) -> bool:
+        return self.adversary is not None and self.adversary.kind == "equivocating collector"
+
+    def _bind(self, who: str, submission_id: bytes, block_id: bytes) -> None:
+        if self._equivocates and who == "R2":
+            return  # what it was told is the collector's lie
+        super()._bind(who, submission_id, block_id)
+
+    def _may_be_erased(self, name: str, block_id: bytes) -> bool:
+        return super()._may_be_erased(name, block_id) or block_id in self._given_up
+
+    def _right(self, name: str, connection: sqlite3.Connection) -> None:
+        super()._right(name, connection)
+        self._refused |= {
+            row[0] for row in connection.execute("SELECT submission_id FROM submissions WHERE verdict = 0")
+        }
+
+    def _collector(self, connection: sqlite3.Connection) -> None:
+        query = "SELECT block_id, submission_ids, why FROM blocks WHERE state IN ('given_up', 'abandoned')"
+        for block_id, joined, why in connection.execute(query):
+            require(bool(why), "collector: a block was given up and nobody is told why")
+            require(self._stages.get(block_id, 0) == 0, "collector: a pooled block was given up")
+            self._given_up[block_id] = joined
+        super()._collector(connection)
+
+    def _stage(self, block_id: bytes, joined: bytes, row_count: int, state: str) -> int:
+        if state in _ENDS:
+            self._block("collector", block_id, joined)
+            return 0
+        require(block_id not in self._given_up, "collector: a block that was given up came back")
+        return super()._stage(block_id, joined, row_count, state)
+
+    def _all_published(
+        self,
+        total: list[int],
+        in_blocks: set[bytes],
+        complete: set[bytes],
+        receipts: Mapping[bytes, Receipt],
+        note: str,
+    ) -> None:
+        lost = {submission_id for joined in self._given_up.values() for submission_id in split(joined)}
+        if self.adversary is not None and self.adversary.kind == "poisoning devices":
+            bad = {name for name, person in self.people.items() if person in self.adversary.people}
+            require(not (complete - self._refused) & bad or not sum(total), "a poisoned row was accepted")
+            require(self._refused <= bad, "an honest row was refused by the check")
+        counted = complete - lost - self._refused
+        wanted = Counter(self.people[submission_id] for submission_id in counted)
+        if sum(total):
+            require(
+                total == [wanted[person] for person in range(PEOPLE)],
+                "an honest row is neither counted nor reported",
+            )
+        else:
+            short = len(counted) < self.study.release_rows
+            require(short, "nothing was published, and there were enough rows")
+            require(
+                not complete or "nothing was published" in note or bool(lost), "nobody is told of the rows"
+            )
+
+    def _once(self, total: list[int]) -> None:
+        hostile = frozenset() if self.adversary is None else self.adversary.people
+        require(
+            all(count <= 1 or person in hostile for person, count in enumerate(total)),
+            "an honest person is published twice",
+        )
