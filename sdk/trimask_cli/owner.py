@@ -45,12 +45,16 @@ def close_study(study: Study, owner: Path) -> None:
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
 
 
-def abandon_block(study: Study, block_id: bytes, owner: Path) -> AbandonedBlock:
-    """Give a block up, as the study's owner; its rows are erased."""
-    request = study_pb2.AbandonBlockRequest(study_id=study.id, block_id=block_id)
+def abandon_block(study: Study, block: bytes | int, owner: Path) -> AbandonedBlock:
+    """Give a block up, or a release by its number, as the study's owner; its rows are erased."""
+    request = study_pb2.AbandonBlockRequest(study_id=study.id)
+    if isinstance(block, int):
+        request.release_number = block
+    else:
+        request.block_id = block
     with owner_channel(study, owner) as channel:
-        block = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS).block
-    return AbandonedBlock(block.block_id.hex(), block.rows, block.why)
+        given_up = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS).block
+    return AbandonedBlock(given_up.block_id.hex(), given_up.rows, given_up.why)
 
 
 def end_releases(study: Study, owner: Path) -> None:

@@ -520,19 +520,23 @@ class AbandonBlockRequest(_message.Message):
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
+    RELEASE_NUMBER_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """The block's id, or the first bytes of it, four at least."""
+    release_number: _builtins.int
+    """In its place the number of a release of the moments suite that waits: every batch in it is given up."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         block_id: _builtins.bytes = ...,
+        release_number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -547,7 +551,7 @@ class AbandonBlockResponse(_message.Message):
     BLOCK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def block(self) -> Global___AbandonedBlock:
-        """The block."""
+        """The block; of a release, all its batches together, without an id."""
 
     def __init__(
         self,

@@ -68,7 +68,10 @@ def register_in(commands: Subparsers) -> None:
     )
     abandon.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
     abandon.add_argument(
-        "block", type=bytes.fromhex, metavar="BLOCK", help="the block's id, or how it begins"
+        "block",
+        type=_block,
+        metavar="BLOCK",
+        help="the block's id, or how it begins; or release-N, for a release of the moments suite that waits",
     )
     abandon.add_argument(
         "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
@@ -76,6 +79,12 @@ def register_in(commands: Subparsers) -> None:
     abandon.add_argument("--yes", action="store_true", help="do not ask")
     add_json(abandon)
     abandon.set_defaults(run=run_abandon)
+
+
+def _block(text: str) -> bytes | int:
+    """A block's id, or the number of a release."""
+    word, dash, number = text.partition("-")
+    return int(number) if word == "release" and dash and number.isdecimal() else bytes.fromhex(text)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +160,8 @@ def run_abandon(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import read_signed
 
     study = read_signed(args.study).study
-    question = f"Give block {args.block.hex()} up, and erase its rows at every right provider?"
+    name = f"release {args.block}" if isinstance(args.block, int) else f"block {args.block.hex()}"
+    question = f"Give {name} up, and erase its rows at every right provider?"
     if not args.yes and (args.json or not _yes(question)):
         if not args.json:
             print("Nothing was done. (`--yes` does it without asking.)")
@@ -161,7 +171,8 @@ def run_abandon(args: argparse.Namespace) -> int:
         print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
     else:
         print(
-            f"Block {block.id} is given up: its {block.rows:,} rows are erased as soon as the right providers answer."
+            f"{f'Block {block.id}' if block.id else name.capitalize()} is given up: "
+            f"its {block.rows:,} rows are erased as soon as the right providers answer."
         )
     return _DONE
 

@@ -42,7 +42,9 @@ class Batches:
         try:
             answers = await self._each(lambda party: self._calls.assign(party, block))
         except Refused as error:
-            if error.reason.final:  # no waiting changes it, so it counts as a try: a plan refused for ever is given up
+            if (
+                error.reason.final
+            ):  # no waiting changes it, so it counts as a try: a plan refused for ever is given up
                 await self._ledger.next_attempt(block.block_id)
             raise
         withdrawn = {submission_id for ids in answers for submission_id in ids}

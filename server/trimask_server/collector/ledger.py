@@ -139,6 +139,31 @@ class Ledger:
 
         return await self.database.write(write)
 
+    async def give_up_release(self, study_id: bytes, number: int, why: str) -> int:
+        """A complete release that is not published never will be, and its blocks are given up by name; how many rows."""
+
+        def write(tx: Transaction) -> int:
+            row = tx.row(
+                "SELECT row_count FROM releases WHERE study_id = ? AND release_number = ? AND state = 'full'",
+                (study_id, number),
+            )
+            if row is None:
+                raise Refused(
+                    Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published"
+                )
+            tx.run(
+                "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
+                (study_id, number),
+            )
+            tx.run(
+                "UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND release_number = ?",
+                (why, study_id, number),
+            )
+            self._record(tx, "release_given_up", study=study_id.hex(), release=number, why=why)
+            return int(row[0])
+
+        return await self.database.write(write)
+
     async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
         """Every right provider has erased the block."""
 

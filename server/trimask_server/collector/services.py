@@ -24,7 +24,7 @@ from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context
+from trimask_server.operations.callers import Context, require_suite
 
 __all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
 
@@ -204,6 +204,8 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     ) -> study_pb2.AbandonBlockResponse:
         require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
+        if request.release_number:
+            return await self._abandon_release(study, request.release_number)
         if len(request.block_id) < _PREFIX_BYTES:
             raise Refused(
                 Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
@@ -226,6 +228,16 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             block for block in await ledger.abandoned(study.id) if block.block_id == named[0].block_id
         )
         return study_pb2.AbandonBlockResponse(block=_abandoned(block))
+
+    async def _abandon_release(self, study: Study, number: int) -> study_pb2.AbandonBlockResponse:
+        """One that a right provider refuses for good, having been restored from a backup; see docs/operations.md."""
+        require_suite(study, "moments")
+        why = f"the study's owner gave release {number} up"
+        ledger = Ledger(self._node.database, self._node.audit)
+        rows = await ledger.give_up_release(study.id, number, why)
+        await ledger.note(study.id, f"release {number} with its {rows} rows is given up by the study's owner")
+        self._drivers.look()
+        return study_pb2.AbandonBlockResponse(block=study_pb2.AbandonedBlock(rows=rows, why=why))
 
 
 class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):

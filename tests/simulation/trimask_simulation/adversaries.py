@@ -218,7 +218,10 @@ class HostileOracle(Oracle):
             bad = {name for name, person in self.people.items() if person in self.adversary.people}
             require(not (complete - self._refused) & bad or not sum(total), "a poisoned row was accepted")
             require(self._refused <= bad, "an honest row was refused by the check")
-        counted = complete - lost - self._refused
+        # A row that a false plan has used up at one provider is in no block: the owner is told how many were erased so.
+        stray = complete - in_blocks - self._refused if self._equivocates and sum(total) else set()
+        require(not stray or "erased" in note, "rows are in no block, and nobody is told")
+        counted = complete - lost - self._refused - stray
         wanted = Counter(self.people[submission_id] for submission_id in counted)
         if sum(total):
             require(

@@ -173,7 +173,8 @@ class MomentsWork:
                 await self._ledger.note(
                     study.id,
                     f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
-                    "put back the store or the keys it had; no second release of the same reports is made",
+                    "put back the store or the keys it had; no second release of the same reports is made. Or give it up: "
+                    f"`trimask study abandon STUDY.json release-{release.number}`",
                 )
             if error.reason is Reason.TOO_FEW_ROWS:  # batches of it were lost
                 await self._releases.discard(study.id, release.number)
@@ -220,7 +221,7 @@ class MomentsWork:
             pass
         releases = await self._catalogue.releases(study.id)
         published = any(release.state in ("published", "answerable", "spent") for release in releases)
-        if not published:
+        if not published and not await self._ledger.abandoned(study.id):
             await self._ledger.note(study.id, self._too_few())
         return published
 
