@@ -67,14 +67,17 @@ class Equivocation:
         patch.setattr(RightMaskingServicer, "StartMasking", start)
 
     def overlook(self, patch: pytest.MonkeyPatch) -> None:
-        """The nodes that remove right masks take R1's as if it were of the others' plan."""
-        honest = UnmaskingServicer.take_right_mask
+        """The nodes that remove right masks take R1's, and tag keys, as if they were of the others' plan."""
+        for name in ("take_right_mask", "take_tag_keys"):
+            honest = getattr(UnmaskingServicer, name)
 
-        def take(servicer: UnmaskingServicer, study: Study, request: Any) -> None:
-            request.attempt.plan_hash = self.plans["others"]
-            honest(servicer, study, request)
+            def take(
+                servicer: UnmaskingServicer, study: Study, request: Any, *more: Any, honest: Any = honest
+            ) -> None:
+                request.attempt.plan_hash = self.plans["others"]
+                honest(servicer, study, request, *more)
 
-        patch.setattr(UnmaskingServicer, "take_right_mask", take)
+            patch.setattr(UnmaskingServicer, name, take)
 
 
 def attack(lab: Lab, equivocation: Equivocation, over: Callable[[], bool]) -> None:
