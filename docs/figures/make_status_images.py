@@ -1,4 +1,4 @@
-"""Screenshots of the collector's status page, for docs/images: a real cluster, a real browser.
+"""Screenshots of the collector's status page and of the owner's console, for docs/images: a real cluster and browser.
 
 python docs/figures/make_status_images.py
 """
@@ -10,17 +10,19 @@ import io
 import shutil
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
-from trimask_cli import owner
+from trimask_cli import owner, tokens
+from trimask_cli.invitations import make_invitations
 from trimask_cli.study_file import bundled_definition
 from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
+from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
@@ -50,13 +52,14 @@ def open_study(folder: Path) -> SignedStudy:
     ]
     parties = make_keys(folder, places)
     study = create_study(
-        load_definition(bundled_definition()).changed(block_rows=32, release_rows=96),
+        load_definition(bundled_definition()).changed(block_rows=32, release_rows=96, admission="invited"),
         parties["collector"],
         [parties[f"R{k}"] for k in (1, 2, 3)],
         [parties[f"L{j}"] for j in (1, 2)],
         (folder / "authority" / "ca.pem").read_text(),
         int(time.time() * 1000),
         SystemRandom(),
+        admission_key(folder / "owner").public,
     )
     signed = SignedStudy(study)
     for name in parties:
@@ -66,17 +69,33 @@ def open_study(folder: Path) -> SignedStudy:
     return signed
 
 
-def fill(signed: SignedStudy) -> None:
+def fill(signed: SignedStudy, folder: Path) -> None:
     """Some blocks, and some refusals."""
-    with Client(signed, attempts=1) as client:
-        for _ in range(118):
+    until = int(time.time() * 1000) + 30 * 86_400_000
+    links = make_invitations(signed.study, folder / "owner", 119, until, lambda _: None)
+    for link in links[:118]:
+        with Client(signed, invitation=link.invitation, attempts=1) as client:
             client.submit(ANSWERS)
+    with Client(signed, invitation=links[118].invitation, attempts=1) as client:
         good = client.prepare(ANSWERS)
         for _ in range(3):
             try:
                 client.send(dataclasses.replace(good, sealed=(bytes(120), *good.sealed[1:])))
             except Refused:
                 continue
+
+
+def sign_in(view: Page, address: str, signed: SignedStudy, folder: Path) -> None:
+    """To the console, and note how many were invited."""
+    until = int(time.time() * 1000) + 86_400_000
+    token, _ = tokens.new(signed.study, folder / "owner", "the owner", ["owner"], until, None)
+    view.goto(f"{address}/console")
+    view.get_by_label("The owner's token").fill(token)
+    view.get_by_role("button", name="Sign in").click()
+    if "not noted" in view.locator("main").inner_text():
+        view.get_by_label("Note invitations made").fill("160")
+        view.get_by_label("that end on").fill("2099-01-31")
+        view.get_by_role("button", name="Note").click()
 
 
 def main() -> None:
@@ -86,11 +105,13 @@ def main() -> None:
         signed = open_study(folder)
         with ThreadCluster(folder) as cluster:
             owner.open_study(signed, folder / "owner")
-            fill(signed)
+            fill(signed, folder)
             while owner.study_status(signed.study).pooled_blocks < 2:
                 time.sleep(0.1)
             cluster.stop("L2")
-            page = f"http://127.0.0.1:{cluster.nodes['collector'].http.port}/studies/{signed.study.id.hex()}"
+            settings = tomllib.loads((folder / "collector" / "node.toml").read_text())
+            address = f"http://{settings['http_listen']}"
+            page = f"{address}/studies/{signed.study.id.hex()}"
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER)
                 for label, width, height, scheme in (
@@ -98,11 +119,16 @@ def main() -> None:
                 ):  # fmt: skip
                     view = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
                     view.goto(page)
-                    shot = view.screenshot(full_page=True)
-                    image = Image.open(io.BytesIO(shot)).crop((0, 0, width, height))
-                    # 32 colours are plenty for text, and a quarter of the bytes.
-                    image.convert("RGB").quantize(32).save(IMAGES / f"status-{label}.png", optimize=True)
+                    save(view, f"status-{label}", width, height)
+                    sign_in(view, address, signed, folder)
+                    save(view, f"console-{label}", width, height)
                 browser.close()
+
+
+def save(view: Page, name: str, width: int, height: int) -> None:
+    """The top of a page as a small picture: 32 colours are plenty for text, and a quarter of the bytes."""
+    image = Image.open(io.BytesIO(view.screenshot(full_page=True))).crop((0, 0, width, height))
+    image.convert("RGB").quantize(32).save(IMAGES / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

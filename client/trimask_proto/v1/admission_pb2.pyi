@@ -94,7 +94,7 @@ class CreateTokenRequest(_message.Message):
     """When it ends, milliseconds since 1970 UTC."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it allows: "datasets", "releases"."""
+        """What it allows: "datasets", "releases", "owner" (the console)."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def register(commands: Subparsers) -> None:
         "--scope",
         default="datasets",
         metavar="SCOPES",
-        help="datasets, releases, or both with a comma (default datasets)",
+        help="datasets, releases, owner (for the console), several with commas (default datasets)",
     )
     new.add_argument("--expires", type=duration_ms, default="90d", metavar="SPAN", help="default 90d")
     new.add_argument(

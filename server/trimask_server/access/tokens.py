@@ -17,9 +17,10 @@ from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["SCOPES", "Token", "TokenStore", "erase_study"]
+__all__ = ["OWNER", "SCOPES", "Token", "TokenStore", "erase_study"]
 
-SCOPES = ("datasets", "releases")
+OWNER = "owner"  # signs in to the console, and can close the study there
+SCOPES = ("datasets", "releases", OWNER)
 PREFIX = "trimask_"  # so that a scan for leaked secrets, or a person, knows what it is
 _BYTES = 32
 _COLUMNS = "token_hash, study_id, name, scopes, create_time_ms, expire_time_ms, revoke_time_ms"

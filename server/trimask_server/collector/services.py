@@ -77,6 +77,13 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     ) -> study_pb2.GetStudyStatusResponse:
         return await self.status_of(self._node.studies.get(request.study_id))
 
+    async def complete_rows(self, study: Study) -> int:
+        """Complete submissions so far, wherever they are; those of releases of long ago too."""
+        blocks = await self._ledger.blocks(study.id, "planned")
+        releases = await self._catalogue.releases(study.id)
+        pending = await self._ledger.pending_rows(study.id)
+        return pending + sum(block.rows for block in blocks) + sum(release.rows for release in releases)
+
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for a page of this node's own."""
         described = await self._sightings.glance(study)
@@ -192,12 +199,15 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node.config, context)
-        study = self._node.studies.get(request.study_id)
+        await self.close(self._node.studies.get(request.study_id))
+        return study_pb2.CloseStudyResponse()
+
+    async def close(self, study: Study) -> None:
+        """End collection, for whoever was found to be the owner."""
         if await self._node.studies.state_now(study.id) == "open":
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()
-        return study_pb2.CloseStudyResponse()
 
     async def AbandonBlock(
         self, request: study_pb2.AbandonBlockRequest, context: Context

@@ -34,11 +34,12 @@ _REFRESH_SECONDS = 15
 _FRESH_MS = 2000
 _CSS = (_FOLDER / "style.css").read_text(encoding="utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()
+_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 _HEADERS = {
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -66,7 +67,8 @@ class StatusPages:
         """What the HTTP port serves."""
         return [web.get("/", self._list), web.get("/studies/{study}", self._study)]
 
-    def _page(self, name: str, status: int = 200, **values: Any) -> web.Response:
+    def page(self, name: str, status: int = 200, *, forms: bool = False, **values: Any) -> web.Response:
+        """A template filled in; with `forms` the page may send some to where it came from."""
         now = self._node.clock.now_ms()
         html = self._templates.get_template(name).render(
             css=_CSS,
@@ -74,9 +76,13 @@ class StatusPages:
             refresh_seconds=_REFRESH_SECONDS,
             now_iso=_iso(now),
             now_text=_words(now),
+            forms=forms,
             **values,
         )
-        return web.Response(text=html, status=status, content_type="text/html", headers=_HEADERS)
+        headers = dict(_HEADERS)
+        if forms:
+            headers["Content-Security-Policy"] = _POLICY.replace("form-action 'none'", "form-action 'self'")
+        return web.Response(text=html, status=status, content_type="text/html", headers=headers)
 
     async def _list(self, _: web.Request) -> web.Response:
         known = self._node.studies
@@ -89,16 +95,16 @@ class StatusPages:
             }
             for study in known.all()
         ]
-        return self._page("studies.html", studies=studies[::-1])
+        return self.page("studies.html", studies=studies[::-1])
 
     async def _study(self, request: web.Request) -> web.Response:
         try:
             study = self._node.studies.get(bytes.fromhex(request.match_info["study"]))
         except (ValueError, Refused):
-            return self._page("missing.html", 404)
-        status = await self._status(study)
+            return self.page("missing.html", 404)
+        status = await self.status(study)
         report = collusion_of(study)
-        return self._page(
+        return self.page(
             "study.html",
             # What a suite calls its steps, and which of them there are, is in a template of its own.
             progress=f"progress_{study.suite.name}.html",
@@ -121,15 +127,16 @@ class StatusPages:
             failed=status.failed_attempts,
             abandoned=list(status.abandoned_blocks),
             refused=[(item.reason, item.count) for item in status.refused_reports],
-            releases=await self._releases(study),
-            nodes=[self._node_row(study, item) for item in status.refusals],
+            releases=await self.releases(study),
+            nodes=[self.node_row(study, item) for item in status.refusals],
             promise=promise_words(study),
             collusion=report.summary,
             coalitions=[(" + ".join(item.parties), item.outcome) for item in report.coalitions[:12]],
             collusion_note=words_of(study).collusion_note(study),
         )
 
-    async def _status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
+    async def status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
+        """A study's status, the same for all who look within two seconds."""
         now = self._node.clock.now_ms()
         found = self._answers.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:
@@ -137,7 +144,8 @@ class StatusPages:
             self._answers[study.id] = found
         return found[1]
 
-    async def _releases(self, study: Study) -> list[dict[str, Any]]:
+    async def releases(self, study: Study) -> list[dict[str, Any]]:
+        """What is published."""
         rows = []
         for dataset_id, _, body, _ in await self._catalogue.datasets(study.id):
             manifest = json.loads(body)
@@ -148,11 +156,13 @@ class StatusPages:
                     "rows": manifest["rows"],
                     "iso": _iso(published),
                     "day": _words(published)[:10],
+                    "files": [*(item["name"] for item in manifest["files"]), "manifest.json", "manifest.sig"],
                 }
             )
         return rows
 
-    def _node_row(self, study: Study, item: study_pb2.NodeRefusals) -> dict[str, Any]:
+    def node_row(self, study: Study, item: study_pb2.NodeRefusals) -> dict[str, Any]:
+        """A node's health and refusals."""
         seen = item.last_seen_time_ms
         return {
             "role": item.role,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimask_server.access import proposals, tokens
 from trimask_server.collector import ledger, stored_factors
+from trimask_server.collector.console import records
 from trimask_server.store import data_keys, jobs
 from trimask_server.store.erasure import Erasers
 
@@ -12,6 +13,7 @@ __all__ = ["ERASERS"]
 ERASERS = Erasers(
     (
         ledger.erase_study,
+        records.erase_study,
         stored_factors.erase_study,
         tokens.erase_study,
         proposals.erase_study,

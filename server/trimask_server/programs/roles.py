@@ -122,6 +122,8 @@ def _collector(host: Host) -> Node:
     from trimask_server.access.tokens import TokenStore
     from trimask_server.collector.admission import AdmissionOwnerServicer
     from trimask_server.collector.catalogue import Catalogue
+    from trimask_server.collector.console.clerk import Clerk
+    from trimask_server.collector.console.records import Records
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
     from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
@@ -142,16 +144,32 @@ def _collector(host: Host) -> Node:
         ReleaseServicer(context, lambda study: suites.of(study).answers).add_to,
     ]
     # The owner, known by certificate, finds everything on one connection.
+    owned = StudyOwnerServicer(context, proposals, drivers)
     owner: list[AddServices] = [
-        StudyOwnerServicer(context, proposals, drivers).add_to,
+        owned.add_to,
         ReleaseOwnerServicer(context, lambda study: suites.of(study).answers).add_to,
         AdmissionOwnerServicer(context, tokens).add_to,
     ]
 
+    records = Records(context.database, context.audit)
+    clerk = Clerk(context, records, studies, owned.close)
+
+    def begin() -> None:
+        host.spawn(drivers.run(), "driving studies")
+        host.spawn(clerk.run(), "the console's clerk")
+
     def pages() -> list[RouteDef]:
+        from trimask_server.collector.console.budget import budget_lines
+        from trimask_server.collector.console.pages import Console
+        from trimask_server.collector.releases.budget_ledger import BudgetLedger
         from trimask_server.collector.status_page import StatusPages
 
-        return StatusPages(context, catalogue, studies).routes()
+        shown = StatusPages(context, catalogue, studies)
+        lines = partial(budget_lines, BudgetLedger(context.database))
+        return [
+            *shown.routes(),
+            *Console(context, shown, catalogue, tokens, records, owned.close, lines).routes(),
+        ]
 
     services = Services(
         gate=partial(Gate, context, tokens),
@@ -162,7 +180,7 @@ def _collector(host: Host) -> Node:
             *public,
             *_shared(context, proposals, lambda: 0),
         ],
-        begin=lambda: host.spawn(drivers.run(), "driving studies"),
+        begin=begin,
         pages=pages,
     )
     return Node(host, services)

@@ -261,6 +261,19 @@ CREATE TABLE tokens (
   expire_time_ms INTEGER NOT NULL,
   revoke_time_ms INTEGER NOT NULL
 );
+CREATE TABLE complete_by_day (
+  study_id BLOB NOT NULL,
+  day INTEGER NOT NULL,
+  complete INTEGER NOT NULL,
+  PRIMARY KEY (study_id, day)
+);
+CREATE TABLE invited (
+  study_id BLOB NOT NULL,
+  made_ms INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  expire_ms INTEGER NOT NULL
+);
+CREATE TABLE scheduled_closes (study_id BLOB PRIMARY KEY, close_ms INTEGER NOT NULL);
 CREATE TABLE witnessed_heads (
   identity BLOB PRIMARY KEY,
   sequence INTEGER NOT NULL,

@@ -1,0 +1,53 @@
+"""What is done for the console while nobody looks: submissions are counted by day, studies closed when their time comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from trimask_core.study import Study
+from trimask_server.collector.console.records import Records
+from trimask_server.collector.services import StudyServicer
+from trimask_server.node.context import NodeContext
+
+__all__ = ["Clerk"]
+
+_EVERY_SECONDS = 20.0
+
+
+class Clerk:
+    """One loop for all studies of a collector."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        records: Records,
+        studies: StudyServicer,
+        close: Callable[[Study], Awaitable[None]],
+    ) -> None:
+        self._node = node
+        self._records = records
+        self._studies = studies
+        self._close = close
+
+    async def run(self) -> None:
+        """Until the node stops."""
+        while True:
+            for study in self._node.studies.all():
+                try:
+                    await self.look(study)
+                except Exception as error:  # noqa: BLE001 - the store may be away, and the next round comes
+                    self._node.log.warning("console: study=%s %s", study.id.hex()[:12], error)
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    async def look(self, study: Study) -> None:
+        """One study, once."""
+        if await self._node.studies.state_now(study.id) != "open":
+            return
+        now = self._node.clock.now_ms()
+        await self._records.note_complete(study.id, now, await self._studies.complete_rows(study))
+        due = await self._records.scheduled(study.id)
+        if due and due <= now:
+            await self._close(study)
+            await self._records.schedule(study.id, 0)
+            self._node.log.info("closing study=%s as scheduled", study.id.hex()[:12])

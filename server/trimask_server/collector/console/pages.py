@@ -1,0 +1,220 @@
+"""The console's pages and forms. Everything an owner may do here can be done with the `trimask` program too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from trimask_core.errors import Refused
+from trimask_core.study import Study
+from trimask_server.access.tokens import TokenStore
+from trimask_server.collector.catalogue import Catalogue, dataset_folder
+from trimask_server.collector.console.overview import (
+    closing_values,
+    invitation_values,
+    refusal_values,
+    waiting_values,
+)
+from trimask_server.collector.console.records import Invited, Records
+from trimask_server.collector.console.sessions import PATH, Session, Sessions, same_origin, word_fits
+from trimask_server.collector.status_page import StatusPages, promise_words
+from trimask_server.node.context import NodeContext
+
+__all__ = ["Console"]
+
+_MOST_INVITED = 10**9
+BudgetLines = Callable[[Study], Awaitable[list[tuple[str, str]]]]
+
+
+class Console:
+    """Signing in, a study's page, and its forms."""
+
+    def __init__(
+        self, node: NodeContext, pages: StatusPages, catalogue: Catalogue, tokens: TokenStore, records: Records,
+        close: Callable[[Study], Awaitable[None]], budget: BudgetLines,
+    ) -> None:  # fmt: skip
+        self._node = node
+        self._pages = pages
+        self._catalogue = catalogue
+        self._sessions = Sessions(tokens)
+        self._records = records
+        self._close_study = close
+        self._budget = budget
+
+    def routes(self) -> list[web.RouteDef]:
+        """What the HTTP port serves."""
+        study = f"{PATH}/studies/{{study}}"
+        return [
+            web.get(PATH, self._start),
+            web.post(f"{PATH}/sign-in", self._sign_in),
+            web.get(study, self._study),
+            web.post(f"{study}/sign-out", self._form(self._sign_out)),
+            web.post(f"{study}/close", self._form(self._close)),
+            web.post(f"{study}/schedule", self._form(self._schedule)),
+            web.post(f"{study}/invited", self._form(self._invited)),
+            web.get(f"{study}/datasets/{{dataset}}/{{file}}", self._download),
+        ]
+
+    async def _start(self, request: web.Request, problem: str = "") -> web.Response:
+        sessions = await self._sessions.all(request, self._node.clock.now_ms())
+        known = {study.id: study for study in self._node.studies.all()}
+        studies = [known[one.token.study_id] for one in sessions if one.token.study_id in known]
+        shown = [
+            {"id": s.id.hex(), "title": s.title, "state": self._node.studies.state(s.id)} for s in studies
+        ]
+        return self._pages.page(
+            "console.html", 403 if problem else 200, forms=True, studies=shown, problem=problem
+        )
+
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        text = str(form.get("token", "")).strip()
+        if not same_origin(request):
+            return await self._start(request, "This form came from another page; sign in here.")
+        try:
+            session = await self._sessions.check(text, self._node.clock.now_ms())
+            study = self._node.studies.get(session.token.study_id)
+        except Refused as error:
+            return await self._start(request, str(error))
+        response = _to(f"{PATH}/studies/{study.id.hex()}")
+        self._sessions.keep(response, request, session, text)
+        return response
+
+    async def _known(self, request: web.Request) -> tuple[Study, Session] | None:
+        try:
+            study = self._node.studies.get(bytes.fromhex(request.match_info["study"]))
+        except (ValueError, Refused):
+            return None
+        session = await self._sessions.of(request, study.id, self._node.clock.now_ms())
+        return None if session is None else (study, session)
+
+    async def _study(self, request: web.Request) -> web.Response:
+        found = await self._known(request)
+        return _to(PATH) if found is None else await self._page(*found)
+
+    async def _page(self, study: Study, session: Session, problem: str = "") -> web.Response:
+        status, now = await self._pages.status(study), self._node.clock.now_ms()
+        complete = status.pending_rows + status.masking_rows + status.pooled_rows + status.published_rows
+        if complete:
+            await self._records.note_complete(
+                study.id, now, complete
+            )  # the clerk's next round may be a while away
+        scheduled = await self._records.scheduled(study.id)
+        return self._pages.page(
+            "console_study.html",
+            409 if problem else 200,
+            forms=True,
+            problem=problem,
+            word=session.form_word,
+            id=study.id.hex(),
+            title=study.title,
+            invited=study.admission == "invited",
+            state=self._node.studies.state(study.id),
+            note=status.note,
+            complete=complete,
+            published=status.published_rows,
+            waiting=waiting_values(study, status),
+            closing=closing_values(study, status),
+            scheduled="" if not scheduled else _words(scheduled),
+            invitations=invitation_values(
+                await self._records.invited(study.id), await self._records.days(study.id), complete, now
+            ),
+            refusals=refusal_values(status),
+            nodes=[self._pages.node_row(study, item) for item in status.refusals],
+            releases=await self._pages.releases(study),
+            promise=promise_words(study),
+            budget=await self._budget(study),
+            until=_words(session.token.expire_time_ms),
+        )
+
+    def _form(
+        self, act: Callable[[web.Request, Study, Session, Any], Awaitable[web.Response]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        """A form's handler: for whoever is signed in, with the form's word, from these pages."""
+
+        async def handle(request: web.Request) -> web.Response:
+            found = await self._known(request)
+            form = await request.post()
+            if found is None:
+                return _to(PATH)
+            if not same_origin(request) or not word_fits(found[1], form.get("word")):
+                return await self._page(
+                    *found, problem="This form was not sent from this page; nothing was done."
+                )
+            return await act(request, *found, form)
+
+        return handle
+
+    async def _sign_out(self, _: web.Request, study: Study, _session: Session, _form: Any) -> web.Response:
+        response = _to(PATH)
+        self._sessions.forget(response, study.id)
+        return response
+
+    async def _close(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
+        if form.get("sure") != "yes":
+            return await self._page(study, session, "Tick the box to close the study; nothing was done.")
+        await self._close_study(study)
+        return _to(f"{PATH}/studies/{study.id.hex()}")
+
+    async def _schedule(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
+        text = str(form.get("when", "")).strip()
+        close_ms = 0
+        if text:
+            try:
+                moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+            except ValueError:
+                return await self._page(
+                    study, session, "Give a day and time, such as 2027-01-31T18:00 (UTC)."
+                )
+            close_ms = int(moment.timestamp() * 1000)
+            if close_ms <= self._node.clock.now_ms():
+                return await self._page(study, session, "That time has passed; use Close instead.")
+        await self._records.schedule(study.id, close_ms)
+        return _to(f"{PATH}/studies/{study.id.hex()}")
+
+    async def _invited(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
+        try:
+            count = int(str(form.get("count", "")))
+            expires = datetime.fromisoformat(str(form.get("expires", ""))).replace(tzinfo=UTC)
+        except ValueError:
+            return await self._page(study, session, "Give the number made, and the day on which they end.")
+        if not 1 <= count <= _MOST_INVITED:
+            return await self._page(study, session, "Give how many invitations were made, one at least.")
+        made = Invited(self._node.clock.now_ms(), count, int(expires.timestamp() * 1000))
+        await self._records.note_invited(study.id, made)
+        return _to(f"{PATH}/studies/{study.id.hex()}")
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        found = await self._known(request)
+        if found is None:
+            return _to(PATH)
+        wanted, name = request.match_info["dataset"], request.match_info["file"]
+        for dataset_id, _, body, signature in await self._catalogue.datasets(found[0].id):
+            if dataset_id != wanted:
+                continue
+            headers = {
+                "Content-Disposition": f'attachment; filename="{dataset_id}-{name}"',
+                "Cache-Control": "no-store",
+            }
+            if name == "manifest.json":
+                return web.Response(body=body, headers=headers)
+            if name == "manifest.sig":
+                return web.Response(body=signature, headers=headers)
+            # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
+            listed = json.loads(body)["files"]
+            if name in [item["name"] for item in listed]:
+                folder = dataset_folder(self._node.config.data, dataset_id, listed[0]["sha256"])
+                return web.FileResponse(folder / name, headers=headers)
+        return self._pages.page("missing.html", 404)
+
+
+def _to(path: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": path, "Cache-Control": "no-store"})
+
+
+def _words(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,97 @@
+"""What the console remembers of a study: complete submissions day by day, invitations the owner made, and when to close."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimask_server.audit.log import AuditLog
+from trimask_server.store.interface import Store, Transaction
+
+__all__ = ["DAY_MS", "Invited", "Records", "erase_study"]
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Invited:
+    """Invitations made at one time, as the owner noted them: nobody else knows how many there are."""
+
+    made_ms: int
+    count: int
+    expire_ms: int
+
+
+@dataclass(frozen=True)
+class Records:
+    """The tables of the console."""
+
+    database: Store
+    audit: AuditLog
+
+    async def note_complete(self, study_id: bytes, now_ms: int, complete: int) -> None:
+        """How many complete submissions there are; a day keeps its largest."""
+
+        def write(tx: Transaction) -> None:
+            tx.run(
+                "INSERT INTO complete_by_day (study_id, day, complete) VALUES (?, ?, ?) ON CONFLICT (study_id, day)"
+                " DO UPDATE SET complete = excluded.complete WHERE complete_by_day.complete < excluded.complete",
+                (study_id, now_ms // DAY_MS, complete),
+            )
+
+        await self.database.write(write)
+
+    async def days(self, study_id: bytes) -> list[tuple[int, int]]:
+        """(day since 1970, complete submissions by its end), oldest first."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT day, complete FROM complete_by_day WHERE study_id = ? ORDER BY day", (study_id,)
+            )
+        )
+        return [(int(row[0]), int(row[1])) for row in rows]
+
+    async def note_invited(self, study_id: bytes, made: Invited) -> None:
+        """The owner made so many."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "INSERT INTO invited (study_id, made_ms, count, expire_ms) VALUES (?, ?, ?, ?)",
+                (study_id, made.made_ms, made.count, made.expire_ms),
+            )
+        )
+
+    async def invited(self, study_id: bytes) -> list[Invited]:
+        """All that were noted, oldest first."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT made_ms, count, expire_ms FROM invited WHERE study_id = ? ORDER BY made_ms",
+                (study_id,),
+            )
+        )
+        return [Invited(int(row[0]), int(row[1]), int(row[2])) for row in rows]
+
+    async def schedule(self, study_id: bytes, close_ms: int) -> None:
+        """Close the study at this time; 0 takes it back."""
+
+        def write(tx: Transaction) -> None:
+            tx.run("DELETE FROM scheduled_closes WHERE study_id = ?", (study_id,))
+            if close_ms:
+                tx.run(
+                    "INSERT INTO scheduled_closes (study_id, close_ms) VALUES (?, ?)", (study_id, close_ms)
+                )
+            self.audit.append(tx, "close_scheduled", study=study_id.hex(), close_ms=close_ms)
+
+        await self.database.write(write)
+
+    async def scheduled(self, study_id: bytes) -> int:
+        """When it is to be closed; 0 if nobody said."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT close_ms FROM scheduled_closes WHERE study_id = ?", (study_id,))
+        )
+        return 0 if row is None else int(row[0])
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Erase what the console remembers of a study."""
+    return sum(
+        tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
+        for table in ("complete_by_day", "invited", "scheduled_closes")
+    )

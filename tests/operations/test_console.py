@@ -1,0 +1,155 @@
+"""The owner's console in a real browser: signing in, what it shows, its forms, and who is kept out."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
+from trimask_cli import owner, tokens
+from trimask_client import Client
+from trimask_core.clock import SystemClock
+from trimask_core.errors import Refused
+from trimask_server.collector.console.overview import invitation_values
+from trimask_server.collector.console.records import Invited
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+def _token(lab: Any, signed: Any, *scopes: str) -> str:
+    text, _ = tokens.new(
+        signed.study, lab.folder / "owner", "me", list(scopes), SystemClock().now_ms() + 3_600_000, None
+    )
+    return text
+
+
+@pytest.fixture(scope="module")
+def filled(ops_lab: Any) -> Any:
+    """A study with rows, and a refusal of its own."""
+    signed = ops_lab.open_study("A console's study")
+    with Client(signed, attempts=1) as client:
+        for hour in range(20):
+            client.submit({"hours": hour / 3, "rested": True})
+        good = client.prepare({"hours": 1.0, "rested": True})
+        with pytest.raises(Refused):
+            client.send(type(good)(good.study_id, good.submission_id, (bytes(120), bytes(120))))
+    ops_lab.until(lambda: owner.study_status(signed.study).pending_rows == 20)
+    return signed
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_an_owner_signs_in_and_sees_the_study(
+    ops_lab: Any, filled: Any, browser: Browser, width: int, scheme: Any
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=scheme, java_script_enabled=True
+    )
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(f"{ops_lab.http('collector')}/console")
+    page.get_by_label("The owner's token").fill(_token(ops_lab, filled, "owner"))
+    page.get_by_role("button", name="Sign in").click()
+    assert page.locator("h1").inner_text() == "A console's study"
+    assert complaints == []
+    text = page.locator("main").inner_text()
+    assert "20 complete submissions" in text
+    assert "Waiting because: 20 complete answers wait" in text
+    assert "tampered_component" in text
+    assert "erased for ever" in text  # what closing would do
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert min(page.evaluate(CONTRAST))[0] >= 4.5
+    (cookie,) = context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/console")
+    page.get_by_label("Or close by itself at (UTC)").fill("2099-01-31T18:00")
+    page.get_by_role("button", name="Set").click()
+    assert "It will close on 2099-01-31 18:00 UTC" in page.locator("main").inner_text()
+    page.get_by_role("button", name="Close the study").click()
+    assert "Tick the box" in page.locator("[role=alert]").inner_text()
+    assert owner.study_status(filled.study).state == "open"
+    page.get_by_role("button", name="Sign out").click()
+    assert page.locator("h1").inner_text() == "Owner's console"
+    page.goto(f"{ops_lab.http('collector')}/console/studies/{filled.study.id.hex()}")
+    assert page.locator("h1").inner_text() == "Owner's console"
+    context.close()
+
+
+def _ask(
+    lab: Any, method: str, path: str, form: dict[str, str] | None = None, **headers: str
+) -> tuple[int, str]:
+    address = urllib.parse.urlsplit(lab.http("collector")).netloc
+    line = http.client.HTTPConnection(address, timeout=20)
+    body = None if form is None else urllib.parse.urlencode(form)
+    sent = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
+    line.request(
+        method, path, body, sent | {name.replace("_", "-"): value for name, value in headers.items()}
+    )
+    answer = line.getresponse()
+    text = answer.read().decode() + "\n".join(f"{name}: {value}" for name, value in answer.getheaders())
+    line.close()
+    return answer.status, text
+
+
+def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
+    page = f"/console/studies/{filled.study.id.hex()}"
+    cookie = f"trimask_owner_{filled.study.id.hex()[:16]}="
+    mine = cookie + _token(ops_lab, filled, "owner")
+    sure = {"sure": "yes"}
+    # A stranger, a researcher, a forged form, a form from elsewhere: nothing is shown or done.
+    assert _ask(ops_lab, "GET", page)[0] == 303
+    assert _ask(ops_lab, "GET", page, Cookie=cookie + _token(ops_lab, filled, "datasets"))[0] == 303
+    assert _ask(ops_lab, "POST", f"{page}/close", sure)[0] == 303
+    status, text = _ask(ops_lab, "POST", f"{page}/close", sure, Cookie=mine)
+    assert (status, "not sent from this page" in text) == (409, True)
+    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="word" value="')[1][:64]
+    elsewhere = _ask(
+        ops_lab, "POST", f"{page}/close", sure | {"word": word}, Cookie=mine, Origin="http://evil.example"
+    )
+    assert elsewhere[0] == 409
+    status, text = _ask(ops_lab, "POST", "/console/sign-in", {"token": "trimask_" + "A" * 43})
+    assert (status, "was not made here" in text) == (403, True)
+    assert owner.study_status(filled.study).state == "open"
+    policy = _ask(ops_lab, "GET", "/console")[1]
+    assert "form-action 'self'" in policy
+    assert "<script" not in policy
+
+
+def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
+    signed = ops_lab.open_study("To be closed")
+    with Client(signed, attempts=1) as client:
+        for hour in range(33):
+            client.submit({"hours": hour / 3, "rested": False})
+    page = f"/console/studies/{signed.study.id.hex()}"
+    mine = f"trimask_owner_{signed.study.id.hex()[:16]}=" + _token(ops_lab, signed, "owner")
+    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="word" value="')[1][:64]
+    noted = {"count": "60", "expires": "2099-01-01", "word": word}
+    assert _ask(ops_lab, "POST", f"{page}/invited", noted, Cookie=mine)[0] == 303
+    assert _ask(ops_lab, "POST", f"{page}/close", {"sure": "yes", "word": word}, Cookie=mine)[0] == 303
+    ops_lab.until(lambda: owner.study_status(signed.study).state == "closed")
+    text = _ask(ops_lab, "GET", page, Cookie=mine)[1]
+    name = text.split(f"{page}/datasets/")[1].split("/")[0]
+    status, manifest = _ask(ops_lab, "GET", f"{page}/datasets/{name}/manifest.json", Cookie=mine)
+    assert (status, '"rows": 33' in manifest or '"rows":33' in manifest) == (200, True)
+    assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/..%2f..%2fstore", Cookie=mine)[0] == 404
+    assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/manifest.json")[0] == 303
+
+
+def test_invitations_are_counted() -> None:
+    made = [Invited(0, 100, 10), Invited(5, 50, 1000)]
+    found = invitation_values(made, [(20000, 30), (20001, 70)], 70, 100)
+    assert {key: found[key] for key in ("made", "used", "expired", "unused", "rate")} == {
+        "made": 150, "used": 70, "expired": 30, "unused": 50, "rate": "47%",
+    }  # fmt: skip
+    assert [(item["came"], item["total"]) for item in found["days"]] == [(30, 30), (40, 70)]
