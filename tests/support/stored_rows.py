@@ -85,6 +85,11 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
             ("live", "datasets,releases", 0), ("revoked", "datasets", 5), ("asker", "releases", 0)
         )
     ]  # fmt: skip
+    rows += [
+        ("complete_by_day", {"study_id": study_id, "day": 20000, "complete": 5}),
+        ("invited", {"study_id": study_id, "made_ms": 1, "count": 9, "expire_ms": 2}),
+        ("scheduled_closes", {"study_id": study_id, "close_ms": 3}),
+    ]
     return [
         *rows,
         ("releases",
