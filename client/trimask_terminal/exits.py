@@ -5,10 +5,12 @@ A script decides by them: whether to mend its arguments, to wait and try again, 
 
 from __future__ import annotations
 
+import signal
 from enum import IntEnum
 
 from trimask_core.errors import ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import Status
+from trimask_terminal.interruption import Told
 
 __all__ = ["Exit", "NothingThere", "exit_of", "render_page"]
 
@@ -35,6 +37,7 @@ class Exit(IntEnum):
     NOTHING = 5, "what was asked for is not there: no such study or dataset, or nothing published yet"
     UNTRUE = 6, "a signature, a hash or an invariant did not hold: do not use what was fetched"
     INTERRUPTED = 130, "interrupted (Ctrl-C)"
+    ENDED = 143, "told to end (SIGTERM)"
 
 
 class NothingThere(TrimaskError):
@@ -44,7 +47,8 @@ class NothingThere(TrimaskError):
 def exit_of(error: BaseException) -> Exit:
     """The status for an error that ends a command."""
     if isinstance(error, KeyboardInterrupt):
-        return Exit.INTERRUPTED
+        ended = isinstance(error, Told) and error.number == signal.SIGTERM
+        return Exit.ENDED if ended else Exit.INTERRUPTED
     if isinstance(error, NothingThere):
         return Exit.NOTHING
     if isinstance(error, Refused):

@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from trimask_core.errors import SeveralProblems, TrimaskError
 from trimask_terminal.completion import SCRIPTS, candidates
 from trimask_terminal.exits import Exit, exit_of
+from trimask_terminal.interruption import heeding_signals
 from trimask_terminal.outcome import json_everywhere, print_failure, run_told
 
 __all__ = ["GROUP", "build_parser", "main"]
@@ -112,7 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(_unknown(parser, unknown))
     try:
-        status = run_told(args.run, args)
+        with heeding_signals():
+            status = run_told(args.run, args)
         sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
     except BrokenPipeError:
         # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.

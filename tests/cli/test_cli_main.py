@@ -207,8 +207,8 @@ def test_node_command_hands_over_role_and_file(
 
     called: list[tuple[str, Path]] = []
 
-    def run_node(given: str, config: Path, worker_listen: str) -> int:
-        assert worker_listen == ""
+    def run_node(given: str, config: Path, worker_listen: str, http_listen: str) -> int:
+        assert worker_listen == http_listen == ""
         called.append((given, config))
         return 7
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +114,26 @@ def submit_all(
     """Submit everybody's answers; `progress` is told of each batch."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, _open_devices, (study,)) as pool:
-        futures = [pool.submit(_submit, batch) for batch in _batches(people, processes)]
+    pool = ProcessPoolExecutor(processes, context, _open_devices, (study,))
+    try:
+        with _not_to_them(signal.SIGINT):
+            futures = [pool.submit(_submit, batch) for batch in _batches(people, processes)]
         for future in as_completed(futures):
             progress(future.result())
+    except BaseException:
+        # Ctrl-C, say: a task under way may take a minute, and the pool would wait for it.
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+@contextmanager
+def _not_to_them(number: signal.Signals) -> Iterator[None]:
+    """Processes started here do not hear a signal (a terminal sends Ctrl-C to all); this one does, afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
@@ -60,12 +59,12 @@ class Asked:
 def run_demo(args: argparse.Namespace) -> int:
     """Everything, and clean up."""
     asked = _what(args)
-    folder = Path(tempfile.mkdtemp(prefix="trimask-demo-"))
-    try:
-        with _progress() as progress:
-            outcome = _collect(args, asked, folder, progress)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    # It holds every party's keys: gone whatever happens, Ctrl-C and SIGTERM included.
+    with (
+        tempfile.TemporaryDirectory(prefix="trimask-demo-", ignore_cleanup_errors=True) as folder,
+        _progress() as progress,
+    ):
+        outcome = _collect(args, asked, Path(folder), progress)
     if args.json:
         report.print_report_json(outcome)
     else:

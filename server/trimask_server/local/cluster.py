@@ -6,6 +6,7 @@ Both run the same node code on the folder that `trimask keys` writes: one sub-fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -102,14 +103,17 @@ class ProcessCluster:
             for name in self.workers:
                 self.wait_ready(name)
         except BaseException:
-            self.stop()  # nobody else will
+            self.kill_all()  # nobody else will
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if kind is None:
+            self.stop()
+        else:  # an error, or Ctrl-C: nobody waits for what they would still do
+            self.kill_all()
 
     def start(self, name: str) -> None:
         """Start one node or worker; `wait_ready` says when it serves."""
@@ -167,15 +171,22 @@ class ProcessCluster:
 
     def stop(self) -> None:
         """Ask every node to stop, and see that it does."""
+        try:
+            for process in self._processes.values():
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+            for process in self._processes.values():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(15)
+        finally:
+            self.kill_all()  # those that did not, and all of them if this was interrupted
+
+    def kill_all(self) -> None:
+        """kill -9, every node that still runs."""
         for process in self._processes.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
+            process.kill()
         for process in self._processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait()
 
 
 def _owner_channel(owner: Path, address: str, name: str) -> grpc.Channel:

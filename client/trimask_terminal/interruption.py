@@ -1,0 +1,45 @@
+"""Ctrl-C and SIGTERM end a command in the same way: what it began is undone once, and no second signal disturbs that."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["Told", "heeding_signals"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Told(KeyboardInterrupt):
+    """Somebody asked the program to end; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__()
+
+
+@contextmanager
+def heeding_signals() -> Iterator[None]:
+    """The first signal is raised where the program stands, so that every `finally` runs; those after it are not heard.
+
+    By itself SIGTERM would end Python at once, with its child processes running on and its temporary files left; and a
+    second Ctrl-C would come into the midst of tidying up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def told(number: int, _: FrameType | None) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Told(number)
+
+    before = {number: signal.signal(number, told) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

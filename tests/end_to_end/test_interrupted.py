@@ -1,0 +1,116 @@
+"""Ctrl-C and SIGTERM: a command ends by itself, once told once, and leaves no process and no keys behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+BOUND_SECONDS = 90.0  # for a busy machine; it takes one or two
+
+TIDY = """
+import sys, time
+from trimask_terminal.interruption import Told, heeding_signals
+try:
+    with heeding_signals():
+        try:
+            print("begun", flush=True)
+            time.sleep(600)
+        finally:
+            print("tidying", flush=True)
+            sys.stdin.readline()  # until it was told a second time
+            print("tidied", flush=True)
+except Told as told:
+    print(told.number)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TIDY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        program.send_signal(number)
+        assert program.stdout.readline() == "tidying\n"
+        program.send_signal(signal.SIGINT)
+        program.send_signal(signal.SIGTERM)
+        program.stdin.write("\n")
+        program.stdin.flush()
+        assert program.stdout.read() == f"tidied\n{int(number)}\n"
+        assert program.wait(BOUND_SECONDS) == 0
+
+
+def wait_until(ready: Callable[[], object], what: str) -> None:
+    deadline, pause = time.monotonic() + BOUND_SECONDS, threading.Event()
+    while not ready():
+        assert time.monotonic() < deadline, f"still waiting: {what}"
+        pause.wait(0.05)
+
+
+def members(group: int) -> list[int]:
+    """The processes of a group that run; those that have ended and were not asked after do not count."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, its_group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(its_group) == group and state != "Z":
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all", "log", "words"),
+    [
+        (signal.SIGTERM, False, "collector/node.log", ""),  # while nodes start
+        # As a terminal's Ctrl-C, which every process of the group is sent; while devices submit.
+        pytest.param(signal.SIGINT, True, "R1/node.log", "registered", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, False, "R1/node.log", "registered", marks=pytest.mark.slow),
+    ],
+)
+def test_repro_a_demo_leaves_no_process_and_no_keys(
+    tmp_path: Path, number: signal.Signals, to_all: bool, log: str, words: str
+) -> None:
+    there = tmp_path / "tmp"
+    there.mkdir()
+    demo = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "trimask_terminal",
+            "demo",
+            "--participants",
+            "20000",
+            "--out",
+            str(tmp_path / "out"),
+        ],
+        env=os.environ | {"TMPDIR": str(there)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    try:
+        wait_until(lambda: any(words in f.read_text() for f in there.glob(f"*/keys/{log}")), log)
+        assert demo.poll() is None
+        (os.killpg if to_all else os.kill)(demo.pid, number)
+        _, said = demo.communicate(timeout=BOUND_SECONDS)
+        assert demo.returncode == 128 + number
+        assert "Traceback" not in said
+        wait_until(lambda: not members(demo.pid), "processes of the demo")
+        assert list(there.iterdir()) == []
+    finally:
+        for left in members(demo.pid):
+            os.kill(left, signal.SIGKILL)
+        demo.wait(BOUND_SECONDS)
