@@ -12,6 +12,7 @@ from trimask_client import Endpoint, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
+from trimask_core.guarantee import factor_words
 from trimask_core.refusals import Reason, Status, Unlisted
 from trimask_core.signed_study import SignedStudy
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
@@ -19,6 +20,7 @@ from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide
 from trimask_mobile.model.participation import Participation
 from trimask_mobile.model.problem import Problem, explain
+from trimask_mobile.model.shelf import spent_words
 
 T = TypeVar("T")
 
@@ -238,7 +240,7 @@ def test_no_text_is_left_over() -> None:
     """Every text is used by a screen or the model, by its name or by the beginning a name is made of."""
     root = Path(__file__).parents[2] / "mobile" / "trimask_mobile"
     sources = "".join(path.read_text() for path in root.rglob("*") if path.suffix in (".py", ".kv"))
-    made = ("shelf.", "problem.", "receipt.", "sending.", "when.", "study.larger.")
+    made = ("shelf.", "problem.", "receipt.", "sending.", "when.", "study.larger.", "studies.spent.")
     made += ("rows.promise.", "moments.promise.", "moments.noise.", "moments.picture.result.")
     for key in catalogue("en").words:
         assert f"'{key}'" in sources or f'"{key}"' in sources or key.startswith(made), key
@@ -258,11 +260,20 @@ def test_studies_the_device_answered(start: Callable[[], Guide], answers: Any) -
     guide.device.queue.seal(study_id, answers)
     guide.show_studies()
     assert [line.state for line in guide.items] == ["waiting"]
+    told = spent_words(guide.items, guide.words)
+    study = guide.items[0].study
+    assert study is not None
+    assert study.protection.public is not None
+    assert f"at most {factor_words(study.protection.public.epsilon or 0)} times" in told
+    # Nine such studies: adding up what each of them says is the most it can be.
+    many = spent_words(guide.items * 9, guide.words)
+    assert "the 9 studies you answered" in many
     guide.show(guide.items[0])
     guide.withdraw()
     assert guide.screen == "receipt"
     assert guide.item is not None
     assert guide.item.state == "withdrawn"  # nothing had left the device
+    assert spent_words([guide.item], guide.words) == ""
 
 
 def test_a_link_that_comes_before_the_app_has_read_its_records_is_opened(

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from trimask_client import Entry
 from trimask_core.errors import TrimaskError
+from trimask_core.guarantee import factor_words
+from trimask_core.spending import spending
+from trimask_core.study import Study
 from trimask_mobile.model.catalogue import Catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.story import party_name
 
-__all__ = ["Item", "Provider", "items"]
+__all__ = ["Item", "Provider", "items", "spent_words"]
 
 State = Literal[
     "waiting", "withdrawing", "draft", "new", "refused", "damaged", "sent", "too_late", "withdrawn"
 ]  # fmt: skip
 ORDER: tuple[State, ...] = get_args(State)
+_TOLD: tuple[State, ...] = ("waiting", "withdrawing", "sent", "too_late")
+"""What has left the device, in part at least, and was not taken back."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Item:
     state: State
     entry: Entry | None = None
     providers: tuple[Provider, ...] = ()
+    study: Study | None = None
 
     def words(self, catalogue: Catalogue, now_ms: int) -> str:
         """What a person is told about it."""
@@ -58,7 +65,7 @@ class Item:
 def item(device: Device, entry: Entry) -> Item:
     """The line of one submission."""
     providers: tuple[Provider, ...] = ()
-    title = entry.title
+    title, study = entry.title, None
     if entry.study_id:
         opened = device.open(entry.study_id)
         study = opened.study
@@ -67,7 +74,22 @@ def item(device: Device, entry: Entry) -> Item:
             Provider(party_name(study, role), study.party(role).address, role in entry.received_by)
             for role in (f"R{k}" for k in range(1, len(study.right) + 1))
         )
-    return Item(entry.study_id, title, entry.state, entry, providers)
+    return Item(entry.study_id, title, entry.state, entry, providers, study)
+
+
+def spent_words(lines: Iterable[Item], catalogue: Catalogue) -> str:
+    """What everything this person sent can tell together; nothing where nothing was sent."""
+    sent = [line.study for line in lines if line.state in _TOLD and line.study is not None]
+    if not sent:
+        return ""
+    found = spending(sent)
+    said = []
+    if found.counted:
+        factor, chance = factor_words(found.epsilon), f"{1 / found.delta:,.0f}"
+        said.append(catalogue.count("studies.spent", found.counted, factor=factor, chance=chance))
+    if found.uncounted:
+        said.append(catalogue.say("studies.unlimited", titles=", ".join(found.uncounted)))
+    return " ".join(said)
 
 
 def items(device: Device) -> tuple[Item, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from kivy.properties import StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
-from trimask_mobile.model.shelf import Item
+from trimask_mobile.model.shelf import Item, spent_words
 from trimask_mobile.widgets.basics import PushButton
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
@@ -36,6 +36,12 @@ class ItemCard(BoxLayout):
     text = StringProperty("")
     sign = StringProperty("none")
     colour = StringProperty("muted")
+
+
+class SpentCard(BoxLayout):
+    """What all studies together can tell."""
+
+    text = StringProperty("")
 
 
 class Welcome(BoxLayout):
@@ -67,6 +73,9 @@ class StudiesScreen(Page):
             )
             self._add_actions(card, item)
             shown.add_widget(card)
+        spent = spent_words(guide.items, words)
+        if spent:
+            shown.add_widget(SpentCard(text=spent))
         if not guide.items:
             shown.add_widget(Welcome())
 
