@@ -69,8 +69,8 @@ def test_certificate_can_be_issued_expired() -> None:
 def test_secrets_are_for_their_owner_alone(made: Path) -> None:
     secrets = list((made / "keys").rglob("*.key"))
     assert (
-        len(secrets) == 1 + 7 + 6 + 6 + 3 + 3
-    )  # authority; tls of six nodes and the owner; their operators; identities; sealing and moments keys
+        len(secrets) == 1 + 7 + 6 + 6 + 3 + 3 + 1
+    )  # authority; tls of six nodes and the owner; their operators; identities; sealing and moments keys; who admits
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
