@@ -150,6 +150,12 @@ def test_rates_without_noise() -> None:
     assert found.rates.loc["ill yes", "estimate"] == pytest.approx(
         100 * yes["visits"].sum() / yes["years"].sum()
     )
+    ill = fit.rates(EXACT, "ill", by="region").rates.loc["region west"]
+    share = fit.means(EXACT, "ill", by="region").means.loc["west"]
+    assert (ill["estimate"], ill["std err"]) == (
+        pytest.approx(share["estimate"]),
+        pytest.approx(share["std err"]),
+    )
     assert fit.rates(EXACT, "visits").rates.loc["all", "estimate"] == pytest.approx(ROWS["visits"].mean())
 
 

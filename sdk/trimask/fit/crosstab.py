@@ -27,7 +27,7 @@ from trimask.fit.effects import ChiSquare, effects_of, independence
 from trimask.fit.formula import nearest
 from trimask.fit.groups import membership, plain_name
 from trimask.fit.noise import gram_covariance, outers
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.report import Block, Facts, Report, figures, of_data, places_for
 from trimask.fit.source import moments_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CrosstabResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = noise_notes(self.sigma)
+        notes = ["The noise is corrected for, and is in the intervals and the test."] if self.sigma else []
         if (self.counts.to_numpy() < 0).any():
             notes.append("A count below zero is one that the noise exceeds; its interval ends at zero.")
         if self.effects[["risk ratio", "odds ratio"]].isna().to_numpy().any():

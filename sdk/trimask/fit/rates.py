@@ -3,7 +3,8 @@
 Statement. With e and t the two columns in original units, r = sum e / sum t = (one^T G e) / (one^T G t). Its noise variance
 is that of the gradient (e - r t) one^T / sum t. The sampling variance, people drawn independently, is
 n Var(e - r t) / (sum t)^2, whose variance is in the second moments: no Poisson law is assumed. By group the members u_g
-stand for `one`; a group's own variance of e - r t needs third moments, so events are taken as Poisson there, r / sum t.
+stand for `one`; a group's own variance of e - r t needs third moments, so events are taken as Poisson there, r / sum t (a
+yes-or-no event a person: as a share, r (1 - r) / n).
 Intervals are on the log scale, where the error is se / r.
 
 Proved: the variances. Asymptotic: the delta method and normal intervals.
@@ -12,7 +13,7 @@ Proved: the variances. Asymptotic: the delta method and normal intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RateResults", "rates"]
 
+_Law = Literal["any", "poisson", "share"]
 _PARTS = ["estimate", "std err", "sampling", "privacy"]
 
 
@@ -45,6 +47,7 @@ class RateResults(Report):
     events: str
     time: str
     per: float
+    share: bool
     rates: pd.DataFrame
 
     @property
@@ -63,7 +66,9 @@ class RateResults(Report):
         notes = noise_notes(self.sigma)
         if len(self.rates) > 1:
             notes.append(
-                "By group the sampling part takes events as Poisson; over all people it assumes nothing."
+                "By group the sampling part is that of a share."
+                if self.share
+                else "By group the sampling part takes events as Poisson; over all people it assumes nothing."
             )
         return tuple(notes)
 
@@ -118,11 +123,15 @@ def rates(
         raise ParameterError("per", "a finite number > 0", per)
     e, one = _original(moments, events), unit(moments.schema, ONES)
     t = one if time is None else _original(moments, time)
-    table = {"all": _rate(moments, one, e, t, per, spread=True)}
+    yes_or_no = [item.name for item in moments.schema.attributes if item.kind == "binary"]
+    yes_or_no += [column.name for column in moments.columns if column.level is not None]
+    share = time is None and events in yes_or_no
+    table = {"all": _rate(moments, one, e, t, per, "any")}
     if by is not None:
         levels, U = membership(by, moments.schema)
+        law: _Law = "share" if share else "poisson"
         table |= {
-            f"{plain_name(by)} {level}": _rate(moments, u, e, t, per, spread=False)
+            f"{plain_name(by)} {level}": _rate(moments, u, e, t, per, law)
             for level, u in zip(levels, U, strict=True)
         }
     return RateResults(
@@ -132,6 +141,7 @@ def rates(
         events=events,
         time=time or "people",
         per=float(per),
+        share=share,
         rates=pd.DataFrame.from_dict(table, orient="index"),
     )
 
@@ -144,7 +154,7 @@ def _original(moments: Moments, name: str) -> Matrix:
     return found
 
 
-def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, *, spread: bool) -> dict[str, float]:
+def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _Law) -> dict[str, float]:
     G, n = moments.gram, moments.rows
     happened, at_risk = float(u @ G @ e), float(u @ G @ t)
     if at_risk <= 0:
@@ -157,6 +167,9 @@ def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, *, spre
     r = happened / at_risk
     left = e - r * t
     noise = 0.0 if moments.exact else float(moments.law.variance(outers(u[None], left))[0]) / at_risk**2
-    drawn = n / (n - 1) * max(float(left @ G @ left), 0.0) / at_risk**2 if spread else max(r, 0.0) / at_risk
+    if law == "any":
+        drawn = n / (n - 1) * max(float(left @ G @ left), 0.0) / at_risk**2
+    else:
+        drawn = max(r, 0.0) * (max(1 - r, 0.0) if law == "share" else 1.0) / at_risk
     parts = [per * r, per * (drawn + noise) ** 0.5, per * drawn**0.5, per * noise**0.5]
     return {"events": happened, "time": at_risk, **dict(zip(_PARTS, parts, strict=True))}
