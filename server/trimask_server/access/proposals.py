@@ -38,7 +38,7 @@ def refuse_size(study: Study, role: str, limit: int) -> None:
     if not role.startswith("R"):
         return
     form = payloads_of(study).form_of(study, int(role[1:]))
-    largest = 8 * form.values + _AROUND_BYTES
+    largest = 8 * form.values + form.more + _AROUND_BYTES
     if largest > limit:
         raise Refused(
             Reason.STUDY_TOO_LARGE,

@@ -54,7 +54,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             raise Refused(Reason.MALFORMED, f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
         form = self._form(study)
-        if len(sealed) > 8 * form.values + 1024:
+        if len(sealed) > 8 * form.values + form.more + 1024:
             raise Refused(Reason.OVERSIZED_MESSAGE, "the sealed component is larger than this study's rows")
         admission = _admission(study, request.submission_id, request.invitation)
         if admission is not None and not admission.covers(form.provider, len(study.right), sealed):
