@@ -13,7 +13,6 @@ from google.protobuf.message import DecodeError
 
 from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.lazy_transport import LazyTransport
-from trimask_client.rounds import try_everywhere
 from trimask_client.sealing_answer import newest_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_client.words import check_study_id, explain_study
@@ -43,6 +42,7 @@ SUBMIT_METHOD = "/trimask_proto.v1.SubmissionService/Submit"
 _SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
 _KEYS_SECONDS = 3.0
 _PAUSES = Backoff(first=0.4, longest=10.0)  # seconds
+_LONGEST_ASKED = 30.0
 _WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
@@ -129,16 +129,16 @@ class Client:
         """Mask, split, seal and upload; the receipt of every right provider.
 
         After a failure call it again with the same answers: the same submission goes on to the providers it has not
-        reached, until it is in everywhere or refused everywhere. A second one would be refused where the first is in, and
-        the invitation spent for nothing.
+        reached, until it is in everywhere or refused. A second one would be refused where the first is in, and the
+        invitation spent for nothing.
         """
         submission = self._begun(answers)
         self._unfinished = dict(answers), submission
-        receipts, errors = self._try_all(submission)
-        if not errors or (not receipts and all(isinstance(error, Refused) for error in errors)):
-            self._unfinished = None
-        if errors:
-            raise errors[0]
+        receipts, error = self._try_all(submission)
+        if error is None or (not receipts and isinstance(error, Refused)):
+            self._unfinished = None  # in everywhere; or refused by the first, and so in nowhere
+        if error is not None:
+            raise error
         return self._complete(submission, receipts)
 
     def _begun(self, answers: Mapping[str, object]) -> SealedSubmission:
@@ -181,26 +181,35 @@ class Client:
         """Upload a frozen submission to every right provider; safe to repeat after any failure."""
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
-        receipts, errors = self._try_all(submission)
-        if errors:
-            raise errors[0]
+        receipts, error = self._try_all(submission)
+        if error is not None:
+            raise error
         return self._complete(submission, receipts)
 
-    def _try_all(self, submission: SealedSubmission) -> tuple[list[ProviderReceipt], list[TrimaskError]]:
-        """To every right provider, whatever another said: a submission that is in somewhere should be in everywhere.
-
-        Those that could not be reached, or asked to be left alone for a while, are tried again together after a pause.
-        """
+    def _try_all(self, submission: SealedSubmission) -> tuple[list[ProviderReceipt], TrimaskError | None]:
+        """To one right provider after the other, and no further than one that does not take it: of two submissions under
+        one invitation the first provider decides which is counted (docs/governance.md)."""
         admission = self.admission_of(submission)
-        receipts, errors = try_everywhere(
-            lambda k: self._upload(submission, k, admission),
-            len(submission.sealed),
-            self._attempts,
-            lambda asked, attempt: self._sleep(asked + _PAUSES.pause(attempt, self._source)),
-        )
-        for error in errors:
-            self._count(error)
-        return receipts, errors
+        receipts: list[ProviderReceipt] = []
+        for k in range(1, len(submission.sealed) + 1):
+            try:
+                receipts.append(self._patiently(submission, k, admission))
+            except TrimaskError as error:
+                self._count(error)
+                return receipts, error
+        return receipts, None
+
+    def _patiently(self, submission: SealedSubmission, provider: int, admission: bytes) -> ProviderReceipt:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return self._upload(submission, provider, admission)
+            except (Unreachable, Refused) as error:
+                # A refusal stands unless the provider says when to come again (it is full, or being restarted).
+                asked = error.retry_after_ms if isinstance(error, Refused) else 0
+                if asked is None or attempt == self._attempts:
+                    raise
+                self._sleep(min(asked / 1000, _LONGEST_ASKED) + _PAUSES.pause(attempt, self._source))
+        raise Unreachable("no attempt was made; give attempts >= 1")
 
     def _count(self, error: TrimaskError) -> None:
         if not isinstance(error, VerificationError):

@@ -20,6 +20,7 @@ from trimask_terminal.options import shown_time
 __all__ = ["listed", "new", "render", "revoke"]
 
 _SECONDS = 30.0
+_DIGITS = 4
 
 
 def new(
@@ -56,11 +57,20 @@ def listed(study: Study, owner: Path) -> list[dict[str, Any]]:
     return [_entry(item) for item in found.tokens]
 
 
-def revoke(study: Study, owner: Path, token_id: str) -> None:
-    """End a token."""
+def revoke(study: Study, owner: Path, token_id: str) -> str:
+    """End a token, named by its id or by enough of its first digits; its whole id."""
+    found = [
+        item["id"]
+        for item in listed(study, owner)
+        if len(token_id) >= _DIGITS and item["id"].startswith(token_id)
+    ]
+    if len(found) > 1:
+        raise ConfigError(f"{len(found)} tokens begin with {token_id}; give more of its digits")
+    token_id = found[0] if found else token_id
     request = admission_pb2.RevokeTokenRequest(study_id=study.id, token_id=token_id)
     with owner_channel(study, owner) as channel:
         AdmissionOwnerServiceStub(channel).RevokeToken(request, timeout=_SECONDS)
+    return token_id
 
 
 def render(entries: list[dict[str, Any]]) -> Table | Text:
@@ -69,7 +79,7 @@ def render(entries: list[dict[str, Any]]) -> Table | Text:
         return Text("No tokens yet; `trimask study token new` makes one.")
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "for", "scopes", "made", "until", "state"):
-        table.add_column(heading, header_style="dim")
+        table.add_column(heading, header_style="dim", no_wrap=heading == "id")  # an id is copied whole
     for item in entries:
         table.add_row(
             item["id"],

@@ -105,7 +105,7 @@ def test_the_same_id_with_other_bytes_is_a_conflict(running: Any, answers: Answe
         with pytest.raises(Refused) as caught:
             client.send(other)
         assert caught.value.reason == "conflicting_submission"
-        assert client.refusals == {"conflicting_submission": 2}  # both were asked
+        assert client.refusals == {"conflicting_submission": 1}
         assert client.send(submission) == receipt
     assert running.refused("R1")["conflicting_submission"] == counted + 1
     assert sleeps == []
@@ -122,10 +122,7 @@ def test_a_tampered_component_is_refused_and_not_repeated(
             with pytest.raises(Refused) as caught:
                 client.send(replace(good, sealed=sealed))
             assert caught.value.reason == "tampered_component"
-        assert client.refusals == {
-            "tampered_component": 2,
-            "conflicting_submission": 1,
-        }  # R2 had taken the first
+        assert client.refusals == {"tampered_component": 2}
     assert sleeps == []
     assert running.rows_held("R1") == held
 
@@ -255,14 +252,11 @@ class _Flaky:
 def test_repro_a_failed_submit_goes_on_with_the_same_submission(running: Any, answers: Answers) -> None:
     """A second submission under the same invitation would be refused where the first is in, and the person is lost."""
     before = [running.rows_held(role) for role in ("R1", "R2")]
-    flaky = _Flaky(running.made.study.right[0].address)
+    flaky = _Flaky(running.made.study.right[1].address)
     with Client(running.made.signed, transport=flaky, attempts=1, sleep=lambda _: None) as client:
         with pytest.raises(Unreachable, match="cut off"):
             client.submit(answers)
-        assert [running.rows_held(role) for role in ("R1", "R2")] == [
-            before[0],
-            before[1] + 1,
-        ]  # tried all the same
+        assert [running.rows_held(role) for role in ("R1", "R2")] == [before[0] + 1, before[1]]
         flaky.away = ""
         receipt = client.submit(dict(answers))
         receipt.verify(running.made.study)
@@ -272,12 +266,11 @@ def test_repro_a_failed_submit_goes_on_with_the_same_submission(running: Any, an
     assert [running.rows_held(role) for role in ("R1", "R2")] == [count + 2 for count in before]
 
 
-def test_a_submission_refused_everywhere_is_over(running: Any, answers: Answers) -> None:
+def test_a_submission_refused_by_the_first_is_over(running: Any, answers: Answers) -> None:
     flaky = _Flaky("")
     flaky.refuses = True
     with Client(running.made.signed, transport=flaky, attempts=1, sleep=lambda _: None) as client:
         for _ in range(2):
             with pytest.raises(Refused, match="no more answers"):
                 client.submit(answers)
-    assert len(flaky.sent) == 4
-    assert len(set(flaky.sent)) == 2
+    assert len(set(flaky.sent)) == len(flaky.sent) == 2  # no further than the first, and a new one each time

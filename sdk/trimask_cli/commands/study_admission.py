@@ -63,7 +63,7 @@ def register(commands: Subparsers) -> None:
     listed.set_defaults(run=run_token_list)
     revoke = kinds.add_parser("revoke", help="end a token now")
     _common(revoke)
-    revoke.add_argument("token_id", metavar="ID", help="as `list` shows it")
+    revoke.add_argument("token_id", metavar="ID", help="as `list` shows it, or its first digits")
     revoke.set_defaults(run=run_token_revoke)
 
 
@@ -240,9 +240,9 @@ def run_token_revoke(args: argparse.Namespace) -> int:
     from trimask_cli import tokens
     from trimask_cli.study_file import read_signed
 
-    tokens.revoke(read_signed(args.study).study, _owner(args), args.token_id)
+    token_id = tokens.revoke(read_signed(args.study).study, _owner(args), args.token_id)
     if args.json:
-        print_json({"id": args.token_id, "revoked": True})
+        print_json({"id": token_id, "revoked": True})
     else:
-        print(f"Token {args.token_id} is no longer taken.")
+        print(f"Token {token_id} is no longer taken.")
     return 0

@@ -170,7 +170,7 @@ def run_studies(args: argparse.Namespace) -> int:
         return 0
     table = Table(box=None, pad_edge=False)
     for heading in ("study", "title", "run by", "this node is", "proposed", "decision", "state"):
-        table.add_column(heading, header_style="dim")
+        table.add_column(heading, header_style="dim", no_wrap=heading == "study")  # an id is copied whole
     for item in found:
         proposed = shown_time(item.propose_time_ms) if item.propose_time_ms else "by file"
         decision = decision_word(item.decision)
