@@ -83,7 +83,7 @@ def _check_rows(definition: StudyDefinition) -> None:
         raise StudyError("[privacy] needs epsilon and delta, or exact = true for a release without noise")
     if privacy.certified and (privacy.exact or privacy.protect != "record" or privacy.method != "sharp"):
         raise StudyError(
-            'privacy.certified = true is for noise with protect = "record" and method = "sharp": take one out'
+            'privacy.certified = true is for noise with protect = "record" and method = "sharp": leave it out, or use those'
         )
 
 
