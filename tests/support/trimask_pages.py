@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Block", "Ran", "blocks", "missing_lines", "own_network", "run_blocks"]
+__all__ = ["ROOT", "Block", "Ran", "blocks", "missing_lines", "own_network", "own_root", "run_blocks"]
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,15 +70,42 @@ def own_network() -> list[str]:
     )
 
 
-def run_blocks(found: list[Block], folder: Path, timeout_seconds: float = 240.0, before: str = "") -> Ran:
-    """Run them in `folder`; the shell stops at the first command that fails. `before` is run first, for what a page
-    takes for granted."""
-    parts = ["set -eu -o pipefail", before]
+_ROOT = """
+set -e
+mount -t tmpfs tmpfs "$0" && mkdir "$0/upper" "$0/work" "$0/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$0/upper,workdir=$0/work" "$0/root"
+mount --rbind /proc "$0/root/proc" && mount --rbind /dev "$0/root/dev"
+ip link set lo up
+exec chroot "$0/root" "$@"
+"""
+
+
+def own_root(folder: Path) -> list[str]:
+    """What to put before a command for a root file system of its own (this one's, with changes kept apart and lost), and
+    a network of its own; nothing where the system does not let us. `folder` is empty and stays so."""
+    words = ["unshare", "-mn", "bash", "-c", _ROOT, str(folder)]
+    if os.getuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "mount", "chroot"))):
+        return []
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else []
+
+
+def run_blocks(
+    found: list[Block],
+    folder: Path,
+    timeout_seconds: float = 240.0,
+    inside: list[str] | None = None,
+    after: str = "",
+) -> Ran:
+    """Run them in `folder`; the shell stops at the first command that fails. `inside` is put before the shell, by default
+    for a network of its own; `after` are commands of the test's own."""
+    parts = ["set -eu -o pipefail", f"cd {folder}"]
     for block in found:
         if block.language == "sh":
             parts.append(block.text)
         elif block.language == "python":
             parts.append(f"python - <<'PROGRAM'\n{block.text}PROGRAM\n")
+    parts.append(after)
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
@@ -86,7 +113,7 @@ def run_blocks(found: list[Block], folder: Path, timeout_seconds: float = 240.0,
         **{key: os.environ[key] for key in ("PYTHONPATH", "LANG") if key in os.environ},
     }
     process = subprocess.Popen(
-        [*own_network(), "bash", "-c", "\n".join(parts)],
+        [*(own_network() if inside is None else inside), "bash", "-c", "\n".join(parts)],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -61,7 +61,13 @@ class KeyRing:
         """The ring in a node's key folder; made if there is none."""
         path = folder / FILE_NAME
         if not path.exists():
-            create_secret(path, cls.generate()._text())
+            try:
+                create_secret(path, cls.generate()._text())
+            except OSError as error:
+                raise ConfigError(
+                    f"{path} is missing and cannot be made ({error.strerror}); make it once, as the node's user, with "
+                    "`trimask node init`"
+                ) from None
         return cls(_read(path), path)
 
     @property

@@ -1,0 +1,51 @@
+"""docs/deployment.md as pasted: as root, with the user it names, in a root file system of its own; then what the systemd
+unit allows, carried out by hand: the keys read-only but for their ledgers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from trimask_pages import ROOT, Block, blocks, missing_lines, own_root, run_blocks
+
+PAGE = "docs/deployment.md"
+# What the unit does: /etc/trimask read-only but for keys/moments, the user's own folder writable, another start.
+AS_THE_UNIT = """
+kill $(jobs -p); wait
+mount --bind /etc/trimask /etc/trimask && mount -o remount,bind,ro /etc/trimask
+mount --bind /etc/trimask/keys/moments /etc/trimask/keys/moments && mount -o remount,bind,rw /etc/trimask/keys/moments
+! runuser -u trimask -- touch /etc/trimask/keys/x
+runuser -u trimask -- touch /etc/trimask/keys/moments/x && rm /etc/trimask/keys/moments/x
+runuser -u trimask -- trimask right --config /etc/trimask/node.toml &
+for try in $(seq 300); do curl -sf http://127.0.0.1:7402/readyz && break || sleep 0.2; done
+echo STARTED READ-ONLY
+runuser -u trimask -- trimask right --config /etc/trimask/node.toml || echo SECOND REFUSED $?
+kill $(jobs -p); wait
+"""
+
+
+def test_the_page_makes_a_node_that_starts(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    inside = own_root(tmp_path / "root")
+    if not inside:
+        pytest.skip("needs root, and a kernel that lets it mount an overlay")
+    found = [
+        block for heading in ("## 1. Install", "## 3. Keys", "## 5. Start") for block in blocks(PAGE, heading)
+    ]
+    assert [block.language for block in found] == ["sh", "sh", "text", "sh", "sh", "text"]
+    # The tester's Python may be in a home that others cannot enter; in this root they can.
+    reached = {
+        parent
+        for path in (Path(sys.executable), Path(sys.executable).resolve(), ROOT)
+        for parent in path.parents
+    }
+    open_up = Block("sh", f"chmod o+x {' '.join(map(str, sorted(reached)))} {ROOT}\n")
+    ran = run_blocks([open_up, *found], tmp_path, inside=inside, after=AS_THE_UNIT)
+    assert ran.status == 0, ran.output[-4000:]
+    assert missing_lines(found, ran.output) == [], ran.output[-4000:]
+    assert "STARTED READ-ONLY" in ran.output
+    assert "R2 runs already: process" in ran.output
+    assert "SECOND REFUSED 2" in ran.output
+    assert not Path("/etc/trimask").exists()  # all of it was in a root of its own
