@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-from uvloop import new_event_loop
 
 from trimask_cli.table.people import Answers
 from trimask_client import Client, Endpoint
@@ -91,6 +90,8 @@ def _open_devices(study: Path) -> None:
     client = Client(study)
     client.refresh_keys()
     gateway = Gateway(client.study) if client.study.suite.name == "rows" else None
+    from uvloop import new_event_loop  # comes with the server, which the demo needs
+
     _devices = _Devices(client, gateway, new_event_loop(), {})
 
 
