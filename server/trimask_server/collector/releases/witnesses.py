@@ -75,7 +75,8 @@ async def end_witnessing(node: NodeContext, study: Study) -> None:
     """Tell every provider that answers have ended, so that it may erase what it kept of them."""
     request = witness_pb2.WitnessBudgetRequest(study_id=study.id, ended=True)
     for role, error in (await _ask(node, study, request)).items():
-        if isinstance(error, Refused):
+        # One that has forgotten the study keeps nothing of it.
+        if isinstance(error, Refused) and error.reason is not Reason.UNKNOWN_STUDY:
             raise Refused(
                 error.reason,
                 f"answers have ended, but {role} was not told: {error}. End the releases again when it is back",
