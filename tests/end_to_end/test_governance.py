@@ -261,11 +261,12 @@ def test_draining(place: Lab, run: Run) -> None:
         assert len(pauses) == 1
         assert json.loads(run("node", "status", "--config", config(place, "R1"), "--json")[1])["draining"]
         owner.close_study(signed.study, place.owner)
-        # Two refusals were the device's; the next is the collector's, which wants to begin a block.
+        # Two refusals were the device's; the next is the collector's, which wants to have the rows checked.
         drained = place.wait(
-            signed.study, lambda status: (status.refusals["R1"] or {}).get("draining", 0) > 2
+            signed.study,
+            lambda status: (status.refusals["R1"] or {}).get("draining", 0) > 2 and status.pending_rows == 47,
         )
-        assert (drained.masking_rows, drained.pooled_blocks, drained.state) == (47, 0, "closing")
+        assert (drained.masking_rows, drained.pooled_blocks, drained.state) == (0, 0, "closing")
         run("node", "drain", "--resume", "--config", config(place, "R1"))
     status = place.wait(signed.study, lambda status: status.state == "closed")
     assert status.failed_attempts == 0

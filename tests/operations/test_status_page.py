@@ -14,6 +14,7 @@ from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import Refused
+from trimask_core.guarantee import factor_words
 from trimask_core.moments.report import build_report
 from trimask_core.moments.sharing import payloads as share_payloads
 from trimask_core.moments.sharing import split
@@ -155,7 +156,10 @@ def test_the_page_of_a_moments_study(ops_lab: Any, make_study: Any, answers: Any
 def test_promises_in_words(made_study: Any, make_study: Any) -> None:
     with_noise = promise_words(made_study.study)
     assert len(with_noise) == 2
-    assert "a factor of at most 2.72, but for a chance of 1e-06" in with_noise[0]
+    collector = made_study.study.protection.collector
+    assert collector is not None
+    factor = factor_words(collector.epsilon)
+    assert f"a factor of at most {factor}, but for a chance of 1e-06" in with_noise[0]  # the weaker one first
     assert "no differential-privacy guarantee" in promise_words(make_study(sigma=0.0).study)[0]
     (moments,) = promise_words(make_study(suite="moments", sigma=30.0, label="promised").study)
     assert "the other right providers included, as long as one right provider adds its noise" in moments
