@@ -25,21 +25,25 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/collection.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"\x82\x01\n\x13PushDeliveryRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x16\n\x14PushDeliveryResponse\"R\n\x14ReportFailureRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x17\n\x15ReportFailureResponse2\xd4\x01\n\x11\x43ollectionService\x12]\n\x0cPushDelivery\x12%.trimask_proto.v1.PushDeliveryRequest\x1a&.trimask_proto.v1.PushDeliveryResponse\x12`\n\rReportFailure\x12&.trimask_proto.v1.ReportFailureRequest\x1a\'.trimask_proto.v1.ReportFailureResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/collection.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"R\n\x11ReportHeldRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\"\x14\n\x12ReportHeldResponse\"\x82\x01\n\x13PushDeliveryRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x16\n\x14PushDeliveryResponse\"R\n\x14ReportFailureRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x17\n\x15ReportFailureResponse2\xad\x02\n\x11\x43ollectionService\x12W\n\nReportHeld\x12#.trimask_proto.v1.ReportHeldRequest\x1a$.trimask_proto.v1.ReportHeldResponse\x12]\n\x0cPushDelivery\x12%.trimask_proto.v1.PushDeliveryRequest\x1a&.trimask_proto.v1.PushDeliveryResponse\x12`\n\rReportFailure\x12&.trimask_proto.v1.ReportFailureRequest\x1a\'.trimask_proto.v1.ReportFailureResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.collection_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PUSHDELIVERYREQUEST']._serialized_start=87
-  _globals['_PUSHDELIVERYREQUEST']._serialized_end=217
-  _globals['_PUSHDELIVERYRESPONSE']._serialized_start=219
-  _globals['_PUSHDELIVERYRESPONSE']._serialized_end=241
-  _globals['_REPORTFAILUREREQUEST']._serialized_start=243
-  _globals['_REPORTFAILUREREQUEST']._serialized_end=325
-  _globals['_REPORTFAILURERESPONSE']._serialized_start=327
-  _globals['_REPORTFAILURERESPONSE']._serialized_end=350
-  _globals['_COLLECTIONSERVICE']._serialized_start=353
-  _globals['_COLLECTIONSERVICE']._serialized_end=565
+  _globals['_REPORTHELDREQUEST']._serialized_start=86
+  _globals['_REPORTHELDREQUEST']._serialized_end=168
+  _globals['_REPORTHELDRESPONSE']._serialized_start=170
+  _globals['_REPORTHELDRESPONSE']._serialized_end=190
+  _globals['_PUSHDELIVERYREQUEST']._serialized_start=193
+  _globals['_PUSHDELIVERYREQUEST']._serialized_end=323
+  _globals['_PUSHDELIVERYRESPONSE']._serialized_start=325
+  _globals['_PUSHDELIVERYRESPONSE']._serialized_end=347
+  _globals['_REPORTFAILUREREQUEST']._serialized_start=349
+  _globals['_REPORTFAILUREREQUEST']._serialized_end=431
+  _globals['_REPORTFAILURERESPONSE']._serialized_start=433
+  _globals['_REPORTFAILURERESPONSE']._serialized_end=456
+  _globals['_COLLECTIONSERVICE']._serialized_start=459
+  _globals['_COLLECTIONSERVICE']._serialized_end=760
 # @@protoc_insertion_point(module_scope)

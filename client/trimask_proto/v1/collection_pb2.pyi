@@ -18,6 +18,51 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ReportHeldRequest(_message.Message):
+    """A component is held."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    COMPONENT_FIELD_NUMBER: _builtins.int
+    component: _builtins.int
+    """k, from 1."""
+    @_builtins.property
+    def attempt(self) -> _common_pb2.Attempt:
+        """The try."""
+
+    def __init__(
+        self,
+        *,
+        attempt: _common_pb2.Attempt | None = ...,
+        component: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "component", b"component"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportHeldRequest: _TypeAlias = ReportHeldRequest  # noqa: Y015
+
+@_typing.final
+class ReportHeldResponse(_message.Message):
+    """Noted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportHeldResponse: _TypeAlias = ReportHeldResponse  # noqa: Y015
+
+@_typing.final
 class PushDeliveryRequest(_message.Message):
     """Blinded rows."""
 

@@ -35,6 +35,11 @@ class CollectionServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.ReportHeld = channel.unary_unary(
+                '/trimask_proto.v1.CollectionService/ReportHeld',
+                request_serializer=trimask__proto_dot_v1_dot_collection__pb2.ReportHeldRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_collection__pb2.ReportHeldResponse.FromString,
+                _registered_method=True)
         self.PushDelivery = channel.unary_unary(
                 '/trimask_proto.v1.CollectionService/PushDelivery',
                 request_serializer=trimask__proto_dot_v1_dot_collection__pb2.PushDeliveryRequest.SerializeToString,
@@ -50,6 +55,13 @@ class CollectionServiceStub:
 class CollectionServiceServicer:
     """Served by the collector to the nodes of a study.
     """
+
+    def ReportHeld(self, request, context):
+        """From an unmasking node: it holds its component of the try, and delivers it when asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def PushDelivery(self, request, context):
         """From an unmasking node: rows of A X^k on the grid, blinded so that only the sum over k shows.
@@ -68,6 +80,11 @@ class CollectionServiceServicer:
 
 def add_CollectionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ReportHeld': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportHeld,
+                    request_deserializer=trimask__proto_dot_v1_dot_collection__pb2.ReportHeldRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_collection__pb2.ReportHeldResponse.SerializeToString,
+            ),
             'PushDelivery': grpc.unary_unary_rpc_method_handler(
                     servicer.PushDelivery,
                     request_deserializer=trimask__proto_dot_v1_dot_collection__pb2.PushDeliveryRequest.FromString,
@@ -89,6 +106,33 @@ def add_CollectionServiceServicer_to_server(servicer, server):
 class CollectionService:
     """Served by the collector to the nodes of a study.
     """
+
+    @staticmethod
+    def ReportHeld(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.CollectionService/ReportHeld',
+            trimask__proto_dot_v1_dot_collection__pb2.ReportHeldRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_collection__pb2.ReportHeldResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def PushDelivery(request,

@@ -33,6 +33,8 @@ class CollectionServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CollectionServiceAsyncStub: ...
+    ReportHeld: _grpc.UnaryUnaryMultiCallable[_collection_pb2.ReportHeldRequest, _collection_pb2.ReportHeldResponse]
+    """From an unmasking node: it holds its component of the try, and delivers it when asked."""
     PushDelivery: _grpc.UnaryUnaryMultiCallable[_collection_pb2.PushDeliveryRequest, _collection_pb2.PushDeliveryResponse]
     """From an unmasking node: rows of A X^k on the grid, blinded so that only the sum over k shows."""
     ReportFailure: _grpc.UnaryUnaryMultiCallable[_collection_pb2.ReportFailureRequest, _collection_pb2.ReportFailureResponse]
@@ -43,6 +45,8 @@ class CollectionServiceAsyncStub(CollectionServiceStub):
     """Served by the collector to the nodes of a study."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ReportHeld: _aio.UnaryUnaryMultiCallable[_collection_pb2.ReportHeldRequest, _collection_pb2.ReportHeldResponse]  # type: ignore[assignment]
+    """From an unmasking node: it holds its component of the try, and delivers it when asked."""
     PushDelivery: _aio.UnaryUnaryMultiCallable[_collection_pb2.PushDeliveryRequest, _collection_pb2.PushDeliveryResponse]  # type: ignore[assignment]
     """From an unmasking node: rows of A X^k on the grid, blinded so that only the sum over k shows."""
     ReportFailure: _aio.UnaryUnaryMultiCallable[_collection_pb2.ReportFailureRequest, _collection_pb2.ReportFailureResponse]  # type: ignore[assignment]
@@ -50,6 +54,14 @@ class CollectionServiceAsyncStub(CollectionServiceStub):
 
 class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by the collector to the nodes of a study."""
+
+    @_abc_1.abstractmethod
+    def ReportHeld(
+        self,
+        request: _collection_pb2.ReportHeldRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_collection_pb2.ReportHeldResponse, _abc.Awaitable[_collection_pb2.ReportHeldResponse]]:
+        """From an unmasking node: it holds its component of the try, and delivers it when asked."""
 
     @_abc_1.abstractmethod
     def PushDelivery(

@@ -80,18 +80,22 @@ class PrepareAttemptResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_FIELD_NUMBER: _builtins.int
+    FIXED_NUMBER_FIELD_NUMBER: _builtins.int
+    fixed_number: _builtins.int
+    """The number of the try that this node delivers and no other; 0 if none is fixed."""
     @_builtins.property
     def key(self) -> Global___BlindingKey:
-        """The key, signed."""
+        """The key, signed; not there if the block's content is fixed."""
 
     def __init__(
         self,
         *,
         key: Global___BlindingKey | None = ...,
+        fixed_number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fixed_number", b"fixed_number", "key", b"key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -320,3 +324,87 @@ class PushMaskedResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PushMaskedResponse: _TypeAlias = PushMaskedResponse  # noqa: Y015
+
+@_typing.final
+class DeliverRequest(_message.Message):
+    """Asks for what is held of a try."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def attempt(self) -> _common_pb2.Attempt:
+        """The try that every unmasking node holds."""
+
+    def __init__(
+        self,
+        *,
+        attempt: _common_pb2.Attempt | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliverRequest: _TypeAlias = DeliverRequest  # noqa: Y015
+
+@_typing.final
+class DeliverResponse(_message.Message):
+    """It is the block's content, and on its way."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliverResponse: _TypeAlias = DeliverResponse  # noqa: Y015
+
+@_typing.final
+class ForgetContentRequest(_message.Message):
+    """Ends a block."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    BLOCK_ID_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    block_id: _builtins.bytes
+    """Id of the block, 16 bytes."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        block_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetContentRequest: _TypeAlias = ForgetContentRequest  # noqa: Y015
+
+@_typing.final
+class ForgetContentResponse(_message.Message):
+    """Forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetContentResponse: _TypeAlias = ForgetContentResponse  # noqa: Y015

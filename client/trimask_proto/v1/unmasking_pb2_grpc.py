@@ -60,6 +60,16 @@ class UnmaskingServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedResponse.FromString,
                 _registered_method=True)
+        self.Deliver = channel.unary_unary(
+                '/trimask_proto.v1.UnmaskingService/Deliver',
+                request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.DeliverRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.DeliverResponse.FromString,
+                _registered_method=True)
+        self.ForgetContent = channel.unary_unary(
+                '/trimask_proto.v1.UnmaskingService/ForgetContent',
+                request_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentResponse.FromString,
+                _registered_method=True)
 
 
 class UnmaskingServiceServicer:
@@ -67,7 +77,7 @@ class UnmaskingServiceServicer:
     """
 
     def PrepareAttempt(self, request, context):
-        """Draws this node's blinding key for a try and forgets every earlier try of the block.
+        """Draws this node's blinding key for a try and forgets every earlier try of the block, unless it has delivered one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,6 +112,20 @@ class UnmaskingServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Deliver(self, request, context):
+        """Makes this try the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetContent(self, request, context):
+        """The block is pooled or given up: forgets its content, and unmasks it never again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_UnmaskingServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -129,6 +153,16 @@ def add_UnmaskingServiceServicer_to_server(servicer, server):
                     servicer.PushMasked,
                     request_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedResponse.SerializeToString,
+            ),
+            'Deliver': grpc.unary_unary_rpc_method_handler(
+                    servicer.Deliver,
+                    request_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.DeliverRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.DeliverResponse.SerializeToString,
+            ),
+            'ForgetContent': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetContent,
+                    request_deserializer=trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -267,6 +301,60 @@ class UnmaskingService:
             '/trimask_proto.v1.UnmaskingService/PushMasked',
             trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedRequest.SerializeToString,
             trimask__proto_dot_v1_dot_unmasking__pb2.PushMaskedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Deliver(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.UnmaskingService/Deliver',
+            trimask__proto_dot_v1_dot_unmasking__pb2.DeliverRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_unmasking__pb2.DeliverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetContent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.UnmaskingService/ForgetContent',
+            trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_unmasking__pb2.ForgetContentResponse.FromString,
             options,
             channel_credentials,
             insecure,

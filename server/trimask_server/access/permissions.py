@@ -191,8 +191,11 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "PushRightMask": _rule(Role.RIGHT, note="R_k, its own component"),
         "PushTagKeys": _rule(Role.RIGHT, note="a right provider that holds tag keys of the component"),
         "PushMasked": _rule(Role.LEFT, note="the last left provider of the study"),
+        "Deliver": _COLLECTOR,
+        "ForgetContent": _COLLECTOR,
     },
     "trimask_proto.v1.CollectionService": {
+        "ReportHeld": _rule(Role.RIGHT, Role.LEFT, note="the node that unmasks the component"),
         "PushDelivery": _rule(Role.RIGHT, Role.LEFT, note="the node that unmasks the component"),
         "ReportFailure": _rule(Role.RIGHT, Role.LEFT, note="of the study"),
     },

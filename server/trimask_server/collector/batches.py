@@ -67,14 +67,14 @@ class Batches:
         self._intake.count_anew()
 
     async def erase(self, block: Block) -> None:
-        """Have every right provider erase a block whose rows are pooled."""
+        """Have every right provider erase a block whose rows are pooled, or that was given up."""
         await self._each(lambda party: self._calls.erase(party, block))
-        await self._ledger.mark_erased(block.block_id)
+        await self._ledger.mark_erased(block.block_id, "erased" if block.state == "pooled" else "abandoned")
 
     async def give_up(
         self, block: Block, why: str = "a node was restored from a backup made before it"
     ) -> None:
-        """Have a block that can never be pooled erased everywhere; the study's status, manifests and audit log name it."""
+        """A block can never be pooled: it is erased everywhere next. Status, manifests and audit log name it."""
         if await self._ledger.give_up(self._study.id, block.block_id, why):
             self._node.log.warning("gave up block=%s rows=%d: %s", block.block_id.hex(), block.rows, why)
             await self._ledger.note(
@@ -82,12 +82,6 @@ class Batches:
                 f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: {why}. "
                 "Nothing of it is in a release",
             )
-        await self.abandon(block)
-
-    async def abandon(self, block: Block) -> None:
-        """Have every right provider erase a block that was given up."""
-        await self._each(lambda party: self._calls.erase(party, block))
-        await self._ledger.mark_erased(block.block_id, "abandoned")
 
     async def stop_intake(self) -> list[BaseException | None]:
         """Have every right provider take nothing in any more; for each, what went wrong."""

@@ -68,6 +68,10 @@ class BatchWork(Protocol):
         """One try at a planned block: bind it (`Batches.bind`), and mark it pooled in the ledger once it is."""
         ...
 
+    async def forget(self, block: Block) -> None:
+        """Have nodes forget what they kept for a block that is pooled or given up, beside its rows: these are erased next."""
+        ...
+
     async def publish(self) -> bool:
         """Publish what is complete while the study goes on; whether there was something."""
         ...
@@ -166,9 +170,8 @@ class BatchDriver:
                 await self._batches.release(block)
             elif block.state == "planned":
                 await self._work.work_on(block, self._batches)
-            elif block.state == "given_up":
-                await self._batches.abandon(block)
-            else:
+            else:  # pooled, or given up
+                await self._work.forget(block)
                 await self._batches.erase(block)
         except Exception:
             failures = self._rest.get(block.block_id, _RESTED)[0] + 1

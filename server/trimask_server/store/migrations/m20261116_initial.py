@@ -5,6 +5,9 @@ the submission cannot come a second time. A withdrawn row keeps its id alone. A 
 moment its masking may have begun: such a plan is never cancelled. At the collector a block's A X is never here: only the
 release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
 
+Of a block that it unmasks a provider has its blinded component, encrypted, until the block is pooled; from the moment it is
+`fixed` the node delivers these bytes and no others, and the mark stays.
+
 Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
 `accepted` has a byte, 1 or 0, for each report in ascending order of ids (at the collector too, NULL in the rows suite);
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come. budget_links is the chain of what a
@@ -118,6 +121,17 @@ CREATE TABLE row_checks (
   commitments BLOB,
   seed BLOB,
   PRIMARY KEY (study_id, check_id)
+);
+CREATE TABLE held_contents (
+  study_id BLOB NOT NULL,
+  block_id BLOB NOT NULL,
+  component INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  plan_hash BLOB NOT NULL,
+  row_count INTEGER NOT NULL,
+  content BLOB,
+  fixed INTEGER NOT NULL,
+  PRIMARY KEY (study_id, block_id, component)
 );
 CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE budget_links (

@@ -149,6 +149,9 @@ class MomentsWork:
 
     # Releases
 
+    async def forget(self, block: Block) -> None:
+        """Nothing is kept for a batch but its totals, which are needed until they are delivered."""
+
     async def publish(self) -> bool:
         """Publish the oldest full release, keeping one back: a short last one may have to join it."""
         return await self._publish_full(keep_back=1)

@@ -53,7 +53,10 @@ def _assemblers(count: int) -> list[Assembler]:
 
 @dataclass
 class PendingDelivery:
-    """What has come for the try under way. `outcome` is the list of deliveries, or the failure."""
+    """What has come for the try under way. `outcome` is the list of deliveries, or the failure.
+
+    `held` is over when every component is held by its unmasking node: only then is any of them asked to deliver.
+    """
 
     attempt: common_pb2.Attempt
     rows: int
@@ -62,10 +65,20 @@ class PendingDelivery:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
+    held: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    components_held: set[int] = field(default_factory=set)
+
     def fail(self, reason: AnyReason, message: str) -> None:
         """Give the try up."""
-        if not self.outcome.done():
-            self.outcome.set_exception(Refused(reason, message))
+        for future in (self.held, self.outcome):
+            if not future.done():
+                future.set_exception(Refused(reason, message))
+
+    def seen(self) -> None:
+        """The try is over: a failure that nobody waits for any more is not to be reported as lost."""
+        for future in (self.held, self.outcome):
+            if future.done() and not future.cancelled():
+                future.exception()
 
 
 class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
@@ -94,9 +107,19 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         pending = self._pending.get(attempt.block_id)
         return pending if pending is not None and pending.attempt.number == attempt.number else None
 
-    async def PushDelivery(
-        self, request: collection_pb2.PushDeliveryRequest, context: Context
-    ) -> collection_pb2.PushDeliveryResponse:
+    async def ReportHeld(
+        self, request: collection_pb2.ReportHeldRequest, context: Context
+    ) -> collection_pb2.ReportHeldResponse:
+        study, pending = self._delivery(request, context)
+        pending.components_held.add(request.component)
+        if len(pending.components_held) == len(study.right) and not pending.held.done():
+            pending.held.set_result(None)
+        return collection_pb2.ReportHeldResponse()
+
+    def _delivery(
+        self, request: collection_pb2.PushDeliveryRequest | collection_pb2.ReportHeldRequest, context: Context
+    ) -> tuple[Study, PendingDelivery]:
+        """The study and the try, of a node that unmasks the component it names."""
         study = self._node.studies.get(request.attempt.study_id)
         require_suite(study, "rows")
         k = request.component
@@ -108,6 +131,13 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
             raise Refused(Reason.STALE_ATTEMPT, "that try is over")
         if request.attempt.plan_hash != pending.attempt.plan_hash:
             raise Refused(Reason.PLAN_DIFFERS, "this delivery is of another plan of the block")
+        return study, pending
+
+    async def PushDelivery(
+        self, request: collection_pb2.PushDeliveryRequest, context: Context
+    ) -> collection_pb2.PushDeliveryResponse:
+        study, pending = self._delivery(request, context)
+        k = request.component
         if not pending.outcome.done():
             pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.rows.columns)
             if all(part.complete for part in pending.parts):

@@ -21,7 +21,7 @@ from trimask_server.operations.tracing import span
 from trimask_server.suites.rows.checking import Checking
 from trimask_server.suites.rows.deliveries import CollectionServicer
 from trimask_server.suites.rows.factor_ledger import FactorLedger
-from trimask_server.suites.rows.masking_try import MaskingTry
+from trimask_server.suites.rows.masking_try import MaskingTry, Unusable
 from trimask_server.suites.rows.publisher import Publisher
 
 __all__ = ["RowsWork"]
@@ -76,6 +76,10 @@ class RowsWork:
         try:
             with span(self._node.tracer, "try", attributes={"trimask.study": prefix}):
                 await self._pool(block, batches)
+        except Unusable as error:
+            self._node.metrics.tries.labels("failed").inc()
+            await batches.give_up(block, str(error))
+            return
         except Refused as error:
             if error.reason is Reason.BLOCK_ERASED:
                 # Pooled and erased already, in a future this collector was restored from before.
@@ -103,6 +107,10 @@ class RowsWork:
         node.metrics.tries.labels("pooled").inc()
         if await self._factors.pool(study.id, block.block_id, masked, study.release_rows):
             node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
+
+    async def forget(self, block: Block) -> None:
+        """Have unmasking nodes forget the content they kept."""
+        await self._try.forget(block)
 
     async def publish(self) -> bool:
         """Publish the oldest full release, keeping one back: a short last one may have to join it."""

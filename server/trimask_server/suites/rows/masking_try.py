@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 import grpc
+import numpy as np
+from numpy.typing import NDArray
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -25,11 +27,15 @@ from trimask_server.protocol.attempts import sign_worker, worker_of
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.suites.rows.deliveries import CollectionServicer, PendingDelivery, masked_answers
 
-__all__ = ["MaskingTry"]
+__all__ = ["MaskingTry", "Unusable"]
 
 T = TypeVar("T")
 _BOOT_POLL_SECONDS = 0.5
 _LOST_POLLS = 3
+
+
+class Unusable(Exception):
+    """The one content that a block can have is lost, or its components do not add up; says why."""
 
 
 class MaskingTry:
@@ -65,38 +71,89 @@ class MaskingTry:
         boots = {role: answer.boot_id for role, answer in nodes.items()}
         watch = asyncio.create_task(self._watch(pending, boots))
         try:
-            await self._start(attempt)
+            fixed = await self._start(attempt)
+            if fixed:
+                # An earlier try was being delivered: the block has that content, and gets no other.
+                self._collection.end(attempt)
+                attempt.number = fixed
+                pending = self._collection.expect(study, attempt, block.rows)
+                watch.cancel()
+                watch = asyncio.create_task(self._watch(pending, boots))
+            else:
+                await asyncio.wait_for(pending.held, node.config.attempt_timeout_seconds)
+            await self._deliver(attempt)
             deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
-            return number, await node.workers.run(masked_answers, study, deliveries)
+            return attempt.number, await self._add_up(deliveries)
         except TimeoutError:
             raise Refused(Reason.ATTEMPT_TIMEOUT, f"try {number} took too long; a new one begins") from None
         finally:
             watch.cancel()
             self._collection.end(attempt)
-            if pending.outcome.done() and not pending.outcome.cancelled():
-                pending.outcome.exception()  # seen: not to be reported as lost
+            pending.seen()
 
-    async def _start(self, attempt: Attempt) -> None:
+    async def _add_up(self, deliveries: list[NDArray[np.uint64]]) -> Matrix:
+        try:
+            return await self._node.workers.run(masked_answers, self._study, deliveries)
+        except Refused as error:
+            raise Unusable(f"its components do not add up to rows ({error.reason})") from None
+
+    async def _deliver(self, attempt: Attempt) -> None:
+        """Have every unmasking node, all of which hold this try, make it the block's content and send it."""
+        request = unmasking_pb2.DeliverRequest(attempt=attempt)
+        try:
+            await _each(
+                self._unmaskers,
+                lambda role: self._node.peers.call(self._stub(attempt, role).Deliver, request),
+            )
+        except Refused as error:
+            if error.reason is Reason.CONTENT_LOST:
+                raise Unusable("a node that had to deliver it has lost its part") from None
+            raise
+
+    async def forget(self, block: Block) -> None:
+        """Have every unmasking node forget the content of a block that is pooled or given up."""
+        request = unmasking_pb2.ForgetContentRequest(study_id=self._study.id, block_id=block.block_id)
+        here = Attempt(study_id=self._study.id, block_id=block.block_id)
+        await _each(
+            self._unmaskers, lambda role: self._node.peers.call(self._stub(here, role).ForgetContent, request)
+        )
+
+    @property
+    def _unmaskers(self) -> list[str]:
+        return list(dict.fromkeys(self._study.rows.unmasking))
+
+    def _stub(self, attempt: Attempt, role: str) -> UnmaskingServiceStub:
+        return UnmaskingServiceStub(
+            self._node.peers.channel(self._study.party(role), worker_of(self._study, attempt, role))
+        )
+
+    async def _start(self, attempt: Attempt) -> int:
+        """Prepare a try and begin it; 0, or the number of the earlier try that a node has fixed."""
         study, peers = self._study, self._node.peers
-        unmaskers = list(dict.fromkeys(study.rows.unmasking))
+        unmaskers = self._unmaskers
         right = [f"R{k}" for k in range(1, len(study.right) + 1)]
 
         def channel(role: str) -> grpc.aio.Channel:
             return peers.channel(study.party(role), worker_of(study, attempt, role))
 
-        def stub(role: str) -> UnmaskingServiceStub:
-            return UnmaskingServiceStub(channel(role))
-
         prepare = unmasking_pb2.PrepareAttemptRequest(attempt=attempt)
-        answers = await _each(unmaskers, lambda role: peers.call(stub(role).PrepareAttempt, prepare))
+        answers = await _each(
+            unmaskers, lambda role: peers.call(self._stub(attempt, role).PrepareAttempt, prepare)
+        )
+        fixed = {answer.fixed_number for answer in answers} - {0}
+        if len(fixed) > 1:
+            raise Unusable("nodes have delivered different tries at it")
+        if fixed:
+            return int(fixed.pop())
         share = unmasking_pb2.ShareBlindingKeysRequest(
             attempt=attempt, keys=[answer.key for answer in answers]
         )
-        await _each(unmaskers, lambda role: peers.call(stub(role).ShareBlindingKeys, share))
+        await _each(unmaskers, lambda role: peers.call(self._stub(attempt, role).ShareBlindingKeys, share))
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt, mask_seed=study.rows.mask_seed)
         await _each(
             right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)
         )
+        return 0
 
     async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
         """Every provider, asked before a try begins; a try without one of them is not begun."""

@@ -21,6 +21,7 @@ from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.rows.check_ledger import CheckLedger
 from trimask_server.suites.rows.check_store import CheckStore
+from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
@@ -121,8 +122,10 @@ class RowsSuite:
     name: str = "rows"
 
     def erasers(self, role: NodeRole) -> Erasers:
-        """Checks of rows; tries are in memory only, rows and factors in tables of the roles."""
-        return Erasers((CheckLedger.erase_study if role == "collector" else CheckStore.erase_study,))
+        """Checks of rows, contents where they are unmasked; tries are in memory, rows and factors in tables of the roles."""
+        if role == "collector":
+            return Erasers((CheckLedger.erase_study,))
+        return Erasers((CheckStore.erase_study, HeldContents.erase_study))
 
     def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
         """At a right provider."""

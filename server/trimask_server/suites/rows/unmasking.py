@@ -15,8 +15,9 @@ from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Study
+from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import common_pb2, unmasking_pb2, unmasking_pb2_grpc
-from trimask_proto.v1.collection_pb2 import PushDeliveryRequest
+from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey
 from trimask_server.node.context import NodeContext
@@ -25,6 +26,7 @@ from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
+from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.protocol.tag_check import BlockKeys, mask_keys
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tag_keys import TakeMaskedKeys, read_keys, read_openings, send_masked_keys
@@ -59,7 +61,7 @@ class _Try:
     key: SealingKey | None = None
     publics: dict[int, bytes] = field(default_factory=dict)
     components: dict[int, _Component] = field(default_factory=dict)
-    delivered: int = 0
+    blinded: int = 0
 
 
 class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
@@ -70,6 +72,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self._frames = frames
         self._shares = tries
         self._tries = tries.table(_Try)
+        self._contents = HeldContents(node.database, node.vault, node.audit)
         self.take_masked_keys: TakeMaskedKeys | None = None
         """Where this node takes tag keys in for the first left provider, if it is that one itself."""
 
@@ -89,6 +92,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         study = node.studies.get(request.attempt.study_id)
         require_suite(study, "rows")
         require_role(context, study, ["collector"])
+        fixed = await self._contents.fixed(study.id, request.attempt.block_id)
+        if fixed:
+            return unmasking_pb2.PrepareAttemptResponse(fixed_number=fixed)
         state = self._tries.get(request.attempt)
         state.key = state.key or SealingKey.generate(node.source)
         role = study.role_of(node.keys.identity.public)
@@ -227,16 +233,54 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
         values = await node.workers.run(unmask_component, study, component.masked.take(), component.mask)
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
-        stub = CollectionServiceStub(
-            node.peers.channel(study.collector, worker_of(study, attempt, "collector"))
-        )
-        for piece in slices(delivery):
-            await node.peers.call(
-                stub.PushDelivery, PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
-            )
-        node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
         state.components[k] = _Component(begun=True)
-        mine = study.rows.unmasking.count(study.rows.unmasking[k - 1])
-        state.delivered += 1
-        if state.delivered == mine:
-            state.key = None  # nothing seized later may unblind what was delivered
+        state.blinded += 1
+        if state.blinded == len(self._own_components(study)):
+            state.key = None  # nothing seized later may unblind what is kept or was delivered
+        await self._contents.hold(attempt, k, delivery)
+        held = ReportHeldRequest(attempt=attempt, component=k)
+        await node.peers.call(self._collection(study, attempt).ReportHeld, held)
+
+    async def Deliver(
+        self, request: unmasking_pb2.DeliverRequest, context: Context
+    ) -> unmasking_pb2.DeliverResponse:
+        study = self._node.studies.get(request.attempt.study_id)
+        require_suite(study, "rows")
+        require_role(context, study, ["collector"])
+        contents = await self._contents.fix(request.attempt, self._own_components(study))
+        self._shares.begin(request.attempt, self._deliver(study, request.attempt, contents), "delivering")
+        return unmasking_pb2.DeliverResponse()
+
+    async def _deliver(
+        self, study: Study, attempt: common_pb2.Attempt, contents: dict[int, NDArray[np.uint64]]
+    ) -> None:
+        node, stub = self._node, self._collection(study, attempt)
+        for k, content in contents.items():
+            for piece in slices(content):
+                request = PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
+                await node.peers.call(stub.PushDelivery, request)
+            node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
+
+    async def ForgetContent(
+        self, request: unmasking_pb2.ForgetContentRequest, context: Context
+    ) -> unmasking_pb2.ForgetContentResponse:
+        study = self._node.studies.get(request.study_id)
+        require_suite(study, "rows")
+        require_role(context, study, ["collector"])
+        if len(request.block_id) != SUBMISSION_ID_BYTES:
+            raise Refused(Reason.MALFORMED, f"a block id has {SUBMISSION_ID_BYTES} bytes")
+        self.forget(study.id, request.block_id)
+        await self._contents.forget(study.id, request.block_id, self._own_components(study))
+        if self._node.role_in(study).startswith("L"):
+            await self._contents.destroy_key(study.id, request.block_id)
+        return unmasking_pb2.ForgetContentResponse()
+
+    def _own_components(self, study: Study) -> set[int]:
+        """The components that this node unmasks."""
+        own = self._node.role_in(study)
+        return {k for k, role in enumerate(study.rows.unmasking, 1) if role == own}
+
+    def _collection(self, study: Study, attempt: common_pb2.Attempt) -> CollectionServiceStub:
+        return CollectionServiceStub(
+            self._node.peers.channel(study.collector, worker_of(study, attempt, "collector"))
+        )
