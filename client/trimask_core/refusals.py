@@ -184,6 +184,8 @@ class Reason(StrEnum):
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
+    IMPLAUSIBLE_ANSWERS = (
+        "implausible_answers", _ABORTED, _NEVER, "The answers of a block weigh more than answers in range can.")
     CONTENT_FIXED = "content_fixed", _NOT_NOW, _NEVER, "The node has delivered another try at the block; it has one content."
     CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the try it is asked to deliver."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from trimask_core.rows.device.row import mask_row, split_row
 from trimask_core.rows.rotation import haar_rotate
 from trimask_core.rows.shares import expand_component
 from trimask_core.study import Study
+from trimask_server.protocol.answer_bound import column_bound, refuse_heavy, trace_bound
 from trimask_server.suites.rows.deliveries import masked_answers
 
 
@@ -73,3 +75,32 @@ def test_too_little_noise_is_refused_as_well_as_too_much(
         return
     with pytest.raises(Refused, match="do not add up"):
         masked_answers(study, deliveries)
+
+
+def test_answers_out_of_range_are_refused(study: Study, rows: np.ndarray) -> None:
+    """One answer of 10^6 where 1 is legal; and 24 of 1.2, which no single one shows."""
+    for change in ((0, 10**6), (slice(None), 1.2)):
+        changed = rows.astype(float)
+        changed[change[0], 2] = change[1] / study.rows.grid.step
+        steps = np.rint(changed).astype(np.int64)
+        deliveries = [_deliver(study, part, b"a" * 32) for part in _components(study, steps)]
+        with pytest.raises(Refused, match="out of range: column") as caught:
+            masked_answers(study, deliveries)
+        assert caught.value.reason == "implausible_answers"
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.5, 4.0])
+def test_rows_in_range_are_below_the_bound(make_study: Any, sigma: float) -> None:
+    """The heaviest rows there are, 200 blocks of 24: false refusals have probability below 200 * 2^-40."""
+    study: Study = make_study(block_rows=24, release_rows=24, sigma=sigma).study
+    rng = np.random.default_rng(3)
+    heaviest = np.zeros((24, study.attributes))
+    heaviest[:, : study.schema.ones + len(study.schema.attributes)] = 1.0
+    heaviest *= min(1.0, study.protection.row_norm / np.linalg.norm(heaviest[0]))
+    for _ in range(200):
+        refuse_heavy(study, heaviest + sigma * rng.standard_normal(heaviest.shape))
+    beyond = np.zeros_like(heaviest)
+    beyond[0] = math.sqrt(trace_bound(study, 24) * 1.01 / study.attributes)
+    assert beyond[0, 0] ** 2 < column_bound(study, 24)
+    with pytest.raises(Refused, match="they weigh"):
+        refuse_heavy(study, beyond)

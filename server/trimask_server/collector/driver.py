@@ -69,7 +69,7 @@ class BatchWork(Protocol):
         ...
 
     async def forget(self, block: Block) -> None:
-        """Have nodes forget what they kept for a block that is pooled or given up, beside its rows: these are erased next."""
+        """Have nodes forget what they kept of a block that is pooled or given up, beside its rows: these are erased next."""
         ...
 
     async def publish(self) -> bool:

@@ -16,6 +16,7 @@ from trimask_core.study import Study
 from trimask_proto.v1 import collection_pb2, collection_pb2_grpc, common_pb2
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role, require_suite
+from trimask_server.protocol.answer_bound import refuse_heavy
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.matrices import Assembler
 
@@ -28,7 +29,7 @@ _ENERGY = (
 
 
 def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix:
-    """A X1: the sum of the deliveries with B_0 and the noise columns removed.
+    """A (X1 + C): the sum of the deliveries with B_0 and the noise columns removed, if it can be that of rows in range.
 
     What is removed must weigh what noise columns of checked rows can weigh: tau^2 times the n p2 that the check has left,
     within `_ENERGY`. If left providers masked the components differently, the shares do not cancel and it is larger by
@@ -42,8 +43,9 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     if not _ENERGY[0] * expected <= energy <= _ENERGY[1] * expected:
         raise Refused(
             Reason.IMPLAUSIBLE_SUM,
-            "the components of this block do not add up to rows: some were masked differently",
+            "its components do not add up to rows: some were masked differently",
         )
+    refuse_heavy(study, answers)
     return answers
 
 

@@ -108,8 +108,11 @@ class HeldContents:
 
         return await self.database.write(write)
 
-    async def forget(self, study_id: bytes, block_id: bytes, components: set[int]) -> None:
-        """The block is pooled or given up: its content goes, and it is never unmasked here again."""
+    async def forget(self, study_id: bytes, block_id: bytes, components: set[int], *, with_key: bool) -> None:
+        """The block is pooled or given up: its content goes, and it is never unmasked here again.
+
+        `with_key` at a node that holds no rows of the block, whose key this is, too.
+        """
 
         def write(tx: Transaction) -> None:
             tx.run_many(
@@ -118,13 +121,11 @@ class HeldContents:
                 " content = NULL, fixed = 1",
                 [(study_id, block_id, component, b"") for component in sorted(components)],
             )
+            if with_key:
+                destroy_keys(tx, study_id, [block_scope(block_id)])
 
         await self.database.write(write)
         await self.database.scrub()
-
-    async def destroy_key(self, study_id: bytes, block_id: bytes) -> None:
-        """At a node that holds no rows of the block, whose key this is, too."""
-        await self.database.write(lambda tx: destroy_keys(tx, study_id, [block_scope(block_id)]))
 
     @staticmethod
     def erase_study(tx: Transaction, study_id: bytes) -> int:

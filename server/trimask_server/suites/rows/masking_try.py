@@ -95,7 +95,7 @@ class MaskingTry:
         try:
             return await self._node.workers.run(masked_answers, self._study, deliveries)
         except Refused as error:
-            raise Unusable(f"its components do not add up to rows ({error.reason})") from None
+            raise Unusable(f"{error} ({error.reason})") from None
 
     async def _deliver(self, attempt: Attempt) -> None:
         """Have every unmasking node, all of which hold this try, make it the block's content and send it."""

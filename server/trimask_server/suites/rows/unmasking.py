@@ -270,9 +270,10 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, f"a block id has {SUBMISSION_ID_BYTES} bytes")
         self.forget(study.id, request.block_id)
-        await self._contents.forget(study.id, request.block_id, self._own_components(study))
-        if self._node.role_in(study).startswith("L"):
-            await self._contents.destroy_key(study.id, request.block_id)
+        holds_rows = self._node.role_in(study).startswith("R")
+        await self._contents.forget(
+            study.id, request.block_id, self._own_components(study), with_key=not holds_rows
+        )
         return unmasking_pb2.ForgetContentResponse()
 
     def _own_components(self, study: Study) -> set[int]:
