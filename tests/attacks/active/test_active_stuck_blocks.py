@@ -68,7 +68,7 @@ def test_other_blocks_go_on_and_the_owner_gives_one_up(
     command = ["study", "abandon", str(file), block[:12], "--owner", str(lab.owner)]
     monkeypatch.setattr("builtins.input", lambda _: "n")
     assert main(command) == 1
-    assert main([*command[:3], "00000000", *command[4:], "--yes"]) == 2
+    assert main([*command[:3], "00000000", *command[4:], "--yes"]) == 5  # there is no such block
     capsys.readouterr()
     assert main([*command, "--yes", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
