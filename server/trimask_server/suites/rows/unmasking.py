@@ -26,8 +26,8 @@ from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
-from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.protocol.tag_check import BlockKeys, mask_keys
+from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tag_keys import TakeMaskedKeys, read_keys, read_openings, send_masked_keys
 from trimask_server.suites.rows.tries import Tries
