@@ -33,7 +33,9 @@ def flip(patch: pytest.MonkeyPatch, chosen: Callable[[Any], bool]) -> None:
         await honest(servicer, study, j, attempt, incoming)
 
     patch.setattr(LeftMaskingServicer, "_mask", mask)
-    patch.setattr(left_masking, "check_tags", lambda *_: None)  # it checks nothing: what it alters is its own doing
+    patch.setattr(
+        left_masking, "check_tags", lambda *_: None
+    )  # it checks nothing: what it alters is its own doing
 
 
 def send(lab: Lab, people: list[dict[str, Any]]) -> SignedStudy:

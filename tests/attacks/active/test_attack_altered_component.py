@@ -85,7 +85,9 @@ def test_without_the_check_the_gram_matrix_shows_the_person(
     signed = open_study(wide_lab)
     alteration = Alteration(monkeypatch, signed)
     monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
-    monkeypatch.setattr(deliveries, "refuse_heavy", lambda *_: None)  # or the block would weigh too much to be pooled
+    monkeypatch.setattr(
+        deliveries, "refuse_heavy", lambda *_: None
+    )  # or the block would weigh too much to be pooled
     names = collect(wide_lab, signed)
     wide_lab.close(signed.study)
     (dataset,) = wide_lab.datasets(signed.study)
