@@ -90,7 +90,8 @@ def watched(lab: Lab) -> Iterator[Watched]:
             for person in people[:20]:
                 client.submit(person)
             for name in ("R1", "R2"):
-                rows = lab.query(name, "SELECT payload FROM submissions WHERE payload IS NOT NULL")
+                sql = "SELECT payload FROM submissions WHERE payload IS NOT NULL AND study_id = ?"
+                rows = lab.query(name, sql, (signed.study.id,))
                 seen.nonces += [bytes(row[0])[:NONCE] for row in rows]
                 seen.wraps += [
                     bytes(row[0])[:NONCE] for row in lab.query(name, "SELECT wrapped FROM data_keys")
