@@ -42,6 +42,7 @@ from trimask_proto.v1 import (
     unmasking_pb2_grpc,
 )
 from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message
 
 
@@ -321,15 +322,16 @@ def _accept(lab: Lab, name: str, ids: list[bytes]) -> None:
 
 
 def test_row_used_in_two_blocks(lab: Lab, signed: SignedStudy, client: Client, plan: Plan) -> None:
-    ids = sorted(client.submit(answers).submission_id for answers in some_people(24, seed=8))
+    sent = [client.submit(answers).submission_id for answers in some_people(48, seed=8)]
+    ids = sorted(sorted(sent, key=lambda name: place(b"", name))[:24])  # as no coin was tossed
     with right(lab) as stub:
         with (
             counted(lab, "R1", "row_not_checked"),
             refused(grpc.StatusCode.FAILED_PRECONDITION, "no check has accepted"),
         ):
             stub.AssignBlock(plan(ids))
-        _accept(lab, "R1", ids)
-        stub.AssignBlock(plan(ids))
+        _accept(lab, "R1", sent)
+        assert stub.AssignBlock(plan(ids)).bound_signature
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
         with (
             counted(lab, "R1", "row_already_used"),

@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -131,6 +133,8 @@ class AssignBlockRequest(_message.Message):
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    ABSENCES_FIELD_NUMBER: _builtins.int
+    BOUND_SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
@@ -139,6 +143,14 @@ class AssignBlockRequest(_message.Message):
     """The ids of its rows, 16 bytes each, sorted."""
     signature: _builtins.bytes
     """Ed25519 signature of the collector over study id, block id and the ids."""
+    bound_signature: _builtins.bytes
+    """Rows suite: this provider's own signature in an earlier answer to this plan, if the collector has one. A provider whose store
+    was restored from before the plan then binds it again, whatever has come since.
+    """
+    @_builtins.property
+    def absences(self) -> _containers.RepeatedCompositeFieldContainer[Global___RowAbsence]:
+        """Rows suite: words of right providers on rows they have no longer, which the plan may leave out."""
+
     def __init__(
         self,
         *,
@@ -146,34 +158,128 @@ class AssignBlockRequest(_message.Message):
         block_id: _builtins.bytes = ...,
         submission_ids: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
+        absences: _abc.Iterable[Global___RowAbsence] | None = ...,
+        bound_signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absences", b"absences", "block_id", b"block_id", "bound_signature", b"bound_signature", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignBlockRequest: _TypeAlias = AssignBlockRequest  # noqa: Y015
 
 @_typing.final
+class RowAbsence(_message.Message):
+    """A right provider's word on rows that it cannot put into a block: not here, withdrawn, or not accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """Its role in the study, such as "R2"."""
+    submission_ids: _builtins.bytes
+    """The ids, 16 bytes each."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the provider over study id and the ids."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        submission_ids: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "signature", b"signature", "submission_ids", b"submission_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RowAbsence: _TypeAlias = RowAbsence  # noqa: Y015
+
+@_typing.final
+class ConfirmAbsentRequest(_message.Message):
+    """Asks about rows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    submission_ids: _builtins.bytes
+    """The ids, 16 bytes each."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        submission_ids: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfirmAbsentRequest: _TypeAlias = ConfirmAbsentRequest  # noqa: Y015
+
+@_typing.final
+class ConfirmAbsentResponse(_message.Message):
+    """What is not here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ABSENCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def absence(self) -> Global___RowAbsence:
+        """The provider's word on those it cannot put into a block; without ids if it has them all."""
+
+    def __init__(
+        self,
+        *,
+        absence: Global___RowAbsence | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfirmAbsentResponse: _TypeAlias = ConfirmAbsentResponse  # noqa: Y015
+
+@_typing.final
 class AssignBlockResponse(_message.Message):
-    """The rows are bound, unless some were withdrawn."""
+    """The rows are bound, unless some were withdrawn or the plan is not the drawn one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WITHDRAWN_IDS_FIELD_NUMBER: _builtins.int
+    BOUND_SIGNATURE_FIELD_NUMBER: _builtins.int
+    NOT_DRAWN_FIELD_NUMBER: _builtins.int
+    SKIPPED_IDS_FIELD_NUMBER: _builtins.int
     withdrawn_ids: _builtins.bytes
     """Ids in the plan that were withdrawn here, 16 bytes each. If there are any, nothing was bound, and the plan must be
     cancelled.
     """
+    bound_signature: _builtins.bytes
+    """Ed25519 signature of the provider over the plan's hash, once it is bound; empty otherwise."""
+    not_drawn: _builtins.bool
+    """Nothing was bound: of the rows that could be planned here these come first, 16 bytes each; or too few are accepted for a draw."""
+    skipped_ids: _builtins.bytes
+    """The rows that come before the last of the plan's and are not in it."""
     def __init__(
         self,
         *,
         withdrawn_ids: _builtins.bytes = ...,
+        bound_signature: _builtins.bytes = ...,
+        not_drawn: _builtins.bool = ...,
+        skipped_ids: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_signature", b"bound_signature", "not_drawn", b"not_drawn", "skipped_ids", b"skipped_ids", "withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -41,8 +41,10 @@ class RightBatchServiceStub:
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
     AssignBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]
     """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-    is declined whole.
+    is declined whole; so is, in the rows suite, one that is not the drawn one.
     """
+    ConfirmAbsent: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.ConfirmAbsentRequest, _right_batches_pb2.ConfirmAbsentResponse]
+    """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
     CancelBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.CancelBlockRequest, _right_batches_pb2.CancelBlockResponse]
     """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
     row is used in one block only.
@@ -65,8 +67,10 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
     AssignBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]  # type: ignore[assignment]
     """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-    is declined whole.
+    is declined whole; so is, in the rows suite, one that is not the drawn one.
     """
+    ConfirmAbsent: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.ConfirmAbsentRequest, _right_batches_pb2.ConfirmAbsentResponse]  # type: ignore[assignment]
+    """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
     CancelBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.CancelBlockRequest, _right_batches_pb2.CancelBlockResponse]  # type: ignore[assignment]
     """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
     row is used in one block only.
@@ -104,8 +108,16 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.AssignBlockResponse, _abc.Awaitable[_right_batches_pb2.AssignBlockResponse]]:
         """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-        is declined whole.
+        is declined whole; so is, in the rows suite, one that is not the drawn one.
         """
+
+    @_abc_1.abstractmethod
+    def ConfirmAbsent(
+        self,
+        request: _right_batches_pb2.ConfirmAbsentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_batches_pb2.ConfirmAbsentResponse, _abc.Awaitable[_right_batches_pb2.ConfirmAbsentResponse]]:
+        """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
 
     @_abc_1.abstractmethod
     def CancelBlock(

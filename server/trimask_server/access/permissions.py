@@ -150,6 +150,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "ListPending": _COLLECTOR,
         "StopIntake": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "ConfirmAbsent": _COLLECTOR,
         "CancelBlock": _COLLECTOR,
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,

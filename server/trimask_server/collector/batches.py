@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from trimask_core.errors import Refused
 from trimask_core.study import Party, Study
+from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
-from trimask_server.collector.right_calls import RightCalls
+from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.node.context import NodeContext
 
 __all__ = ["Batches"]
@@ -29,6 +30,8 @@ class Batches:
         self._ledger = ledger
         self._calls = calls
         self._intake = intake
+        # What providers have bound, by block and identity: their signatures. Lost with this process, then asked for again.
+        self._bound: dict[tuple[bytes, bytes], bytes] = {}
 
     async def _each(self, call: Callable[[Party], Awaitable[T]]) -> list[T]:
         return list(await asyncio.gather(*(call(party) for party in self._study.right)))
@@ -40,15 +43,17 @@ class Batches:
         it declines the plan, so no work on it begins anywhere, and the others can free its rows.
         """
         try:
-            answers = await self._each(lambda party: self._calls.assign(party, block))
+            answers = await self._each(lambda party: self._assign(party, block))
+            if any(answer.not_drawn for answer in answers):
+                answers = await self._explain(block, answers)
         except Refused as error:
             if (
                 error.reason.final
             ):  # no waiting changes it, so it counts as a try: a plan refused for ever is given up
                 await self._ledger.next_attempt(block.block_id)
             raise
-        withdrawn = {submission_id for ids in answers for submission_id in ids}
-        if not withdrawn:
+        withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}
+        if not withdrawn and not any(answer.not_drawn for answer in answers):
             return True
         self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
         if block.attempts:
@@ -58,6 +63,25 @@ class Batches:
             await self._ledger.cancel(block.block_id)
             await self.release(block)
         return False
+
+    async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
+        """Ask once more where a plan was not the drawn one, with the others' words on rows they have no longer."""
+        named = sorted({name for answer in answers for name in answer.skipped})
+        words = await self._each(lambda party: self._calls.absence(party, named)) if named else []
+        declined = {
+            id(party) for party, answer in zip(self._study.right, answers, strict=True) if answer.not_drawn
+        }
+        return await self._each(
+            lambda party: self._assign(party, block, words if id(party) in declined else ())
+        )
+
+    async def _assign(self, party: Party, block: Block, words: Sequence[RowAbsence] = ()) -> Assigned:
+        """Give a provider the plan, with its own earlier answer to it: one that was restored has forgotten that."""
+        key = (block.block_id, party.identity)
+        answer = await self._calls.assign(party, block, words, self._bound.get(key, b""))
+        if answer.bound_signature:
+            self._bound[key] = answer.bound_signature
+        return answer
 
     async def release(self, block: Block) -> None:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""
@@ -69,6 +93,8 @@ class Batches:
     async def erase(self, block: Block) -> None:
         """Have every right provider erase a block whose rows are pooled, or that was given up."""
         await self._each(lambda party: self._calls.erase(party, block))
+        for party in self._study.right:
+            self._bound.pop((block.block_id, party.identity), None)
         await self._ledger.mark_erased(block.block_id, "erased" if block.state == "pooled" else "abandoned")
 
     async def give_up(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import node_pb2, right_batches_pb2
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Block
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.plans import plan_message, split_ids
 
-__all__ = ["Page", "RightCalls"]
+__all__ = ["Assigned", "Page", "RightCalls"]
 
 _PAGE = 8192
 
@@ -27,6 +28,16 @@ class Page:
     store_generation: bytes
     checked: bytes = b""
     """For each: 1 if it was checked and accepted there, 2 if it is in a check, else 0."""
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A provider's answer to a plan: bound, with its signature; or not, because of withdrawn rows or of the draw."""
+
+    withdrawn: Sequence[bytes] = ()
+    bound_signature: bytes = b""
+    not_drawn: bool = False
+    skipped: Sequence[bytes] = ()
 
 
 class RightCalls:
@@ -59,16 +70,33 @@ class RightCalls:
         request = right_batches_pb2.StopIntakeRequest(study_id=self._study.id)
         await self._node.peers.call(self._stub(party).StopIntake, request)
 
-    async def assign(self, party: Party, block: Block) -> list[bytes]:
-        """Give a provider a block's plan; the ids for which it declines it, because they were withdrawn."""
+    async def assign(
+        self, party: Party, block: Block, absences: Sequence[RowAbsence] = (), bound: bytes = b""
+    ) -> Assigned:
+        """Give a provider a block's plan, with what others have said about rows, and its own earlier answer."""
         request = right_batches_pb2.AssignBlockRequest(
             study_id=self._study.id,
             block_id=block.block_id,
             submission_ids=block.submission_ids,
             signature=self._signature(block),
+            absences=absences,
+            bound_signature=bound,
         )
         answer = await self._node.peers.call(self._stub(party).AssignBlock, request)
-        return split_ids(answer.withdrawn_ids)
+        return Assigned(
+            split_ids(answer.withdrawn_ids),
+            bytes(answer.bound_signature),
+            answer.not_drawn,
+            split_ids(answer.skipped_ids),
+        )
+
+    async def absence(self, party: Party, ids: Sequence[bytes]) -> RowAbsence:
+        """A provider's word on which of these rows it cannot put into a block."""
+        request = right_batches_pb2.ConfirmAbsentRequest(
+            study_id=self._study.id, submission_ids=b"".join(ids)
+        )
+        answer = await self._node.peers.call(self._stub(party).ConfirmAbsent, request)
+        return RowAbsence.FromString(answer.absence.SerializeToString())
 
     async def cancel(self, party: Party, block: Block) -> None:
         """Have a provider free the rows of a plan that was given up."""

@@ -18,8 +18,9 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
-from trimask_server.protocol.plans import plan_message, split_ids
-from trimask_server.right.rows import RowStore
+from trimask_server.protocol.draw import absent_ids, sign_absence, sign_bound, verify_bound
+from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
+from trimask_server.right.rows import Draw, NotDrawn, RowStore
 
 __all__ = ["BlockRules", "RightBatchServicer"]
 
@@ -106,12 +107,48 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
             raise Refused(
                 Reason.MALFORMED, "a plan has a 16-byte block id and sorted, distinct submission ids"
             )
-        withdrawn = await self._rows.assign(study.id, request.block_id, ids, checked=rules.checks_rows)
+        plan = plan_hash(study.id, request.block_id, request.submission_ids)
+        draw = await self._draw(study, request, plan) if rules.checks_rows else None
+        try:
+            withdrawn = await self._rows.assign(
+                study.id, request.block_id, ids, checked=rules.checks_rows, draw=draw
+            )
+        except NotDrawn as error:
+            self._node.log.info("not drawn block=%s skipped=%d", request.block_id.hex(), len(error.skipped))
+            return right_batches_pb2.AssignBlockResponse(
+                not_drawn=True, skipped_ids=b"".join(error.skipped[:_PAGE])
+            )
         if withdrawn:
             self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
             return right_batches_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))
         self._node.log.info("assigned block=%s rows=%d", request.block_id.hex(), len(ids))
-        return right_batches_pb2.AssignBlockResponse()
+        return right_batches_pb2.AssignBlockResponse(
+            bound_signature=sign_bound(self._node.keys.identity, plan)
+        )
+
+    async def _draw(
+        self, study: Study, request: right_batches_pb2.AssignBlockRequest, plan: bytes
+    ) -> Draw | None:
+        """What the plan must be here; None where this provider has bound it before its store was restored."""
+        if request.bound_signature:
+            role = study.role_of(self._node.keys.identity.public)
+            verify_bound(study, role, plan, request.bound_signature)
+            return None
+        open_now = await self._node.studies.state_now(study.id) == "open"
+        pool = 2 * study.rows.block_rows if open_now else 0
+        return Draw(pool, frozenset(absent_ids(study, request.absences)))
+
+    async def ConfirmAbsent(
+        self, request: right_batches_pb2.ConfirmAbsentRequest, context: Context
+    ) -> right_batches_pb2.ConfirmAbsentResponse:
+        study = self._study(request.study_id, context)
+        ids = split_ids(request.submission_ids)
+        if len(ids) > _PAGE:
+            raise Refused(Reason.MALFORMED, f"at most {_PAGE} submission ids")
+        gone = b"".join(await self._rows.absent(study.id, ids))
+        key = self._node.keys.identity
+        absence = sign_absence(key, study.role_of(key.public), study.id, gone)
+        return right_batches_pb2.ConfirmAbsentResponse(absence=absence)
 
     async def CancelBlock(
         self, request: right_batches_pb2.CancelBlockRequest, context: Context

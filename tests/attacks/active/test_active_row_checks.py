@@ -18,7 +18,8 @@ from trimask_proto.v1 import right_batches_pb2, row_check_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub, RowCheckServiceStub
 from trimask_rogue import refused_with
-from trimask_server.protocol.check_coin import sign_check
+from trimask_server.protocol.check_coin import seed_of, sign_check
+from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message, split_ids
 from trimask_server.protocol.roles import right_roles
 
@@ -114,24 +115,24 @@ class Rogue:
         request = row_check_pb2.DecideCheckRequest(check=check)
         return bytes(self.call(role, RowCheckServiceStub, "DecideCheck", request).verdicts)
 
-    def assign(self, role: str, ids: list[bytes]) -> None:
+    def assign(self, role: str, ids: list[bytes]) -> Any:
         joined = b"".join(ids)
         message = plan_message(self.study.id, b"b" * 16, joined)
         request = right_batches_pb2.AssignBlockRequest(
             study_id=self.study.id, block_id=b"b" * 16, submission_ids=joined,
             signature=self.lab.key("collector").sign("block-plan", message),
         )  # fmt: skip
-        self.call(role, RightBatchServiceStub, "AssignBlock", request)
+        return self.call(role, RightBatchServiceStub, "AssignBlock", request)
 
 
 def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
     """It can choose no direction, open no row twice under others, and plan no row that was not accepted."""
-    rogue = Rogue(lab, 26)
+    rogue = Rogue(lab, 50)
     try:
         ids = rogue.ids
         with refused_with("row_not_checked"):
             rogue.assign("R1", ids[:24])
-        check = rogue.begin("one", ids[:25])
+        check = rogue.begin("one", ids[:49])
         with refused_with("malformed"):  # no coin before everybody has committed
             rogue.reveal(check, "R1")
         rogue.commit(check)
@@ -144,7 +145,7 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
 
         again = rogue.begin("two", ids)  # the rows a second time, and one that is new
         rogue.commit(again)
-        assert all(list(said.held) == [0] * 25 + [1] for said in again.commitments)
+        assert all(list(said.held) == [0] * 49 + [1] for said in again.commitments)
 
         other = row_check_pb2.RowCheck()
         other.CopyFrom(check)
@@ -156,14 +157,23 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
         with refused_with("not_your_role"):  # the collector sees nothing of what is opened
             rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask)
         opened = rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
-        assert len(opened.openings) == 25 * CHECK_DIRECTIONS * 16
+        assert len(opened.openings) == 49 * CHECK_DIRECTIONS * 16
         assert opened == rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
 
         lab.stop("R1")  # its store and its coin are the same when it comes back
         lab.start("R1")
-        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 25}
+        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 49}
         with refused_with("row_not_checked"):
-            rogue.assign("R1", ids[2:])  # one of these is in the other check
-        rogue.assign("R1", ids[:24])
+            rogue.assign("R1", ids[3:])  # one of these is in the other check
+        seed = seed_of(check)
+        drawn = sorted(ids[:49], key=lambda name: place(seed, name))
+        for chosen in (
+            drawn[1:25],
+            [*drawn[:23], drawn[24]],
+        ):  # one of its own choice in the place of another
+            answer = rogue.assign("R1", sorted(chosen))
+            assert (answer.not_drawn, answer.bound_signature) == (True, b"")
+            assert split_ids(answer.skipped_ids) == sorted(set(drawn[:24]) - set(chosen))
+        assert not rogue.assign("R1", sorted(drawn[:24])).not_drawn
     finally:
         lab.start("collector")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from trimask_core.errors import Refused
@@ -16,7 +16,8 @@ from trimask_proto.v1.row_check_pb2_grpc import RowCheckServiceStub
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Ledger
 from trimask_server.node.context import NodeContext
-from trimask_server.protocol.check_coin import sign_check
+from trimask_server.protocol.check_coin import seed_of, sign_check
+from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import split_ids
 from trimask_server.suites.rows.check_ledger import CheckLedger
 
@@ -37,6 +38,7 @@ class Checking:
         self._ledger = ledger
         self._checks = CheckLedger(ledger.database, node.audit)
         self._again: set[bytes] = set()
+        self._places: dict[bytes, bytes] = {}  # of rows that are accepted and in no block yet
 
     async def look(self, intake: Intake, *, closing: bool) -> bool:
         """Finish a check that was begun, or begin one if its rows make a block possible; whether there was one."""
@@ -56,6 +58,18 @@ class Checking:
         await self._checks.begin(check)
         await self._run(check, intake)
         return True
+
+    async def places(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The place that the coin of its check gives each accepted row; read anew where one is not at hand."""
+        if not self._places.keys() >= set(ids):
+            wanted = set(ids)
+            for check in await self._checks.checks(self._study.id, "done"):
+                seed = seed_of(check)
+                self._places |= {
+                    name: place(seed, name) for name in wanted.intersection(split_ids(check.submission_ids))
+                }
+        self._places = {name: self._places.get(name, place(b"", name)) for name in ids}
+        return self._places
 
     async def _decide_again(self, intake: Intake) -> bool:
         """Rows that came again to a provider which was restored from a backup are in the check they were in; whether there

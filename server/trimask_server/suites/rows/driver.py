@@ -50,22 +50,27 @@ class RowsWork:
         self._publisher = Publisher(node, factors)
         self._try = MaskingTry(node, study, ledger, sightings, collection)
         self._checking = Checking(node, study, ledger)
+        self._places: dict[bytes, bytes] = {}
 
     checks_rows = True
 
     async def check(self, intake: Intake, *, closing: bool) -> bool:
         """Have rows checked that could make a block."""
-        return await self._checking.look(intake, closing=closing)
+        if await self._checking.look(intake, closing=closing):
+            return True
+        self._places = await self._checking.places(intake.accepted)
+        return False
 
     async def tell(self, party: Party) -> None:
         """Which rows were checked, and accepted."""
         await self._checking.tell(party)
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        """The rows of the next block: n of them, keeping a full block back; at close the last takes the remainder."""
+        """The rows of the next block: the n of the lowest places (`protocol.draw`), keeping a full block back; at close the
+        last takes the remainder."""
         n = self._study.rows.block_rows
         if len(ready) >= 2 * n:
-            return sorted(ready[:n])
+            return sorted(sorted(ready, key=self._places.__getitem__)[:n])
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def work_on(self, block: Block, batches: Batches) -> None:

@@ -1,0 +1,63 @@
+"""Which of the checked rows form a block: drawn by the coin that all right providers tossed for their check.
+
+Every accepted row has a place, a hash of its check's seed and its id, that nobody knew while the check could still take
+rows in. A block takes the lowest places among all accepted rows that are in no block, out of twice as many as it needs
+while the study is open. Every right provider computes this for itself before it binds a plan. A row that another provider has no
+longer (it was withdrawn there, say) may be left out, on that provider's signed word alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from trimask_core.identity import SigningKey, verify
+from trimask_core.study import Study
+from trimask_proto.v1.right_batches_pb2 import RowAbsence
+from trimask_server.protocol.plans import split_ids
+from trimask_server.protocol.roles import right_roles
+
+__all__ = ["absent_ids", "place", "sign_absence", "sign_bound", "skipped", "verify_bound"]
+
+_ABSENT, _BOUND = "row-absent", "block-bound"
+
+
+def place(seed: bytes, submission_id: bytes) -> bytes:
+    """A row's place in the order."""
+    return hashlib.sha256(b"trimask block order\0" + seed + submission_id).digest()
+
+
+def skipped(places: Mapping[bytes, bytes], ids: Iterable[bytes], absent: Iterable[bytes] = ()) -> list[bytes]:
+    """Rows that come before the last of a plan's and are not in it. `places` has every row that could be planned."""
+    plan = set(ids)
+    last = max((places.get(name, b"") for name in plan), default=b"")
+    left_out = set(places) - plan - set(absent)
+    return sorted(name for name in left_out if places[name] < last)
+
+
+def sign_absence(key: SigningKey, role: str, study_id: bytes, submission_ids: bytes) -> RowAbsence:
+    """A provider's word that it cannot put these rows into a block."""
+    signature = key.sign(_ABSENT, study_id + submission_ids)
+    return RowAbsence(role=role, submission_ids=submission_ids, signature=signature)
+
+
+def absent_ids(study: Study, words: Iterable[RowAbsence]) -> set[bytes]:
+    """The rows that a right provider says it does not have; `VerificationError` if it did not say so."""
+    found: set[bytes] = set()
+    for word in words:
+        if word.role not in right_roles(study):
+            continue
+        message = study.id + word.submission_ids
+        verify(study.party(word.role).identity, _ABSENT, message, word.signature, f"the word of {word.role}")
+        found.update(split_ids(word.submission_ids))
+    return found
+
+
+def sign_bound(key: SigningKey, plan: bytes) -> bytes:
+    """A provider's word that it has bound a plan, known by its hash, as drawn."""
+    return key.sign(_BOUND, plan)
+
+
+def verify_bound(study: Study, role: str, plan: bytes, signature: bytes) -> None:
+    """Raise `VerificationError` unless this right provider has bound the plan."""
+    verify(study.party(role).identity, _BOUND, plan, signature, f"the word of {role} on the block")
