@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -15,6 +16,7 @@ from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
+from trimask_server.protocol.draw import place
 
 
 def _erased(lab: Lab, role: str, submission_id: bytes) -> bool:
@@ -35,8 +37,11 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
         )
         inside = next(sent for sent in first if sent.submission_id in planned)
         waiting = [number for number, sent in enumerate(first) if sent.submission_id not in planned]
-        out = {waiting[26], waiting[0]}
-        gone, half = first[waiting[26]], first[waiting[0]]
+        # One whose place is the lowest, so that it is in the next plan, and another.
+        lowest = min(waiting, key=_places(lab, first))
+        other = next(number for number in waiting if number != lowest)
+        out = {other, lowest}
+        gone, half = first[other], first[lowest]
         for provider in (1, 2, 3):
             client.withdraw(gone.withdrawal_key, provider)
         client.withdraw(half.withdrawal_key, 1)  # R2 and R3 do not know of it yet
@@ -69,6 +74,18 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
     assert dataset.rows == 74
     found = dataset.gram(units="scaled").to_numpy()
     np.testing.assert_allclose(found, exact_gram(study, remaining), atol=1e-5)
+
+
+def _places(lab: Lab, sent: list[Receipt]) -> Callable[[int], bytes]:
+    """What the coin has drawn for each."""
+    seeds = dict(
+        lab.query(
+            "R2",
+            "SELECT s.submission_id, c.seed FROM submissions s JOIN row_checks c ON c.study_id = s.study_id AND"
+            " c.check_id = s.check_id",
+        )
+    )
+    return lambda number: place(seeds[sent[number].submission_id], sent[number].submission_id)
 
 
 def test_only_the_key_withdraws(lab: Lab) -> None:

@@ -2,8 +2,8 @@
 
 Every accepted row has a place, a hash of its check's seed and its id, that nobody knew while the check could still take
 rows in. A block takes the lowest places among all accepted rows that are in no block, out of twice as many as it needs
-while the study is open. Every right provider computes this for itself before it binds a plan. A row that another provider has no
-longer (it was withdrawn there, say) may be left out, on that provider's signed word alone.
+while the study is open. Every right provider computes this for itself before it binds a plan. A row that another provider
+has no longer (it was withdrawn there, say) may be left out, on that provider's signed word alone.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from trimask_lab import Lab, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
-from trimask_server.collector.right_calls import RightCalls
+from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.right.rows import Draw
 from trimask_server.suites.rows import masking_try
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
@@ -32,8 +33,8 @@ class Equivocation:
         self.delivered: list[Any] = []
         honest_assign, honest_sum = RightCalls.assign, masking_try.masked_answers
 
-        async def assign(calls: RightCalls, party: Any, block: Any) -> list[bytes]:
-            return await honest_assign(calls, party, self.plan_for(calls._study, party, block))
+        async def assign(calls: RightCalls, party: Any, block: Any, *said: Any) -> Assigned:
+            return await honest_assign(calls, party, self.plan_for(calls._study, party, block), *said)
 
         def masked_answers(study: Study, deliveries: Any) -> Any:
             self.delivered.append(deliveries)
@@ -42,6 +43,8 @@ class Equivocation:
         self.plans: dict[str, bytes] = {}
         """The hash of what R1 was told, and of what the others were."""
         patch.setattr(RightCalls, "assign", assign)
+        # Whether a plan is the drawn one is a defence of its own (test_attack_sybils.py).
+        patch.setattr(Draw, "require", lambda *_: None)
         patch.setattr(masking_try, "masked_answers", masked_answers)
 
     def plan_for(self, study: Study, party: Any, block: Any) -> Any:

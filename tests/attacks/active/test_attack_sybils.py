@@ -6,6 +6,8 @@ by a key that is in the study everybody approved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from trimask_cli import invitations
@@ -16,6 +18,8 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_lab import Lab
+from trimask_server.right.rows import Draw
+from trimask_server.suites.rows.driver import RowsWork
 
 FAR = 4_000_000_000_000
 FLEET = 23
@@ -61,6 +65,55 @@ def test_where_the_collector_admits_its_fleet_fills_the_block(
     signed = lab.open_study(admission="invited")
     assert send_fleet(lab, signed) == ["taken in"] * FLEET
     assert signed.study.rows.block_rows == FLEET + 1  # one person more, and the block is full
+
+
+class Choosing:
+    """A collector that plans its fleet around one person, out of all that are checked."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, fleet: set[bytes], person: bytes) -> None:
+        self.plans: list[list[bytes]] = []
+
+        def choose(work: RowsWork, ready: list[bytes], *, closing: bool) -> list[bytes]:
+            wanted = [*(name for name in ready if name in fleet), person]
+            if closing or len(wanted) <= FLEET or person not in ready:
+                return []
+            self.plans.append(sorted(wanted))
+            return self.plans[-1]
+
+        patch.setattr(RowsWork, "choose", choose)
+
+
+def surrounded(lab: Lab, patch: pytest.MonkeyPatch, until: Callable[[SignedStudy, Choosing], bool]) -> bool:
+    """Whether the person and the fleet become a block: 24 other people are there, too."""
+    signed = lab.open_study()
+    with Client(signed) as client:
+        prepared = [client.prepare(SYBIL) for _ in range(2 * FLEET + 2)]
+        ids = [submission.submission_id for submission in prepared]
+        choosing = Choosing(patch, set(ids[:FLEET]), ids[FLEET])
+        for submission in prepared:
+            client.send(submission)
+    lab.wait(signed.study, lambda _: until(signed, choosing))
+    sql = "SELECT submission_ids FROM blocks WHERE study_id = ? AND cancelled = 0 AND submission_ids != ?"
+    bound = [row[0] for row in lab.query("R2", sql, (signed.study.id, b""))]
+    lab.close(signed.study)
+    return b"".join(sorted(ids[: FLEET + 1])) in bound
+
+
+def test_the_collector_does_not_choose_who_is_in_a_block(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """False failure: the fleet and the person are what the coin draws, one chance in C(48, 24) = 3e13."""
+    assert not surrounded(lab, monkeypatch, lambda _, choosing: len(choosing.plans) >= 3)
+
+
+def test_where_nobody_draws_the_collector_chooses(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it did before."""
+    monkeypatch.setattr(Draw, "require", lambda *_: None)
+    assert surrounded(
+        lab,
+        monkeypatch,
+        lambda signed, _: bool(
+            lab.query("R2", "SELECT 1 FROM blocks WHERE study_id = ?", (signed.study.id,))
+        ),
+    )
 
 
 def test_a_study_in_which_the_collector_admits_cannot_be_made(lab: Lab) -> None:
