@@ -15,7 +15,7 @@ from trimask_client import Client
 from trimask_core.rows import payloads
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.suites.rows import deliveries, left_masking, unmasking
+from trimask_server.suites.rows import deliveries, left_masking, masking_try, unmasking
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 
 PEOPLE = some_people(32, seed=12)
@@ -106,6 +106,58 @@ def test_an_altered_component_is_refused_before_anything_is_masked(
     entries = wide_lab.on_loop(wide_lab.nodes("L1")[0].context.audit.read(0, 10**6))
     named = [json.loads(entry.details) for entry in entries if entry.kind == "row_not_as_sent"]
     assert {(one["study"], one["component"], one["row"]) for one in named} == {(signed.study.id.hex(), 1, 1)}
+
+
+class AddedFrame:
+    """R1 adds s W with W orthonormal and orthogonal to F; the collector, who knows W, keeps the sum that is delivered."""
+
+    size = 1e5
+
+    def __init__(self, patch: pytest.MonkeyPatch, signed: SignedStudy) -> None:
+        self.study = signed.study
+        self.W = signed.study.rows.frame.beside(np.eye(64, signed.study.rows.noise_columns))
+        self.sums: list[Any] = []
+        honest, added = RightMaskingServicer._component, masking_try.masked_answers
+
+        def component(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
+            made = honest(servicer, study, k, rows, *more)
+            return made + self.size * self.W[: len(made)] if k == 1 else made
+
+        def keep(study: Any, parts: Any) -> Any:
+            total = np.sum(np.stack(parts), axis=0, dtype=np.uint64).view(np.int64)
+            self.sums.append(np.ldexp(total.astype(float), study.rows.grid_exponent))
+            return added(study, parts)
+
+        patch.setattr(RightMaskingServicer, "_component", component)
+        patch.setattr(masking_try, "masked_answers", keep)
+
+    def rows(self) -> Any:
+        """The people of the first block: A is what became of W, up to the noise columns over s."""
+        total = self.sums[0]
+        A = total @ self.W[: len(total)].T / self.size
+        return A.T @ self.study.rows.frame.unapply(total)
+
+
+def test_without_the_check_the_collector_and_one_right_provider_read_a_block_in_one_try(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = open_study(wide_lab)
+    attack = AddedFrame(monkeypatch, signed)
+    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    collect(wide_lab, signed)
+    wide_lab.until(lambda: attack.sums)
+    people = np.array([signed.study.encode(person) for person in PEOPLE])
+    for row in attack.rows():
+        assert np.abs(people - row).max(axis=1).min() < 0.01  # of one of them
+
+
+def test_the_collector_and_one_right_provider_read_nothing_in_one_try(
+    wide_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = open_study(wide_lab)
+    attack = AddedFrame(monkeypatch, signed)
+    check_stopped(wide_lab, signed)
+    assert not attack.sums
 
 
 def test_a_hundredth_of_a_row_is_an_alteration(wide_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
