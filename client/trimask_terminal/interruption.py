@@ -18,7 +18,7 @@ class Told(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        super().__init__()
+        super().__init__(number)
 
 
 @contextmanager

@@ -31,7 +31,10 @@ PEER_SERVICES = {
     },
     "R1": {
         "RightBatchService",
+        "RowCheckService",
+        "RowCheckPeerService",
         "InvitationService",
+        "WitnessService",
         "RightMaskingService",
         "MomentsService",
         "MomentsPeerService",
@@ -40,7 +43,14 @@ PEER_SERVICES = {
         "ProposalService",
         "OperatorService",
     },
-    "L1": {"LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"},
+    "L1": {
+        "LeftMaskingService",
+        "UnmaskingService",
+        "WitnessService",
+        "NodeService",
+        "ProposalService",
+        "OperatorService",
+    },
 }
 PUBLIC_SERVICES = {
     "collector": {"StudyService", "DatasetService", "ReleaseService"},

@@ -62,7 +62,6 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         require_role(context, study, ["collector"])
         refuse_collector(study, node.config.allow_collectors)
         refuse_size(study, role, node.config.max_submission_bytes)
-        await node.studies.refuse_over(study.id)
         decided = await self._proposals.get(study.id)
         if decided is not None and decided.decision == "refused":
             raise Refused(Reason.STUDY_REFUSED, f"this node's operator refused the study: {decided.reason}")

@@ -12,7 +12,8 @@ __all__ = ["NAMES", "main"]
 
 # Named here too: the targets themselves may be imported only where atheris is watching.
 NAMES = (
-    "signed_study", "study_text", "definition", "node_toml", "manifest", "receipt", "link", "sealed", "component", "slices",
+    "signed_study", "study_text", "definition", "node_toml", "manifest", "receipt", "link", "sealed", "component",
+    "tagged_component", "slices",
     "moments_study", "moments_share", "moments_question", "moments_ledger", "moments_totals",
 )  # fmt: skip
 

@@ -224,8 +224,11 @@ class MomentsWork:
             pass
         releases = await self._catalogue.releases(study.id)
         published = any(release.state in ("published", "answerable", "spent") for release in releases)
-        if not published and not await self._ledger.abandoned(study.id):
-            await self._ledger.note(study.id, self._too_few())
+        if not published:
+            note, nothing = self._too_few(), "nothing was published. "
+            if await self._ledger.abandoned(study.id):
+                note = nothing + (await self._ledger.read_note(study.id)).removeprefix(nothing)
+            await self._ledger.note(study.id, note)
         return published
 
     @property
