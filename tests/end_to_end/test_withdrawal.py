@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -37,8 +36,9 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
         )
         inside = next(sent for sent in first if sent.submission_id in planned)
         waiting = [number for number, sent in enumerate(first) if sent.submission_id not in planned]
-        # One whose place is the lowest, so that it is in the next plan, and another.
-        lowest = min(waiting, key=_places(lab, first))
+        # One whose place is the lowest, so that it is in the next plan, and another. The last to come may wait for a check.
+        places = _places(lab, first)
+        lowest = min((number for number in waiting if number in places), key=places.__getitem__)
         other = next(number for number in waiting if number != lowest)
         out = {other, lowest}
         gone, half = first[other], first[lowest]
@@ -66,7 +66,8 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
     )
     sql = "SELECT cancelled, length(submission_ids) FROM blocks WHERE block_id = ?"
     assert lab.query("R1", sql, (first_plan,)) == [(1, 0)]  # declined: never bound here
-    assert lab.query("R2", sql, (first_plan,)) == [(1, 24 * 16)]
+    # Bound and freed again, or told that it is given up before it was told of it.
+    assert lab.query("R2", sql, (first_plan,)) in ([(1, 24 * 16)], [(1, 0)])
     status = lab.close(study)
     assert status.published_rows == 74
     remaining = [answers for number, answers in enumerate(everybody) if number not in out]
@@ -76,16 +77,17 @@ def test_a_row_withdrawn_after_it_was_counted_is_in_no_block_and_no_other_row_is
     np.testing.assert_allclose(found, exact_gram(study, remaining), atol=1e-5)
 
 
-def _places(lab: Lab, sent: list[Receipt]) -> Callable[[int], bytes]:
-    """What the coin has drawn for each."""
+def _places(lab: Lab, sent: list[Receipt]) -> dict[int, bytes]:
+    """What the coin has drawn for each that was checked."""
     seeds = dict(
         lab.query(
             "R2",
             "SELECT s.submission_id, c.seed FROM submissions s JOIN row_checks c ON c.study_id = s.study_id AND"
-            " c.check_id = s.check_id",
+            " c.check_id = s.check_id WHERE c.seed IS NOT NULL",
         )
     )
-    return lambda number: place(seeds[sent[number].submission_id], sent[number].submission_id)
+    ids = {number: receipt.submission_id for number, receipt in enumerate(sent)}
+    return {number: place(seeds[name], name) for number, name in ids.items() if name in seeds}
 
 
 def test_only_the_key_withdraws(lab: Lab) -> None:

@@ -67,7 +67,7 @@ METHODS = [f"{name}/{method.name}" for name, service in SERVICES.items() for met
 # Right masks come from R1; the collector may not push them.
 CALLERS = {"UnmaskingService/PushRightMask": "R1", "UnmaskingService/PushMasked": "L2"}
 _QUESTION = b'{"columns":["x"],"kind":"sums","price":{"delta":null,"epsilon":null,"mu":0.25}}'
-_BY_ITSELF = {"refusals", "audit", "audit_head", "jobs", "progress", "witnessed_heads"}
+_BY_ITSELF = {"refusals", "audit", "audit_head", "jobs", "progress", "complete_by_day", "witnessed_heads"}
 _OUGHT_NOT = {
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
