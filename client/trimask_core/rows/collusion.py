@@ -173,7 +173,8 @@ class CollusionReport:
         """What the report says of one party that does not follow the protocol (docs/theory/collection.md#one-changed)."""
         if self.topology.tagged:
             return (
-                "One right provider that alters a component is found out by its device's tags before anything is masked. "
+                "One right provider that alters a component by more than a thousandth of a row is found out by its "
+                "device's tags before anything is masked. "
                 "One unmasking node or left provider that alters what it passes on gets no more published than the "
                 "collector sees."
             )

@@ -81,8 +81,8 @@ def collusion_note(study: Study) -> str:
     if study.rows.tag_holders:
         return (
             "This counts on institutions running the agreed program. One whose program was changed to alter the parts of "
-            "answers it was given is found out before anything is put together; of two or more that were changed it says "
-            "nothing."
+            "answers it was given, by more than a trace, is found out before anything is put together; of two or more that "
+            "were changed it says nothing."
         )
     return (
         "This counts on every institution running the agreed program. It does not cover one whose program was changed to "
