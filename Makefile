@@ -3,17 +3,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # What the environment is made from: installed again when any of it changes.
-MADE_FROM := requirements-dev.txt VERSION $(sort $(wildcard */pyproject.toml))
+MADE_FROM := requirements.lock VERSION $(sort $(wildcard */pyproject.toml))
 STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android check demo docs system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy protos clean
+.PHONY: app app-images android check demo docs system test test-all test-postgres lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	$(INSTALL) --require-hashes --requirement requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation $(patsubst %/pyproject.toml,--editable ./%,$(wildcard */pyproject.toml))
 	@touch $@
 
 demo: $(STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
@@ -66,7 +68,7 @@ bench-sustained: $(STAMP)  ## minutes of submissions at full speed beside a bare
 	$(BIN)/python -m bench.sustained --minutes $(or $(MINUTES),10) --plot out/sustained.png
 
 $(VENV)/.bench: $(STAMP) requirements-bench.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-bench.txt
+	$(INSTALL) --requirement requirements-bench.txt
 	@touch $@
 
 bench-accuracy: $(VENV)/.bench  ## errors of every method on the same data; installs what it compares with; writes out/accuracy.json
@@ -89,6 +91,10 @@ bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundr
 
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
 	$(BIN)/python -m bench.ndis_tables
+
+lock: $(STAMP)  ## every package at one version and by its hash, from what is asked for; UPGRADE=--upgrade takes the newest
+	$(INSTALL) uv
+	UV=$(BIN)/uv scripts/lock $(UPGRADE)
 
 protos: $(STAMP)  ## regenerate the committed stubs
 	$(BIN)/python protos/generate.py
