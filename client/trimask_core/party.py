@@ -8,6 +8,7 @@ from typing import Any
 
 from trimask_core.errors import StudyError
 from trimask_core.text_form import decode_bytes, encode_bytes
+from trimask_core.web import check_origin
 
 __all__ = ["Party"]
 
@@ -23,11 +24,15 @@ class Party:
     tls_name: str
     identity: bytes
     sealing: bytes = b""
+    # Where browsers reach it, an origin such as "https://r1.example:8443"; empty where they do not.
+    https: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("name", "organisation", "address", "peer_address", "tls_name"):
+        for name in ("name", "organisation", "address", "peer_address", "tls_name", "https"):
             if not isinstance(getattr(self, name), str):
                 raise StudyError(f"a party's {name} must be text")
+        if self.https:
+            check_origin(self.https, f"https of {self.name}")
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -39,6 +44,7 @@ class Party:
             "tls_name": self.tls_name,
             "identity": encode_bytes(self.identity),
             "sealing": encode_bytes(self.sealing),
+            "https": self.https,
         }
 
     @classmethod

@@ -23,6 +23,7 @@ from trimask_core.protection import Budget, Protection
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.schema import Schema
 from trimask_core.text_form import canonical_json
+from trimask_core.web import Web
 
 if TYPE_CHECKING:
     from trimask_core.form import Form
@@ -68,6 +69,8 @@ class Study:
     access: str = "public"
     # The address of the licence its releases are under; empty if none is stated.
     licence: str = ""
+    # Which hosts may show its page, and the hash of that page; without it people take part from the app alone.
+    web: Web | None = None
     # What right providers committed to with their approvals (`SignedStudy`); no part of the id.
     commitments: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
@@ -208,6 +211,7 @@ class Study:
                 left=tuple(Party.from_dict(item) for item in data["left"]),
                 form=None if data["form"] is None else _read_form(data["form"]),
                 clipping=None if data["clipping"] is None else Clipping.from_dict(data["clipping"]),
+                web=None if data["web"] is None else Web.from_dict(data["web"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -220,7 +224,7 @@ class Study:
         return study
 
 
-_NESTED = {"schema", "protection", "suite", "collector", "form", "clipping"}
+_NESTED = {"schema", "protection", "suite", "collector", "form", "clipping", "web"}
 _PLAIN: dict[object, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -286,6 +290,8 @@ def _check(study: Study) -> None:
     if study.clipping is not None:
         _check_clipping(study, study.clipping)
     _check_parties(study)
+    if study.web is not None:
+        _check_web(study)
 
 
 def _check_signer(study: Study) -> None:
@@ -333,4 +339,15 @@ def _check_parties(study: Study) -> None:
         if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
             raise ImpossibleStudy(
                 "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
+            )
+
+
+def _check_web(study: Study) -> None:
+    """A page calls the collector and every right provider over HTTPS, so each needs a place for it."""
+    for role in ("collector", *(f"R{k}" for k in range(1, len(study.right) + 1))):
+        if not study.party(role).https:
+            raise ImpossibleStudy(
+                "web_https",
+                f"{role} has no https port, which a study with [web] needs: its operator sets https_listen in node.toml "
+                "and gives a new card (`trimask node init ... --https ORIGIN`, then `trimask node card`)",
             )

@@ -18,6 +18,7 @@ from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.rows.study import RowsSettings
 from trimask_core.spending import epsilon_of
 from trimask_core.study import Study
+from trimask_core.web import check_origin
 
 __all__ = ["LARGEST_EPSILON", "Finding", "Severity", "Weakness", "findings", "weaknesses"]
 
@@ -236,6 +237,24 @@ def _who(study: Study, role: str) -> str:
     return f"{role} ({organisation})" if organisation else role
 
 
+def _page(study: Study) -> Finding | None:
+    """Whoever hosts the page could change it, so a collector that hosts it could read what is answered there, alone."""
+    if study.web is None:
+        return None
+    hosts = {host: check_origin(host, "web.hosts", development=True) for host in study.web.hosts}
+    trial = [host for host in hosts if host.startswith("http://")]
+    if trial:
+        why = f"The page may be shown at {', '.join(trial)}, which is for trying out on one machine."
+        return _weak(Weakness("page_trial", len(trial), why, "Name https hosts alone in [web]."))
+    collector = {check_origin(study.collector.https, "https"), study.collector.tls_name}
+    own = [host for host, name in hosts.items() if name in collector]
+    if own:
+        why = f"The collector hosts the page ({', '.join(own)}): by changing it, it could read alone what is answered there."
+        fix = "Have the page hosted by an institution that is no party of the study."
+        return _weak(Weakness("page_host", len(own), why, fix))
+    return Finding("page_host", "The collector's own host does not show the page.")
+
+
 def _noise_providers(study: Study) -> Finding | None:
     """Of K1 right providers any h give the noise, so K1 - h + 1 that add none take it away."""
     if isinstance(study.suite, RowsSettings) or not moments_collusion(study).noise or len(study.right) == 2:
@@ -262,4 +281,5 @@ _CHECKS: tuple[Callable[[Study], Finding | None], ...] = (
     _record,
     _parties,
     _noise_providers,
+    _page,
 )

@@ -50,12 +50,14 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "admission": study.admission,
         "admission_signer": study.admission_signer,
         "access": study.access,
+        "web": None if study.web is None else study.web.to_dict(),
         "parties": [
             {
                 "role": role,
                 "organisation": party.organisation,
                 "address": party.address,
                 "peer_address": party.peer_address,
+                "https": party.https,
                 "identity": party.identity.hex(),
                 "fingerprint": fingerprint(party),
             }
@@ -117,7 +119,15 @@ def _doors(study: Study) -> list[str]:
         if study.access == "token"
         else "What is published, anybody may read."
     )
-    return [submit, read]
+    return [submit, *_page(study), read]
+
+
+def _page(study: Study) -> list[str]:
+    if study.web is None:
+        return []
+    hosts = " or ".join(study.web.hosts)
+    said = f"They may do so from a browser too, at {hosts}: who runs a host could change the page and read answers given "
+    return [said + "there; answers given in the app do not depend on it."]
 
 
 def _signer(study: Study) -> str:
@@ -158,6 +168,8 @@ def _facts(study: Study) -> Table:
     if honest:
         table.add_row("if not all are honest", "\n".join(honest))
     table.add_row("who", " ".join(_doors(study)))
+    if study.web is not None:
+        table.add_row("page", f"{', '.join(study.web.hosts)}\nSHA-256 of its files {study.web.page_sha256}")
     table.add_row("collusion", collusion_of(study).summary)
     return table
 
@@ -173,13 +185,17 @@ def _weakness(item: Weakness) -> Text:
 
 def _parties(signed: SignedStudy) -> Table:
     study = signed.study
-    table = _table("party", "organisation", "devices", "nodes", "unmasks", "approved")
+    browsers = ("browsers",) if study.web is not None else ()
+    table = _table("party", "organisation", "devices", *browsers, "nodes", "unmasks", "approved")
     for role, party in study.parties.items():
         unmasks = view_of(study).unmasks(study, role)
         approved = "no" if role in signed.missing else "yes"
-        table.add_row(
-            role, party.organisation, party.address or "-", party.peer_address, unmasks or "-", approved
+        places = (
+            [party.address, party.https, party.peer_address]
+            if browsers
+            else [party.address, party.peer_address]
         )
+        table.add_row(role, party.organisation, *(place or "-" for place in places), unmasks or "-", approved)
     return table
 
 

@@ -95,7 +95,8 @@ def expected_parties(
 
     def party(role: str) -> Party:
         key = hashlib.sha256(role.encode()).digest()
-        return Party(role, "", "", "", role.lower(), key, key if role.startswith("R") else b"")
+        sealing = key if role.startswith("R") else b""
+        return Party(role, "", "", "", role.lower(), key, sealing, f"https://{role.lower()}.invalid")
 
     return Parties(
         party("collector"),

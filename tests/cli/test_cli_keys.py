@@ -101,7 +101,7 @@ def test_card_holds_no_secret(made: Path) -> None:
         assert secret.hex() not in text
         assert kind(secret).public != secret
     assert set(json.loads(text)) == {
-        "name", "organisation", "address", "peer_address", "tls_name", "identity", "sealing",
+        "name", "organisation", "address", "peer_address", "tls_name", "identity", "sealing", "https",
     }  # fmt: skip
 
 

@@ -135,3 +135,40 @@ def test_what_cannot_be_read_is_one_line(trimask: Run, tmp_path: Path, text: str
     file.write_text(text)
     checked = trimask("study", "check", file)
     assert (checked.status, checked.err.count("\n"), checked.out) == (2, 1, "")
+
+
+def test_a_study_with_a_page(trimask: Run, tmp_path: Path) -> None:
+    from trimask_core.study_checks import weaknesses
+
+    keys, out = tmp_path / "keys", tmp_path / "study.json"
+    assert trimask("keys", keys, "--https", "--base-port", "21000").status == 0
+    definition = tmp_path / "study.toml"
+    page = f'[web]\nhosts = ["https://survey.example"]\npage_sha256 = "{"ab" * 32}"\n'
+    definition.write_text(trimask("study", "example").out + page, encoding="utf-8")
+    assert trimask("study", "new", definition, "--keys", keys, "--out", out).status == 0
+    shown = trimask("study", "show", out)
+    assert "https://survey.example" in shown.out
+    assert "could change the page" in " ".join(shown.out.split())
+    as_json = json.loads(trimask("study", "show", out, "--json").out)
+    assert as_json["web"] == {"hosts": ["https://survey.example"], "page_sha256": "ab" * 32}
+    assert {party["role"]: party["https"] for party in as_json["parties"]}["R1"] == "https://127.0.0.1:21015"
+    assert "page_host" not in {item.what for item in weaknesses(SignedStudy.from_json(out.read_text()).study)}
+    checked = trimask("study", "check", definition)  # without cards: as if every party had a port
+    assert checked.status in (0, 1)
+    for bad, said in (
+        ("http://survey.example", "must begin with https"),
+        ("https://survey.example/", "no path"),
+    ):
+        definition.write_text(
+            trimask("study", "example").out + page.replace("https://survey.example", bad), encoding="utf-8"
+        )
+        assert said in " ".join(trimask("study", "check", definition).err.split())
+
+
+def test_a_study_with_a_page_needs_ports(trimask: Run, made: Path, tmp_path: Path) -> None:
+    definition = tmp_path / "study.toml"
+    page = f'[web]\nhosts = ["https://survey.example"]\npage_sha256 = "{"ab" * 32}"\n'
+    definition.write_text(trimask("study", "example").out + page, encoding="utf-8")
+    refused = trimask("study", "new", definition, "--keys", made / "keys", "--out", tmp_path / "study.json")
+    assert refused.status == 2
+    assert "has no https port" in refused.err

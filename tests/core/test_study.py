@@ -59,7 +59,7 @@ def test_the_id_covers_every_field(made_study: Any) -> None:
         "unmasking": ("R3", "R1", "R2"),
     }  # fmt: skip
     names = (set(study.to_dict()) | set(study.to_dict()["suite"])) - {"format", "suite", "name"}
-    unlike = {"admission", "admission_signer", "owner_key", "form", "clipping", "access", "licence"}
+    unlike = {"admission", "admission_signer", "owner_key", "form", "clipping", "access", "licence", "web"}
     assert set(changes) | unlike == names
     ids = {changed(study, **{name: value, "mask_seed": b""}).id for name, value in changes.items()}
     assert len(ids | {study.id}) == len(changes) + 1

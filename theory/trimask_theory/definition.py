@@ -8,6 +8,7 @@ from typing import Any, Literal
 from trimask_core.form import Form
 from trimask_core.schema import Schema
 from trimask_core.study import Budget, SuiteName
+from trimask_core.web import Web
 from trimask_theory._strict_toml import names_of, refuse_unknown
 from trimask_theory.expected import Expected
 
@@ -84,6 +85,7 @@ class StudyDefinition:
     collection: CollectionPlan
     form: Form | None = None
     licence: str = ""
+    web: Web | None = None
     expected: Expected | None = None
 
     def changed(self, **changes: Any) -> StudyDefinition:

@@ -18,6 +18,7 @@ from trimask_core.form import Form
 from trimask_core.form_file import check_schema, read_form
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, SuiteName
+from trimask_core.web import Web
 from trimask_theory import suite_settings
 from trimask_theory._strict_toml import Table, names_of, refuse_unknown
 from trimask_theory.definition import (
@@ -53,6 +54,7 @@ TOP_KEYS = (
     "derived",
     "form",
     "licence",
+    "web",
     "expected",
 )
 CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
@@ -84,6 +86,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
         collection=collection,
         form=_form(data["form"], schema) if "form" in data else None,
         licence=top.text("licence", ""),
+        web=_web(top.table("web")) if "web" in data else None,
         expected=read_expected(top.table("expected"), schema) if "expected" in data else None,
     )
     suite_settings.check_definition(definition)
@@ -95,6 +98,11 @@ def _form(data: object, schema: Schema) -> Form:
     # The study checks this again, with the day of its creation where this has any day.
     check_schema(form.created(0), schema)
     return form
+
+
+def _web(table: Table) -> Web:
+    table.refuse_unknown(names_of(Web))
+    return Web(table.words("hosts"), table.text("page_sha256"))
 
 
 def _word(table: Table, name: str, allowed: tuple[_Word, ...]) -> _Word:

@@ -10,6 +10,7 @@ from trimask_core.form_file import ELIGIBILITY_KEYS, FORM_KEYS
 from trimask_core.question import Choice, Question
 from trimask_core.schema import Attribute, Derived
 from trimask_core.study import Budget
+from trimask_core.web import Web
 from trimask_theory._reference import Section
 from trimask_theory.definition import CollectionPlan, PrivacyTarget
 from trimask_theory.expected import COLUMN_KEYS, CORRELATION_KEYS
@@ -28,6 +29,7 @@ SECTIONS = (
             "contact": "Where participants and parties turn to.",
             "ones": "A column of ones. Means and the intercept need it; the moments suite always has it.",
             "licence": "Under which licence releases may be used.",
+            "web": "Taking part from a browser too ([web.md](web.md)); from the app alone when left out.",
             "privacy": "The guarantee.",
             "collection": "How answers are collected and published.",
             "attributes": "What people are asked, one table each; one at least.",
@@ -42,6 +44,7 @@ SECTIONS = (
             "contact": _NAME,
             "ones": ("true or false", "`true`"),
             "licence": ("text", ""),
+            "web": ("table", ""),
             "privacy": ("table", "required"),
             "collection": ("table", "required"),
             "attributes": ("tables", "required"),
@@ -120,6 +123,16 @@ SECTIONS = (
         },
         CollectionPlan,
         suite_section="collection",
+    ),
+    Section(
+        "`[web]`",
+        "Taking part from a browser: every party signs who may show the page, and what page it is ([web.md](web.md)).",
+        {
+            "hosts": 'The origins that may show it, as ["https://survey.example"]: whoever runs one could change the page '
+            "and read the answers given there, so preferably not the collector's. http://localhost is for trying out.",
+            "page_sha256": "The hash of the page's files, as `trimask web hash` prints it.",
+        },
+        Web,
     ),
     Section(
         "`[[attributes]]`",

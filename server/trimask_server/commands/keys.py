@@ -41,6 +41,11 @@ def register(subparsers: Subparsers) -> None:
         action="store_true",
         help="give every node an HTTP port on loopback: health, metrics, status page",
     )
+    parser.add_argument(
+        "--https",
+        action="store_true",
+        help="give the collector and right providers an HTTPS port for browsers, for studies with [web]",
+    )
     parser.set_defaults(run=run)
 
 
@@ -57,13 +62,22 @@ def run(args: argparse.Namespace) -> int:
             f"The operator's certificate is in {args.folder / 'operator'}; restart the node, which reads it then."
         )
         return 0
-    places = keys.node_places(args.right, args.left, args.host, args.base_port, http=args.http)
+    places = keys.node_places(
+        args.right, args.left, args.host, args.base_port, http=args.http, https=args.https
+    )
     parties = keys.make_keys(args.folder, places)
     table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)
-    for heading in ("node", "devices and researchers", "nodes and owner", "certificate's name"):
+    browsers = ["browsers"] if args.https else []
+    for heading in ("node", "devices and researchers", *browsers, "nodes and owner", "certificate's name"):
         table.add_column(heading)
     for party in parties.values():
-        table.add_row(party.name, party.address or "-", party.peer_address, party.tls_name)
+        places_of = [
+            party.address,
+            *([party.https] if args.https else []),
+            party.peer_address,
+            party.tls_name,
+        ]
+        table.add_row(party.name, *(place or "-" for place in places_of))
     console = Console(highlight=False)
     console.print(table)
     console.print(

@@ -46,6 +46,18 @@ def register(commands: Subparsers) -> None:
         help="health and metrics (default 127.0.0.1:7402)",
     )
     init.add_argument(
+        "--https-listen",
+        default="",
+        metavar="HOST:PORT",
+        help="for browsers, in studies with [web], such as 0.0.0.0:443 (default: none)",
+    )
+    init.add_argument(
+        "--https",
+        default="",
+        metavar="ORIGIN",
+        help="where browsers reach it (default https://NAME with the port of --https-listen)",
+    )
+    init.add_argument(
         "--owner-dns", default="", metavar="NAME", help="collector: the name in the owner's certificate"
     )
     add_json(init)
@@ -79,6 +91,8 @@ def run_init(args: argparse.Namespace) -> int:
         peer_listen=args.peer_listen,
         http_listen=args.http_listen,
         owner_tls_name=args.owner_dns,
+        https_listen=args.https_listen,
+        https=args.https or _origin(args.dns, args.https_listen),
     )
     done = make_own_node(args.folder, node)
     keys = args.folder / "keys"
@@ -116,6 +130,7 @@ def run_card(args: argparse.Namespace) -> int:
         return 0
     print(f"node          {card.name}, run by {card.organisation}")
     print(f"for devices   {card.address or '-'}")
+    print(f"for browsers  {card.https or '-'}")
     print(f"for nodes     {card.peer_address}")
     print(f"TLS name      {card.tls_name}")
     print(f"fingerprint   {fingerprint(card)}")
@@ -127,3 +142,11 @@ def run_card(args: argparse.Namespace) -> int:
 def _reached(dns_name: str, listen: str) -> str:
     """Where others reach a node that listens somewhere."""
     return f"{dns_name}:{listen.rpartition(':')[2]}"
+
+
+def _origin(dns_name: str, listen: str) -> str:
+    """Where browsers reach a node that listens somewhere, as they write it."""
+    if not listen:
+        return ""
+    port = listen.rpartition(":")[2]
+    return f"https://{dns_name}" if port == "443" else f"https://{dns_name}:{port}"

@@ -8,6 +8,7 @@ may move without a new certificate, and holding a host gives nobody another part
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import json
 import os
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from trimask_core.party_files import ADMISSION_KEY, role_of_name
 from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
 from trimask_core.study import Party
+from trimask_server.operations.certificates import HTTPS_CERTIFICATE, HTTPS_KEY
 from trimask_server.store.master_keys import KeyRing
 
 __all__ = [
@@ -63,13 +65,14 @@ class Authority(Certificate):
 
 @dataclass(frozen=True)
 class NodePlace:
-    """A node to make keys for. `listen` is empty for a left provider: devices never call it; so may `http_listen` be."""
+    """A node to make keys for. `listen` is empty for a left provider: devices never call it; others may be empty too."""
 
     name: str
     listen: str
     peer_listen: str
     organisation: str = ""
     http_listen: str = ""
+    https_listen: str = ""
 
 
 def tls_name(name: str) -> str:
@@ -105,8 +108,12 @@ def issue_certificate(
     dns_name: str,
     not_before: dt.datetime | None = None,
     not_after: dt.datetime | None = None,
+    place: str = "",
 ) -> Certificate:
-    """A certificate for one DNS name, for servers and clients; by default valid for 397 days from now."""
+    """A certificate for one DNS name, for servers and clients; by default valid for 397 days from now.
+
+    One for browsers also names `place`, the host name or IP address they come to.
+    """
     now = dt.datetime.now(dt.UTC)
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     signer = serialization.load_pem_private_key(authority.private_key, None)
@@ -123,7 +130,7 @@ def issue_certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(not_before or now - _SKEW)
         .not_valid_after(not_after or now + dt.timedelta(days=NODE_DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(dns_name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(dns_name, place)), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
@@ -147,6 +154,8 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     if sealing is not None:
         _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
         _write(folder / MOMENTS_KEY, SystemRandom().seed().hex().encode() + b"\n", secret=True)
+    if place.https_listen:
+        _write_https(folder, authority, place)
     make_operator(folder)
     KeyRing.open(folder)
     party = Party(
@@ -157,6 +166,7 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
         tls_name=tls_name(place.name),
         identity=identity.public,
         sealing=b"" if sealing is None else sealing.public,
+        https=f"https://{place.https_listen}" if place.https_listen else "",
     )
     _write(folder / "node.json", json.dumps(party.to_dict(), indent=1).encode() + b"\n")
     _write(folder / "node.toml", _node_config(place, role).encode())
@@ -212,17 +222,20 @@ def make_keys(folder: Path, places: list[NodePlace]) -> dict[str, Party]:
     return {place.name: make_node(folder / place.name, place, authority) for place in places}
 
 
-def node_places(right: int, left: int, host: str, base_port: int, *, http: bool = False) -> list[NodePlace]:
+def node_places(
+    right: int, left: int, host: str, base_port: int, *, http: bool = False, https: bool = False
+) -> list[NodePlace]:
     """Two ports a node, from `base_port`: the collector, R1.., then L1.., which use the second alone.
 
-    With `http`, a port each after those, on loopback, for health, metrics and the collector's status page.
+    With `http`, a port each after those, on loopback, for health, metrics and the collector's status page. With `https`, a
+    port each after all of those, for browsers; left providers do not use theirs.
     """
     if right < 2 or left < 0:
         raise ConfigError(
             "a study needs two right providers at least; one of the rows suite a left provider too"
         )
     names = ["collector", *(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1))]
-    ports = (3 if http else 2) * len(names)
+    ports = (2 + http + https) * len(names)
     if not 1 <= base_port <= 65536 - ports:
         raise ConfigError(f"base port must be between 1 and {65536 - ports} for {len(names)} nodes")
     shown = f"[{host}]" if ":" in host else host
@@ -232,6 +245,9 @@ def node_places(right: int, left: int, host: str, base_port: int, *, http: bool 
             "" if role_of_name(name) == "left" else f"{shown}:{base_port + 2 * i}",
             f"{shown}:{base_port + 2 * i + 1}",
             http_listen=f"127.0.0.1:{base_port + 2 * len(names) + i}" if http else "",
+            https_listen=f"{shown}:{base_port + (2 + http) * len(names) + i}"
+            if https and role_of_name(name) != "left"
+            else "",
         )
         for i, name in enumerate(names)
     ]
@@ -280,6 +296,8 @@ def _node_config(place: NodePlace, role: str) -> str:
         lines.append(
             '# allow_collectors = ["collector.trimask.local"]  # whose studies may be proposed here; all if left out'
         )
+    if place.https_listen:
+        lines.append(f'https_listen = "{place.https_listen}"  # browsers (HTTPS; https.pem, https.key)')
     if place.http_listen:
         lines.append(f'http_listen = "{place.http_listen}"  # health, metrics and status pages (plain HTTP)')
     return "\n".join(lines) + "\n"
@@ -290,6 +308,24 @@ def _write_tls(folder: Path, authority: Authority, dns_name: str) -> None:
     _write(folder / "tls.pem", issued.certificate)
     _write(folder / "tls.key", issued.private_key, secret=True)
     _write(folder / "ca.pem", authority.certificate)
+
+
+def _write_https(folder: Path, authority: Authority, place: NodePlace) -> None:
+    """What a browser is shown: here of the development authority, in production one that browsers trust."""
+    host = place.https_listen.rpartition(":")[0].strip("[]")
+    issued = issue_certificate(authority, tls_name(place.name), place=host)
+    _write(folder / HTTPS_CERTIFICATE, issued.certificate)
+    _write(folder / HTTPS_KEY, issued.private_key, secret=True)
+
+
+def _names(dns_name: str, place: str) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [x509.DNSName(dns_name)]
+    if place:
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(place)))
+        except ValueError:
+            names.append(x509.DNSName(place))
+    return names
 
 
 def _make_folder(folder: Path) -> None:

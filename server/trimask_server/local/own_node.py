@@ -37,7 +37,7 @@ REQUEST_FILE = "tls.csr"
 
 @dataclass(frozen=True)
 class OwnNode:
-    """What somebody decides about a node. `address` and `peer_address` are where others reach it."""
+    """What somebody decides about a node. `address`, `peer_address` and `https` are where others reach it."""
 
     name: str
     dns_name: str
@@ -49,6 +49,8 @@ class OwnNode:
     peer_listen: str
     http_listen: str
     owner_tls_name: str = ""
+    https_listen: str = ""
+    https: str = ""
 
 
 def make_own_node(folder: Path, node: OwnNode) -> dict[str, str]:
@@ -138,7 +140,9 @@ def own_card(keys: Path, party: Party | None = None) -> Party:
 
 
 def _party(node: OwnNode) -> Party:
-    return Party(node.name, node.organisation, node.address, node.peer_address, node.dns_name, b"")
+    return Party(
+        node.name, node.organisation, node.address, node.peer_address, node.dns_name, b"", https=node.https
+    )
 
 
 def _settings(node: OwnNode, role: str) -> str:
@@ -150,6 +154,8 @@ def _settings(node: OwnNode, role: str) -> str:
     if role != "left":
         lines.append(f"listen = {_text(node.listen)}  # devices and researchers (TLS)")
     lines.append(f"peer_listen = {_text(node.peer_listen)}  # nodes and the owner (mutual TLS)")
+    if node.https_listen:
+        lines.append(f"https_listen = {_text(node.https_listen)}  # browsers (HTTPS)")
     if node.http_listen:
         lines.append(f"http_listen = {_text(node.http_listen)}  # health and metrics (plain HTTP)")
     if role == "collector":

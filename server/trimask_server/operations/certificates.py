@@ -19,9 +19,18 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from trimask_core.errors import ConfigError
 
-__all__ = ["OPERATOR_CERTIFICATE", "Certificates", "TlsMaterial", "read_material"]
+__all__ = [
+    "HTTPS_CERTIFICATE",
+    "HTTPS_KEY",
+    "OPERATOR_CERTIFICATE",
+    "Certificates",
+    "TlsMaterial",
+    "read_material",
+]
 
 OPERATOR_CERTIFICATE = "operator/tls.pem"
+# What browsers are shown, where it is another certificate than the one peers and devices know: one that browsers trust.
+HTTPS_CERTIFICATE, HTTPS_KEY = "https.pem", "https.key"
 FILES = ("tls.pem", "tls.key", "ca.pem")
 _WATCHED = (*FILES, OPERATOR_CERTIFICATE, "sealing.keys")
 WARN_DAYS = 14

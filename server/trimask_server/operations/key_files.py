@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from trimask_core.errors import ConfigError
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_server.operations.certificates import (
+    HTTPS_KEY,
     OPERATOR_CERTIFICATE,
     WARN_DAYS,
     Certificates,
@@ -28,7 +29,8 @@ from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
 __all__ = ["certificate_findings", "file_findings", "look_at_keys", "mode_findings"]
 
 _SECRETS = (
-    "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", "operator/tls.key",
+    "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", HTTPS_KEY,
+    "operator/tls.key",
 )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
     `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
-    `http_listen` where health, metrics and (on a collector) the status page are: plain HTTP, so loopback or a proxy's.
+    `https_listen` where browsers do (HTTPS), `http_listen` where health, metrics and (on a collector) the status page are:
+    plain HTTP, so loopback or a proxy's.
     Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
     `worker_listen` of its own, which peers reach at `worker_address`. docs/node-file.md says what the others do.
     `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
@@ -76,6 +77,7 @@ class NodeConfig:
     compact_releases: bool = False
     allow_collectors: tuple[str, ...] = ()
     http_listen: str = ""
+    https_listen: str = ""
     reload_seconds: float = 30.0
     keep_closed_days: float = 30.0
     max_concurrent_submissions: int = 1024

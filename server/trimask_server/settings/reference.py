@@ -34,6 +34,9 @@ NODE_WORDS: Mapping[str, str] = {
     "moments, in place of one a person",
     "http_listen": "health, metrics and (collector) status pages: plain HTTP, so loopback or behind a proxy. "
     "`trimask keys --http` writes it",
+    "https_listen": "on the collector and right providers: where browsers come in, for studies with `[web]`: HTTPS, with "
+    "`https.pem` and `https.key` of the key folder where they are there, else `tls.pem` ([web](web.md#nodes)). "
+    "`trimask keys --https` writes it",
     "log_format": "`text`, or `json` for machines",
     "reload_seconds": "how often key files are looked at",
     "keep_closed_days": "after so long, what is left of a closed study is erased",

@@ -50,6 +50,7 @@ class Draft:
             owner_key=self.owner_key.hex() if signer == "owner" else "",
             access=plan.access,
             licence=definition.licence,
+            web=definition.web,
             form=None if definition.form is None else definition.form.created(self.now_ms),
             clipping=clipping,
         )
