@@ -1,8 +1,8 @@
 """HPKE (RFC 9180): a component sealed to one right provider, for one study and one submission.
 
-DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305, base mode. The study id, the provider's number and the
-submission id are HPKE's `info`, so a sealed component opens nowhere else. Where the library has no HPKE of its own
-(Android's packages are older), `trimask_core.hpke` does the same from its primitives.
+DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode: all of it is in every browser. The study id, the
+provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. Where the library has
+no HPKE of its own (Android's packages are older), `trimask_core.hpke` does the same from its primitives.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _native_suite() -> Suite | None:
         from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
     except ImportError:
         return None
-    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 _SUITE = _native_suite()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_core.errors import ParameterError, VerificationError
 from trimask_core.randomness import DeterministicRandom
@@ -29,19 +29,19 @@ def _expand(prk: bytes, label: bytes, info: bytes, length: int, suite: bytes) ->
 
 
 def rfc9180_open(secret: bytes, sealed: bytes, info: bytes) -> bytes:
-    """DHKEM(X25519, HKDF-SHA256) = 0x0020, HKDF-SHA256 = 0x0001, ChaCha20Poly1305 = 0x0003, mode 0, no aad."""
+    """DHKEM(X25519, HKDF-SHA256) = 0x0020, HKDF-SHA256 = 0x0001, AES-128-GCM = 0x0001, mode 0, no aad."""
     key = X25519PrivateKey.from_private_bytes(secret)
     enc, ciphertext = sealed[:32], sealed[32:]
-    kem, suite = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x03"
+    kem, suite = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x01"
     dh = key.exchange(X25519PublicKey.from_public_bytes(enc))
     context = enc + key.public_key().public_bytes_raw()
     shared = _expand(_extract(b"", b"eae_prk", dh, kem), b"shared_secret", context, 32, kem)
     schedule = b"\x00" + _extract(b"", b"psk_id_hash", b"", suite) + _extract(b"", b"info_hash", info, suite)
     prk = _extract(shared, b"secret", b"", suite)
     aead_key, nonce = (
-        _expand(prk, name, schedule, size, suite) for name, size in ((b"key", 32), (b"base_nonce", 12))
+        _expand(prk, name, schedule, size, suite) for name, size in ((b"key", 16), (b"base_nonce", 12))
     )
-    return ChaCha20Poly1305(aead_key).decrypt(nonce, ciphertext, None)
+    return AESGCM(aead_key).decrypt(nonce, ciphertext, None)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def _bytes(name: str, case: dict[str, Any] = VECTOR) -> bytes:
     return bytes.fromhex(case.get(name, VECTOR[name]))
 
 
-def test_appendix_a_2_1() -> None:
+def test_appendix_a_1_1() -> None:
     ephemeral = X25519PrivateKey.from_private_bytes(_bytes("skEm"))
     recipient = X25519PrivateKey.from_private_bytes(_bytes("skRm"))
     assert ephemeral.public_key().public_bytes_raw() == _bytes("enc")
