@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from trimask.fit.ols_results import OLSResults
     from trimask.manifest import Manifest
     from trimask.moments import Moments
+    from trimask.simulation import simulate
+
+    __version__: str
 
 __all__ = [
     "Connection",
@@ -37,6 +40,7 @@ __all__ = [
     "fit",
     "plot",
     "release",
+    "simulate",
 ]
 
 _HOME = {
@@ -49,11 +53,14 @@ _HOME = {
     "StudyInfo": "catalogue",
     "StudyStatus": "catalogue",
     "connect": "connection",
+    "simulate": "simulation",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
+    if name == "__version__":
+        found = import_module("trimask.citation").version()
+    elif name in _HOME:
         found = getattr(import_module(f"trimask.{_HOME[name]}"), name)
     elif name in __all__:
         found = import_module(f"trimask.{name}")

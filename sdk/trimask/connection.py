@@ -12,6 +12,7 @@ from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus, study_key
 from trimask.dataset import MANIFEST_FILE, SIGNATURE_FILE, Dataset
 from trimask.errors import ParameterError, VerificationError
 from trimask.manifest import Manifest, dataset_key
+from trimask.notes import write_readme
 from trimask.pull import Progress, pull_file
 from trimask.shown import Shown
 from trimask_client.grpc_channel import Pem, open_channel
@@ -165,6 +166,7 @@ class Connection(Shown):
             pull_file(entry, folder, read, progress)
         (folder / MANIFEST_FILE).write_bytes(manifest.raw)
         (folder / SIGNATURE_FILE).write_bytes(manifest.signature)
+        write_readme(manifest, folder)
         return Dataset(manifest, folder)  # all that `Dataset.open` checks has just been checked
 
     def _check_chain(self, manifest: Manifest) -> None:

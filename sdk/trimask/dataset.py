@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimask.citation import bibtex
 from trimask.counting import read_counted
-from trimask.derived_rows import DERIVED, derived_rows
+from trimask.derived_rows import derived_rows
 from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.export import record_batch, row_schema, write_arrow, write_csv
 from trimask.manifest import DATA_FILE, Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
+from trimask.notes import dataset_notes, r_recipe, readme, write_readme
 from trimask.observed import ClippedShare, ObservedMoments, ObservedRows
 from trimask.shown import Shown
 from trimask.totals import read_totals
@@ -118,7 +120,7 @@ class Dataset(Shown):
             )
 
     def save(self, folder: str | Path) -> Path:
-        """Copy the dataset, manifest and signature, to a folder that `Dataset.open` reads."""
+        """Copy the dataset, manifest and signature, to a folder that `Dataset.open` reads, with a README for people."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for entry in self._manifest.files:
@@ -127,6 +129,7 @@ class Dataset(Shown):
                 shutil.copyfile(source, target)
         (folder / MANIFEST_FILE).write_bytes(self._manifest.raw)
         (folder / SIGNATURE_FILE).write_bytes(self._manifest.signature)
+        write_readme(self._manifest, folder)
         return folder
 
     @property
@@ -262,6 +265,14 @@ class Dataset(Shown):
         """What this dataset is, as DCAT JSON-LD: see `trimask.metadata`."""
         return describe_dataset(self._manifest, licence)
 
+    def cite(self) -> str:
+        """A BibTeX entry: id, hash of the manifest, guarantee, and the version of this package."""
+        return bibtex(self._manifest)
+
+    def r_recipe(self, data: str = "dataset.csv") -> str:
+        """R code that fits a linear model to the CSV file `to_csv` wrote, with the noise taken off."""
+        return r_recipe(self._manifest, data)
+
     def _blocks(self, units: Units) -> Iterator[Matrix]:
         check_units(units)
         change = original_map(self.columns) if units == "original" else None
@@ -274,14 +285,14 @@ class Dataset(Shown):
 
         rows = np.concatenate([np.empty((0, len(self.columns))), *self._blocks(units)])
         frame = pd.DataFrame(rows, columns=pd.Index(self.names))
-        frame.attrs.update(self._notes)
+        frame.attrs.update(dataset_notes(self._manifest, units))
         return frame
 
     def to_arrow(self, units: Units = "original") -> pa.Table:
         """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
         import pyarrow as pa
 
-        schema = row_schema(self.names, self._notes)
+        schema = row_schema(self.names, dataset_notes(self._manifest, units))
         batches = [record_batch(block, schema) for block in self._blocks(units)]
         return pa.Table.from_batches(batches, schema=schema)
 
@@ -295,25 +306,23 @@ class Dataset(Shown):
         return frame
 
     def to_csv(self, path: str | Path, units: Units = "original") -> Path:
-        """Write the stored rows as CSV, a batch at a time; every value can be read back exactly."""
+        """Write the stored rows as CSV, a batch at a time; every value can be read back exactly.
+
+        Beside it go NAME.json, which says what the rows are not and how to take their noise off, and, in original units,
+        NAME.README.md with a recipe in R that does.
+        """
         check_units(units)
-        return write_csv(Path(path), self.names, self._blocks(units), self._notes)
+        path = Path(path)
+        if units == "original":
+            path.with_name(f"{path.name}.README.md").write_text(
+                readme(self._manifest, path.name), encoding="utf-8"
+            )
+        return write_csv(path, self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
     def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
         """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`."""
         check_units(units)
-        return write_arrow(Path(path), self.names, self._blocks(units), self._notes)
-
-    @property
-    def _notes(self) -> dict[str, str]:
-        """What goes with derived rows wherever they go; stored rows are what the manifest says."""
-        if self.suite == "rows":
-            return {}
-        return {
-            "trimask": DERIVED,
-            "name": f"{self.id} derived rows",
-            "manifest_sha256": self._manifest.sha256,
-        }
+        return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
     def _head(self) -> str:
         day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()

@@ -15,12 +15,7 @@ import numpy as np
 from trimask.moments import Moments
 from trimask_theory.noise_law import Matrix
 
-__all__ = ["DERIVED", "derived_rows"]
-
-DERIVED = (
-    "derived rows: made from noisy second moments, not collected. Only their sums of products mean anything; a "
-    "program that takes them for people reports wrong standard errors. Use trimask.fit on the dataset."
-)
+__all__ = ["derived_rows"]
 
 
 def derived_rows(moments: Moments, seed: bytes, batch_rows: int) -> Iterator[Matrix]:

@@ -7,9 +7,11 @@ licence is the study's; where it states none, pass the one you know of, or the r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from trimask.citation import bibtex
 from trimask_core.counted import COUNTED_FILE
 from trimask_core.schema import ONES, Column, Schema
 
@@ -81,12 +83,13 @@ def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str
         "trimask:storedRows": manifest.stored_rows,
         "trimask:blocks": counts.get("blocks"),
         "trimask:failedAttempts": counts.get("failed_attempts"),
-        "trimask:refusals": counts.get("refusals"),
+        "trimask:refusals": _refusals(counts.get("refusals")),
         "trimask:noiseSigma": manifest.sigma,
-        "trimask:guarantee": {
-            towards: _guarantee(manifest.guarantee(towards)) for towards in ("public", "collector")
-        },
-        "trimask:collusion": dict(manifest.collusion),
+        "trimask:guarantee": [
+            _guarantee(towards, manifest.guarantee(towards)) for towards in ("public", "collector")
+        ],
+        "trimask:collusion": _terms(manifest.collusion),
+        "trimask:citation": bibtex(manifest),
         "trimask:manifestSha256": manifest.sha256,
     }
     licence = licence or manifest.study.licence
@@ -172,5 +175,32 @@ def _provenance(manifest: Manifest) -> str:
     )
 
 
-def _guarantee(found: Guarantee | None) -> dict[str, Any] | None:
-    return None if found is None else {"trimask:statement": str(found), **found.to_dict()}
+def _guarantee(towards: str, found: Guarantee | None) -> dict[str, Any]:
+    if found is None:
+        return {"trimask:towards": towards, "trimask:statement": "none: exact mode, no differential privacy"}
+    return {"trimask:towards": towards, "trimask:statement": str(found), **_terms(found.to_dict())}
+
+
+def _refusals(found: object) -> list[dict[str, Any]]:
+    """Role and reason are data, so they are values; as keys they would be terms that no vocabulary has."""
+    if not isinstance(found, Mapping):
+        return []
+    listed = []
+    for role, reasons in found.items():
+        each = reasons.items() if isinstance(reasons, Mapping) else [("all", reasons)]
+        listed += [
+            {"trimask:role": role, "trimask:reason": reason, "trimask:count": count} for reason, count in each
+        ]
+    return listed
+
+
+def _terms(found: object) -> Any:
+    """With every key under the prefix: a key without one means nothing to a JSON-LD parser, which drops it and its value.
+
+    A list is kept in its order; a list of lists (coalitions) becomes a list of groups.
+    """
+    if isinstance(found, Mapping):
+        return {f"trimask:{key}": _terms(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return {"@list": [_terms(item) for item in found]}
+    return found

@@ -25,7 +25,17 @@ from trimask_theory.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 if TYPE_CHECKING:
     from trimask_core.study import Protection, SuiteName
 
-__all__ = ["Matrix", "Moments", "Observed", "Units", "check_units", "original_map", "pool", "row_moments"]
+__all__ = [
+    "Matrix",
+    "Moments",
+    "Observed",
+    "Units",
+    "answers_of",
+    "check_units",
+    "original_map",
+    "pool",
+    "row_moments",
+]
 
 Units = Literal["original", "scaled"]
 _BATCH = 4096
@@ -164,7 +174,7 @@ def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:
     total = np.zeros((len(schema.columns),) * 2)
     count = 0
     batch: list[list[float]] = []
-    for answers in _answers(rows, schema):
+    for answers in answers_of(rows, schema):
         batch.append(schema.encode(answers))
         if len(batch) == _BATCH:
             total, count = _fold(total, count, batch)
@@ -181,7 +191,7 @@ def _fold(total: Matrix, count: int, batch: list[list[float]]) -> tuple[Matrix, 
     return total + block.T @ block, count + len(batch)
 
 
-def _answers(rows: Any, schema: Schema) -> Iterator[Mapping[str, object]]:
+def answers_of(rows: Any, schema: Schema) -> Iterator[Mapping[str, object]]:
     """One mapping a row; columns of a frame that the study does not ask for are left out."""
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
         asked = [attribute.name for attribute in schema.attributes]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
+from trimask.drafting import Parties
 from trimask_cli.moments_example import for_moments
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
@@ -18,10 +17,8 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, SuiteName
 
 __all__ = [
-    "Parties",
     "bundled_definition",
     "device_file",
-    "expected_parties",
     "gather_parties",
     "obtain_key",
     "owner_public_key",
@@ -34,15 +31,6 @@ __all__ = [
 
 
 _LEAST_PEOPLE = 32  # two blocks that the nine columns fit in
-
-
-@dataclass(frozen=True)
-class Parties:
-    """Everybody a study names, in the order of their numbers."""
-
-    collector: Party
-    right: tuple[Party, ...]
-    left: tuple[Party, ...]
 
 
 def bundled_definition(suite: SuiteName = "rows", people: int | None = None) -> str:
@@ -79,30 +67,6 @@ def party_cards(keys: Path | None, cards: Iterable[Path] | None) -> Parties | No
     """The parties of cards given one by one and of a folder with */node.json; None if neither has any."""
     found = [*(cards or []), *(sorted(keys.glob("*/node.json")) if keys is not None else [])]
     return gather_parties(found) if found else None
-
-
-def expected_parties(
-    suite: SuiteName,
-    unmasking: Sequence[str] | None = None,
-    right: int | None = None,
-    left: int | None = None,
-) -> Parties:
-    """Parties without names, addresses or keys of anybody's, for a study that is only weighed: their number counts."""
-    if right is None:
-        right = len(unmasking) if unmasking else 4 if suite == "rows" else 3
-    if left is None:
-        left = 2 if suite == "rows" else 0
-
-    def party(role: str) -> Party:
-        key = hashlib.sha256(role.encode()).digest()
-        sealing = key if role.startswith("R") else b""
-        return Party(role, "", "", "", role.lower(), key, sealing, f"https://{role.lower()}.invalid")
-
-    return Parties(
-        party("collector"),
-        tuple(party(f"R{k}") for k in range(1, right + 1)),
-        tuple(party(f"L{j}") for j in range(1, left + 1)),
-    )
 
 
 def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:

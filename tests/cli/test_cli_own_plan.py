@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from trimask import fit
+from trimask.drafting import drafted
 from trimask.moments import Moments
 from trimask.observed import ObservedMoments, ObservedRows, entry_variances
 from trimask_cli.own_plan.predict import Population, people_needed, predict
 from trimask_cli.own_plan.recommend import recommend
-from trimask_cli.own_plan.suites import drafted, in_suite
+from trimask_cli.own_plan.suites import in_suite
 from trimask_cli.study_file import bundled_definition
 from trimask_core.errors import StudyError
 from trimask_core.study import Study, SuiteName

@@ -114,7 +114,8 @@ def _claims(study: Study) -> Finding:
 
 def _drafted(args: argparse.Namespace) -> Study:
     """The study a definition would make, with the parties given, or with as many as may be expected."""
-    from trimask_cli.study_file import expected_parties, party_cards
+    from trimask.drafting import expected_parties
+    from trimask_cli.study_file import party_cards
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError
     from trimask_core.randomness import SystemRandom

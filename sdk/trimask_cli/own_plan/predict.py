@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from trimask import fit
+from trimask.drafting import drafted
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.moments import Matrix, Moments
 from trimask.observed import ObservedMoments, ObservedRows, entry_variances
-from trimask_cli.own_plan.suites import drafted
 from trimask_core.errors import ConfigError
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.schema import Schema

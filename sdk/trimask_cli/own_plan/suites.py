@@ -1,19 +1,15 @@
-"""A definition as it would be in either suite, and the study it makes with as many parties as may be expected."""
+"""A definition as it would be in either suite."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from trimask_cli.study_file import expected_parties
-from trimask_core.clock import SystemClock
-from trimask_core.randomness import SystemRandom
 from trimask_core.schema import Attribute, Schema
-from trimask_core.study import Study, SuiteName
+from trimask_core.study import SuiteName
 from trimask_theory.definition import CollectionPlan, StudyDefinition
-from trimask_theory.study_plan import create_study
 
-__all__ = ["drafted", "in_suite", "with_attributes"]
+__all__ = ["in_suite", "with_attributes"]
 
 
 def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
@@ -38,20 +34,6 @@ def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
 
 def _without_grid(attribute: Attribute) -> Attribute:
     return replace(attribute, step=None, centre=None, scale=None)
-
-
-def drafted(definition: StudyDefinition, right: int | None = None, left: int | None = None) -> Study:
-    """The study that the definition makes, its noise calibrated."""
-    plan = definition.collection
-    if plan.block_rows is not None and plan.block_rows > plan.release_rows:
-        definition = definition.changed(block_rows=plan.release_rows)
-    # Who unmasks has no bearing on accuracy, and was chosen for other numbers of providers.
-    definition = replace(definition, collection=replace(definition.collection, unmasking=None))
-    parties = expected_parties(plan.suite, plan.unmasking, right, left)
-    now = SystemClock().now_ms()
-    return create_study(
-        definition, parties.collector, parties.right, parties.left, "", now, SystemRandom(), bytes(32)
-    )
 
 
 def with_attributes(definition: StudyDefinition, changed: dict[str, Attribute]) -> StudyDefinition:

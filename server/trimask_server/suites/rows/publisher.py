@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trimask_core.row_notes import row_notes
 from trimask_core.rows.rotation import Matrix
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -40,7 +41,12 @@ class Publisher:
         catalogue = Catalogue(self._factors.database)
         counted = await catalogue.counted(study.id, release.number)
         files = await node.workers.run(
-            place_files, data, dataset_id, _FILE, lambda path: write_parquet(study, rows, path), counted
+            place_files,
+            data,
+            dataset_id,
+            _FILE,
+            lambda path: write_parquet(study, rows, path, release.rows),
+            counted,
         )
         body, signature = await signed_manifest(
             node,
@@ -58,10 +64,9 @@ class Publisher:
         return dataset_id
 
 
-def write_parquet(study: Study, rows: Matrix, path: Path) -> None:
-    """Write the masked rows."""
+def write_parquet(study: Study, rows: Matrix, path: Path, people: int) -> None:
+    """Write the masked rows of so many people; what they are not, and their noise, is the file's metadata."""
     columns: dict[str, Any] = {column.name: rows[:, i] for i, column in enumerate(study.schema.columns)}
+    table = pa.table(columns).replace_schema_metadata(row_notes(study, people, "scaled"))
     # Masked values are noise to a compressor; plain encoding reads fastest.
-    pq.write_table(
-        pa.table(columns), path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False
-    )
+    pq.write_table(table, path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False)

@@ -1,0 +1,52 @@
+"""`trimask.simulate`: the suites' own arithmetic, without nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import trimask
+from trimask.drafting import drafted
+from trimask_cli.demo.population import blood_pressure_population
+from trimask_cli.study_file import bundled_definition
+from trimask_core.errors import ParameterError
+from trimask_core.study import SuiteName
+from trimask_theory.study_plan import load_definition
+
+FORMULA = "systolic ~ age + bmi + salt + smoker + C(activity)"
+PEOPLE = pd.DataFrame(blood_pressure_population(600, 5))
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_without_noise_it_is_the_raw_fit_to_the_grid(suite: SuiteName) -> None:
+    definition = load_definition(bundled_definition(suite)).changed(exact=True)
+    tried = trimask.simulate(PEOPLE, definition)
+    found, raw = (trimask.fit.ols(source, FORMULA).params for source in (tried, tried.raw))
+    # The bundled moments study holds rows to a ball, which moves coefficients by percents.
+    np.testing.assert_allclose(found, raw, rtol=2e-3 if suite == "rows" else 3e-2)
+    assert tried.guarantee is None
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+def test_its_noise_is_that_of_its_law(suite: SuiteName) -> None:
+    """Each coefficient within 5 privacy errors of the same people's raw one: below 1e-5 over both suites' seven."""
+    tried = trimask.simulate(PEOPLE, bundled_definition(suite), epsilon=20.0, seed=1)
+    found, raw = (trimask.fit.ols(source, FORMULA) for source in (tried, tried.raw))
+    off = np.abs((found.params - raw.params) / found.bse_privacy)
+    assert 0.05 < off.max() < 5
+    assert "not collected" in repr(tried)
+    assert "SIMULATED" in found.label
+    again = trimask.simulate(PEOPLE, bundled_definition(suite), epsilon=20.0, seed=1)
+    assert np.array_equal(again.moments.gram, tried.moments.gram)
+
+
+def test_what_cannot_be_tried_is_said() -> None:
+    study = drafted(load_definition(bundled_definition("moments")))
+    with pytest.raises(ParameterError, match="calibrated already"):
+        trimask.simulate(PEOPLE, study, epsilon=1.0)
+    assert trimask.simulate(PEOPLE, study, seed=2).rows == 600
+    with pytest.raises(ParameterError, match="systolic is missing"):
+        trimask.simulate(PEOPLE.drop(columns="systolic"), study)
+    with pytest.raises(ParameterError, match="at least one person"):
+        trimask.simulate(PEOPLE[:0], study)
