@@ -9,7 +9,7 @@ import pytest
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import Ledger
 from trimask_simulation.adversaries import ADVERSARIES, Adversary
-from trimask_simulation.world import Result, adversary_of, run_seed
+from trimask_simulation.world import Result, adversary_of, right_of, run_seed
 
 
 def _run(seed: int, folder: Path) -> Result:
@@ -21,9 +21,9 @@ def _run(seed: int, folder: Path) -> Result:
     return result
 
 
-# One of each kind whose seed lets it do harm. A simulated study takes two seconds, so most of them are for `make test-all`.
+# One of each kind whose seed lets it do harm; the first has four right providers, so that components have tags. A simulated study takes two seconds, so most of them are for `make test-all`.
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4, 5, 7))]
+    "seed", [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3, 5, 7, 16))]
 )
 def test_honest_rows_are_counted_once_or_reported(seed: int, tmp_path: Path) -> None:
     counts = _run(seed, tmp_path).counts
@@ -42,8 +42,9 @@ def test_in_many_seeds(chunk: int, tmp_path: Path) -> None:
         _run(seed, tmp_path / str(seed))
 
 
-def test_every_kind_has_its_seeds() -> None:
-    assert {adversary_of(seed) for seed in range(len(ADVERSARIES))} == set(ADVERSARIES)
+def test_every_kind_has_its_seeds_with_and_without_tags() -> None:
+    kinds = {(adversary_of(seed), right_of(seed)) for seed in range(2 * len(ADVERSARIES))}
+    assert kinds == {(kind, right) for kind in ADVERSARIES for right in (3, 4)}
     assert not Adversary("lying U", 1).people
     assert Adversary("Sybil fleet", 5).people
 
@@ -68,4 +69,16 @@ def test_a_plan_that_is_refused_for_ever_would_be_noticed(
 
     monkeypatch.setattr(Batches, "bind", marked)
     monkeypatch.setattr(Ledger, "next_attempt", uncounted)
-    assert "not over" in run_seed(4, tmp_path, adversary="equivocating collector").error
+    assert "not over" in run_seed(16, tmp_path, adversary="equivocating collector").error
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_declined_for_ever_would_be_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where a provider says of every plan that it is not the drawn one."""
+    (tmp_path / "kept").mkdir()
+    assert not run_seed(70, tmp_path / "kept", adversary="equivocating collector").error
+    monkeypatch.setattr(Batches, "_declined_for_ever", lambda *_: False)
+    (tmp_path / "broken").mkdir()
+    assert "not over" in run_seed(70, tmp_path / "broken", adversary="equivocating collector").error

@@ -14,7 +14,7 @@ import pytest
 from trimask_simulation.faults import KINDS
 from trimask_simulation.moments_people import exact_totals, people_in
 from trimask_simulation.people import PEOPLE, answers_of, make_study, multiplicities
-from trimask_simulation.world import Result, run_seed, suite_of
+from trimask_simulation.world import Result, right_of, run_seed, suite_of
 
 HERE = Path(__file__).parent
 _CHUNK = 6
@@ -50,6 +50,11 @@ def test_every_accepted_row_once(chunk: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunk", range(1, 34))
 def test_every_accepted_row_once_in_many_seeds(chunk: int, tmp_path: Path) -> None:
     _run_chunk(chunk, tmp_path)
+
+
+def test_every_accepted_row_once_with_tags(tmp_path: Path) -> None:
+    assert right_of(8) == 4
+    _run(8, tmp_path / "tags")
 
 
 def test_a_seed_replays_bit_for_bit(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.collector.intake import Intake
@@ -32,6 +33,9 @@ class Batches:
         self._intake = intake
         # What providers have bound, by block and identity: their signatures. Lost with this process, then asked for again.
         self._bound: dict[tuple[bytes, bytes], bytes] = {}
+        # Plans declined one after another for no reason that a new plan would take away, and rows once said to be withdrawn.
+        self._declined = 0
+        self._withdrawn: set[bytes] = set()
 
     async def _each(self, call: Callable[[Party], Awaitable[T]]) -> list[T]:
         return list(await asyncio.gather(*(call(party) for party in self._study.right)))
@@ -47,22 +51,39 @@ class Batches:
             if any(answer.not_drawn for answer in answers):
                 answers = await self._explain(block, answers)
         except Refused as error:
-            if (
-                error.reason.final
-            ):  # no waiting changes it, so it counts as a try: a plan refused for ever is given up
+            # No waiting changes it, so it counts as a try: a plan refused for ever is given up. A provider that was restored and
+            # has lost a row is told of every block before it is asked again (`restores`); one that says so after that is wrong.
+            if error.reason.final or error.reason is Reason.UNKNOWN_ROW:
                 await self._ledger.next_attempt(block.block_id)
             raise
         withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}
         if not withdrawn and not any(answer.not_drawn for answer in answers):
+            self._declined = 0
             return True
         self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
         if block.attempts:
             # Work had begun; only a provider that was restored since can have let a row go. No other plan may have them.
             await self.give_up(block)
+        elif self._declined_for_ever(answers, withdrawn):
+            names = ", ".join(
+                self._study.role_of(party.identity)
+                for party, answer in zip(self._study.right, answers, strict=True)
+                if answer.not_drawn or answer.withdrawn
+            )
+            await self.give_up(block, f"{self._declined} plans in a row were declined by {names}")
+            self._declined = 0
         else:
             await self._ledger.cancel(block.block_id)
             await self.release(block)
         return False
+
+    def _declined_for_ever(self, answers: list[Assigned], withdrawn: set[bytes]) -> bool:
+        """Whether a provider goes on declining what is planned: a plan made anew leaves withdrawn rows out and follows the
+        draw, so one that names the same rows again, or is never satisfied, would hold up the study for ever."""
+        if any(answer.not_drawn for answer in answers) or withdrawn <= self._withdrawn:
+            self._declined += 1
+        self._withdrawn |= withdrawn
+        return self._declined >= self._node.config.most_tries
 
     async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
         """Ask once more where a plan was not the drawn one, with the others' words on rows they have no longer."""

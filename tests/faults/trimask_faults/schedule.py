@@ -42,7 +42,8 @@ def cluster_of(suite: str, folder: Path) -> Iterator[tuple[FaultLab, ProcessClus
     with contextlib.ExitStack() as stack:
         lab: FaultLab
         if suite == "rows":
-            lab = FaultLab(folder, node_places(3, 2, "127.0.0.1", free_base_port(12)))
+            # Four right providers, so that components have tags.
+            lab = FaultLab(folder, node_places(4, 2, "127.0.0.1", free_base_port(14)))
         else:
             lab = MomentsFaultLab(folder, node_places(3, 0, "127.0.0.1", free_base_port(8)))
             stack.enter_context(false_devices(FALSE, random.Random(f"false reports in {suite}")))

@@ -151,14 +151,14 @@ class Adversary:
         """R_2 is given another list than the others: a row of theirs is left out, and one of nobody's plan is in."""
         honest = RightCalls.assign
 
-        async def two_plans(calls: RightCalls, party: Party, block: Block) -> list[bytes]:
+        async def two_plans(calls: RightCalls, party: Party, block: Block, *more: Any) -> Any:
             if party.name == "R2" and self.spoils(block.block_id):
                 ids = split(block.submission_ids)
                 free = sorted(oracle.people.keys() - oracle._block_of.keys())
                 if free:
                     ids = sorted([*ids[1:], free[0]])
                     block = dataclasses.replace(block, submission_ids=b"".join(ids))
-            return await honest(calls, party, block)
+            return await honest(calls, party, block, *more)
 
         return [(RightCalls, "assign", two_plans)]
 

@@ -27,6 +27,7 @@ __all__ = ["Oracle", "Violation", "require", "split"]
 _ID = 16
 _KEYS = "SELECT wrapped FROM data_keys WHERE scope <> ?"
 _STAGES = ("planned", "pooled", "erased")
+_CANCELLED = ("cancelled", "released")
 _SAMPLE = 24  # bytes of a ciphertext, enough to be nobody else's
 
 
@@ -57,6 +58,7 @@ class Oracle:
     _hashes: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     _erased: set[tuple[str, bytes]] = field(default_factory=set)
     _stages: dict[bytes, int] = field(default_factory=dict)
+    _released: set[bytes] = field(default_factory=set)  # plans that were given up before anything was masked
     _published: dict[str, bytes] = field(default_factory=dict)
     # Every data key ever seen on a disk, wrapped as it is there.
     _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
@@ -77,6 +79,10 @@ class Oracle:
             self._right(name, connection)
 
     def _bind(self, who: str, submission_id: bytes, block_id: bytes) -> None:
+        if block_id in self._released:
+            return  # a provider may still have to hear of it; nothing of it is masked any more
+        if self._block_of.get(submission_id) in self._released:
+            del self._block_of[submission_id]
         known = self._block_of.setdefault(submission_id, block_id)
         require(
             known == block_id,
@@ -98,7 +104,9 @@ class Oracle:
         return self._stages.get(block_id, 0) >= 1
 
     def _right(self, name: str, connection: sqlite3.Connection) -> None:
-        for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
+        for block_id, joined in connection.execute(
+            "SELECT block_id, submission_ids FROM blocks WHERE cancelled = 0"
+        ):
             self._block(name, block_id, joined)
         rows = connection.execute(
             "SELECT submission_id, payload IS NULL, payload_hash, block_id FROM submissions"
@@ -142,6 +150,12 @@ class Oracle:
         """How far a block of the collector's has come: 0 for planned."""
         self._block("collector", block_id, joined)
         require(row_count * _ID == len(joined), "collector: a block's count is not that of its rows")
+        if state in _CANCELLED:
+            require(self._stages.get(block_id, 0) == 0, "collector: a pooled block was cancelled")
+            if state == "released":  # only now may its rows be in another plan
+                self._released.add(block_id)
+            return 0
+        require(block_id not in self._released, "collector: a cancelled plan came back")
         stage = _STAGES.index(state)
         require(stage >= self._stages.get(block_id, 0), "collector: a block went back a step")
         self._stages[block_id] = stage
@@ -170,7 +184,10 @@ class Oracle:
         collector = sqlite3.connect(folders["collector"] / "collector.sqlite3")
         self.after_commit("collector", collector)
         total = self._datasets(collector, folders["collector"])
-        blocks = [split(row[0]) for row in collector.execute("SELECT submission_ids FROM blocks")]
+        blocks = [
+            split(row[0])
+            for row in collector.execute("SELECT submission_ids FROM blocks WHERE state <> 'released'")
+        ]
         in_blocks = {submission_id for block in blocks for submission_id in block}
         note = "".join(row[0] for row in collector.execute("SELECT note FROM notes"))
         (state,) = collector.execute("SELECT state FROM studies").fetchone()

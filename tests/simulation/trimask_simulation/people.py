@@ -83,10 +83,10 @@ def multiplicities(gram: NDArray[np.float64]) -> list[int]:
 
 
 @functools.cache
-def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
-    """The study, approved by everybody, and the keys."""
+def make_study(right: int = RIGHT) -> tuple[SignedStudy, dict[str, Keys]]:
+    """The study of so many right providers, approved by everybody, and the keys. From four on components have tags."""
     source = DeterministicRandom("simulated study")
-    rights = [f"R{k}" for k in range(1, RIGHT + 1)]
+    rights = [f"R{k}" for k in range(1, right + 1)]
     lefts = [f"L{j}" for j in range(1, LEFT + 1)]
     roles = [*rights, *lefts, "collector"]
     keys = {
@@ -103,8 +103,8 @@ def make_study() -> tuple[SignedStudy, dict[str, Keys]]:
             block_rows=BLOCK_ROWS, noise_columns=noise_columns,
             tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE, CHECK_DIRECTIONS),
             obfuscation_failure=_FAILURE, share_leakage=leakage,
-            grid_exponent=grid_exponent(2 * norm / leakage, RIGHT),
-            unmasking=collusion.default_unmasking(RIGHT, LEFT), mask_seed=source.seed(),
+            grid_exponent=grid_exponent(2 * norm / leakage, right),
+            unmasking=collusion.default_unmasking(right, LEFT), mask_seed=source.seed(),
         ),
         release_rows=2 * BLOCK_ROWS,
         collector=party_card("collector", keys["collector"]),
