@@ -21,7 +21,8 @@ def _run(seed: int, folder: Path) -> Result:
     return result
 
 
-# One of each kind whose seed lets it do harm; the first has four right providers, so that components have tags. A simulated study takes two seconds, so most of them are for `make test-all`.
+# One of each kind whose seed lets it do harm; the first has four right providers, so that components have
+# tags. A simulated study takes two seconds, so most of them are for `make test-all`.
 @pytest.mark.parametrize(
     "seed", [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3, 5, 7, 16))]
 )

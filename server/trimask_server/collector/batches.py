@@ -51,8 +51,8 @@ class Batches:
             if any(answer.not_drawn for answer in answers):
                 answers = await self._explain(block, answers)
         except Refused as error:
-            # No waiting changes it, so it counts as a try: a plan refused for ever is given up. A provider that was restored and
-            # has lost a row is told of every block before it is asked again (`restores`); one that says so after that is wrong.
+            # No waiting changes it, so it counts as a try: a plan refused for ever is given up. A provider that was restored
+            # and has lost a row is told of every block before it is asked again (`restores`), so it says so once.
             if error.reason.final or error.reason is Reason.UNKNOWN_ROW:
                 await self._ledger.next_attempt(block.block_id)
             raise

@@ -136,7 +136,7 @@ class _World:
             self.oracle.after_commit(name, connection)
         except AssertionError as error:
             self._fail(error)
-        except Exception as error:  # an oracle that cannot read what it sees would else look like a full disk
+        except (ValueError, KeyError, TypeError) as error:  # else it would look like a node's own failure
             self._fail(Violation(f"{name} wrote what the oracle cannot read: {error!r}"))
 
     def _fail(self, error: BaseException) -> None:
