@@ -147,6 +147,7 @@ class Reason(StrEnum):
     NOT_SERVED = "not_served", Status.UNIMPLEMENTED, _LATER, "This port of this node does not serve the call.", "misplaced"
     # Who may call
     NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "The call is for another role, or the node has another.", "misplaced"
+    WRONG_ORIGIN = "wrong_origin", _DENIED, _NEVER, "A page called that the study does not name in [web]."
     NOT_THE_OWNER = "not_the_owner", _DENIED, _LATER, "Only the study's owner may call this."
     NO_TOKEN = "no_token", _NO_LOGIN, _LATER, "A token of the study's owner is needed."
     BAD_TOKEN = "bad_token", _NO_LOGIN, _LATER, "The token was not made here, or is revoked."

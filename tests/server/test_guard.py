@@ -34,6 +34,9 @@ class _Open:
     def covers(self, _: str) -> bool:
         return True
 
+    def for_browsers(self, _: str) -> bool:
+        return True
+
 
 class _Context:
     async def abort(self, code: grpc.StatusCode, *_: Any) -> None:

@@ -79,12 +79,13 @@ class Lab:
         left: int = 2,
         *,
         http: bool = False,
+        https: bool = False,
         organisations: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.right, self.left = right, left
-        base = free_base_port(3 * (1 + right + left))
-        places = node_places(right, left, "127.0.0.1", base, http=http)
+        base = free_base_port(4 * (1 + right + left))
+        places = node_places(right, left, "127.0.0.1", base, http=http, https=https)
         named = (
             [replace(place, organisation=organisations[place.name]) for place in places]
             if organisations

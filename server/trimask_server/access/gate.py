@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
-from trimask_server.access.permissions import TABLE, Role, Rule, require_complete
+from trimask_server.access.permissions import BROWSER_CALLS, TABLE, Role, Rule, require_complete
 from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, peer_names
@@ -66,6 +66,10 @@ class Gate:
     def covers(self, method: str) -> bool:
         """Whether the table has this call."""
         return method in TABLE
+
+    def for_browsers(self, method: str) -> bool:
+        """Whether the HTTPS port serves it too."""
+        return method in BROWSER_CALLS
 
     def require_complete(self, services: Iterable[str]) -> None:
         """Refuse to serve a call that is not in the table."""

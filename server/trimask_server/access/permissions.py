@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pool
 
 from trimask_core.errors import ConfigError
 
-__all__ = ["TABLE", "Role", "Rule", "render_page", "require_complete"]
+__all__ = ["BROWSER_CALLS", "TABLE", "Role", "Rule", "render_page", "require_complete"]
 
 
 class Role(StrEnum):
@@ -48,7 +48,8 @@ class Rule:
 
     `scope`: what a researcher's token must allow. `by_study`: any node's certificate passes the gate, because the study
     that would name it comes in the request, or is not registered yet; the handler decides by it. `new_work`: refused
-    while the node drains. `note`: what the handler checks further, in words.
+    while the node drains. `browser`: a participant's call, which the HTTPS port serves too. `note`: what the handler
+    checks further, in words.
     """
 
     roles: frozenset[Role]
@@ -56,15 +57,22 @@ class Rule:
     by_study: bool = False
     new_work: bool = False
     note: str = ""
+    browser: bool = False
 
 
 def _rule(
-    *roles: Role, scope: str = "", by_study: bool = False, new_work: bool = False, note: str = ""
+    *roles: Role,
+    scope: str = "",
+    by_study: bool = False,
+    new_work: bool = False,
+    note: str = "",
+    browser: bool = False,
 ) -> Rule:
-    return Rule(frozenset(roles), scope, by_study, new_work, note)
+    return Rule(frozenset(roles), scope, by_study, new_work, note, browser)
 
 
 _PUBLIC = _rule(Role.ANYONE)
+_PARTICIPANT = _rule(Role.ANYONE, browser=True)
 _DATASET = _rule(
     Role.ANYONE,
     scope="datasets",
@@ -81,8 +89,8 @@ _PROPOSING = _rule(
 _SERVICES: dict[str, dict[str, Rule]] = {
     "trimask_proto.v1.StudyService": {
         "ListStudies": _PUBLIC,
-        "GetStudy": _PUBLIC,
-        "GetStudyStatus": _PUBLIC,
+        "GetStudy": _PARTICIPANT,
+        "GetStudyStatus": _PARTICIPANT,
     },
     "trimask_proto.v1.DatasetService": {
         "ListDatasets": _DATASET,
@@ -91,16 +99,19 @@ _SERVICES: dict[str, dict[str, Rule]] = {
     },
     "trimask_proto.v1.ReleaseService": {
         "AskRelease": _rule(Role.RESEARCHER, Role.OWNER, scope="releases", note="a token is for one study"),
-        "GetBudget": _PUBLIC,
+        "GetBudget": _PARTICIPANT,
     },
     "trimask_proto.v1.SubmissionService": {
         "Submit": _rule(
             Role.DEVICE,
             new_work=True,
+            browser=True,
             note="an invited study: signed with an invitation, which is bound to one submission for ever",
         ),
-        "GetSealingKeys": _PUBLIC,
-        "Withdraw": _rule(Role.ANYONE, note="whoever has the key to withdraw, which is on its device alone"),
+        "GetSealingKeys": _PARTICIPANT,
+        "Withdraw": _rule(
+            Role.ANYONE, browser=True, note="whoever has the key to withdraw, which is on its device alone"
+        ),
     },
     "trimask_proto.v1.StudyOwnerService": {
         "SendProposal": _OWNER,
@@ -209,6 +220,9 @@ TABLE: dict[str, Rule] = {
 }
 
 
+BROWSER_CALLS: frozenset[str] = frozenset(method for method, rule in TABLE.items() if rule.browser)
+
+
 def require_complete(services: Iterable[str]) -> None:
     """Refuse to serve a method that is not in the table, or one of ours that streams: the gate sees calls, not streams."""
     pool = descriptor_pool.Default()
@@ -247,11 +261,15 @@ def render_page() -> str:
                 notes.append(f"the token's scope: {rule.scope}")
             if rule.new_work:
                 notes.append("not while the node drains")
+            if rule.browser:
+                notes.append("over HTTPS too")
             lines.append(f"| {service.rpartition('.')[2]}.{method} | {cells} | {'; '.join(notes)} |")
     lines += [
         "",
-        "Health checks and reflection are for everybody who can connect. A call that a port does not serve is refused like",
-        "one that is not the caller's (`not_your_role`).",
+        "Calls marked `over HTTPS too` are served on `https_listen` as well, behind the same gate: to pages of hosts that",
+        "the study names in `[web]`, and to programs that are no page and so send no origin ([web](web.md#nodes)); no other",
+        "call is. Health checks and reflection are for everybody who can connect to gRPC. A call that a port does not serve",
+        "is refused like one that is not the caller's (`not_your_role`).",
         "",
         "| refusal | when |",
         "|---|---|",
@@ -260,6 +278,7 @@ def render_page() -> str:
         "| `bad_token` | a token came that was never made, or is revoked |",
         "| `token_expired` | its time is over |",
         "| `wrong_scope` | it does not allow this, or is for another study |",
+        "| `wrong_origin` | a page called, over HTTPS, of a host that the study does not name |",
         "| `draining` | the node takes no new work; devices try again by themselves |",
         "",
     ]

@@ -96,7 +96,7 @@ def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
 
 
 def _ports(config: NodeConfig, process: int | None) -> Iterator[Finding]:
-    for setting in ("listen", "peer_listen", "http_listen"):
+    for setting in ("listen", "peer_listen", "https_listen", "http_listen"):
         address = getattr(config, setting)
         if not address:
             continue

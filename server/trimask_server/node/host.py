@@ -15,7 +15,7 @@ from trimask_core.errors import ConfigError, Refused
 from trimask_core.refusals import Alarm
 from trimask_server.node.clocks import warn_of_skew
 from trimask_server.node.context import NodeContext
-from trimask_server.node.ports import AddServices, Port
+from trimask_server.node.ports import AddServices, Bound, Port
 from trimask_server.node.tasks import Tasks
 from trimask_server.operations.garbage import AfterCollection, nothing_after
 from trimask_server.operations.guard import Admission
@@ -26,6 +26,7 @@ from trimask_server.store.interface import StoreError
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
+    from trimask_server.node.https_port import HttpsPort
     from trimask_server.operations.http_port import HttpPort
 
 __all__ = ["GateOfPort", "Host", "Services"]
@@ -72,8 +73,10 @@ class Host:
         self.context = context
         self.health = Health()
         self._http: HttpPort | None = None
+        self._https: HttpsPort | None = None
         self.public_port = 0
         self.peer_port = 0
+        self.https_port = 0
         self._tasks = Tasks(context.log)
         self._servers: list[grpc.aio.Server] = []
         self._at_drain: list[Callable[[], Awaitable[None]]] = []
@@ -140,9 +143,12 @@ class Host:
         context, config = self.context, self.context.config
         if config.listen:
             public = Port(services.public, services.gate(mutual=False), mutual=False)
-            self.public_port = await self._bind(public, config.listen)
+            bound = await self._bind(public, config.listen)
+            self.public_port = bound.number
+            if config.https_listen:
+                await self._open_https(bound)
         peer = Port(services.peer, services.gate(mutual=True), mutual=True)
-        self.peer_port = await self._bind(peer, config.peer_listen, config.worker_listen)
+        self.peer_port = (await self._bind(peer, config.peer_listen, config.worker_listen)).number
         if config.http_listen:
             # Its libraries take a quarter of a second to import, and only such a node needs them.
             from trimask_server.operations.http_port import HttpPort
@@ -153,6 +159,8 @@ class Host:
         await self.record_start(services.key_names)
         for server in self._servers:
             await server.start()
+        if self._https is not None:
+            await self._https.start()
         self.begin()
         if context.role != "collector" and not config.allow_collectors:
             context.log.info("allow_collectors is empty: any collector may propose studies to this node")
@@ -170,24 +178,34 @@ class Host:
         """Begin the background tasks that need no port."""
         self.spawn(self._save_refusals(), "saving refusal counts")
 
-    async def _bind(self, port: Port, *addresses: str) -> int:
-        server, number = await port.bind(self.context, self.health, addresses)
-        self._servers.append(server)
-        return number
+    async def _bind(self, port: Port, *addresses: str) -> Bound:
+        bound = await port.bind(self.context, self.health, addresses)
+        self._servers.append(bound.server)
+        return bound
+
+    async def _open_https(self, bound: Bound) -> None:
+        """The participant's calls for browsers: the same handlers behind the same gate, limits and counters."""
+        # Its libraries take a quarter of a second to import, and only such a node needs them.
+        from trimask_server.node.https_port import HttpsPort
+
+        self._https = HttpsPort(self.context, bound)
+        self.on_reload(self._https.reload)
+        await self._https.bind()
+        self.https_port = self._https.number
 
     # While it runs
 
     async def readiness(self) -> Readiness:
         """Whether the node can do its work now."""
         context = self.context
-        listening = sum(port > 0 for port in (self.public_port, self.peer_port))
+        listening = sum(port > 0 for port in (self.public_port, self.peer_port, self.https_port))
         return await check_readiness(
             context.database,
             context.drain,
             context.certificates,
             context.clock.now_ms(),
             listening,
-            1 + bool(context.config.listen),
+            1 + bool(context.config.listen) + bool(context.config.https_listen),
         )
 
     async def _scrape(self) -> bytes:
@@ -263,7 +281,10 @@ class Host:
         context = self.context
         if self._http is not None:
             await self._http.stop()
-        await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
+        ends = [server.stop(grace_seconds) for server in self._servers]
+        if self._https is not None:
+            ends.append(self._https.stop(grace_seconds))
+        await asyncio.gather(*ends)
         await self._tasks.cancel()
         for end in self._at_stop:
             await end()

@@ -12,16 +12,27 @@ from grpc_reflection.v1alpha import reflection
 
 from trimask_core.errors import ConfigError
 from trimask_server.node.context import NodeContext
+from trimask_server.operations.arrivals import Arrivals
 from trimask_server.operations.guard import Admission, GuardedServer
 from trimask_server.operations.limits import Limits, arrivals_of, server_options
 from trimask_server.operations.listeners import holder_words
 from trimask_server.operations.readiness import Health
 from trimask_server.operations.requests import Observation
 
-__all__ = ["AddServices", "Port"]
+__all__ = ["AddServices", "Bound", "Port"]
 
 AddServices = Callable[[grpc.aio.Server], str]
 """Adds a service to a server; the service's full name."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A port that is taken: its server, to be started, its number, and what answers there, for another way in."""
+
+    server: grpc.aio.Server
+    number: int
+    guarded: GuardedServer
+    arrivals: Arrivals
 
 
 @dataclass(frozen=True)
@@ -32,12 +43,11 @@ class Port:
     gate: Admission
     mutual: bool
 
-    async def bind(
-        self, context: NodeContext, state: Health, addresses: Sequence[str]
-    ) -> tuple[grpc.aio.Server, int]:
-        """Take the addresses that are not empty; the server, to be started, and the number of the first one's port."""
+    async def bind(self, context: NodeContext, state: Health, addresses: Sequence[str]) -> Bound:
+        """Take the addresses that are not empty."""
         public = not self.mutual
         server = grpc.aio.server(options=server_options(context.config, public=public))
+        arrivals = arrivals_of(context.config, context.refusals, public=public)
         guarded = GuardedServer(
             server,
             context.refusals,
@@ -48,7 +58,7 @@ class Port:
             outside=Observation(
                 context.config.name, context.metrics, context.tracer, context.source, public=public
             ).wrap,
-            arriving=arrivals_of(context.config, context.refusals, public=public).wrap,
+            arriving=arrivals.wrap,
         )
         # It has the two methods that generated code calls.
         names = [add(cast("grpc.aio.Server", guarded)) for add in self.services]
@@ -65,7 +75,7 @@ class Port:
             for address in addresses
             if address
         ]
-        return server, numbers[0]
+        return Bound(server, numbers[0], guarded, arrivals)
 
 
 def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:

@@ -52,17 +52,10 @@ class Arrivals:
 
     def wrap(self, _method: str, handler: Any) -> Any:
         """A unary handler as one whose message is read here. Callers see no difference."""
-        whole, arriving, now = handler.unary_unary, self._arriving, self._now
+        whole, arriving = handler.unary_unary, self._arriving
 
         async def read_first(_: Any, context: Any) -> Any:
-            # Few lines, because every call comes through: no timer, task or lock of its own.
-            if len(arriving) >= self._most:
-                self._end(
-                    next(iter(arriving)), Refused(Reason.OVERLOADED, _NO_PLACE, retry_after_ms=_AGAIN_MS)
-                )
-            if self._timer is None:
-                self._look_in(self._seconds)
-            arriving[context] = now()
+            self.enter(context)
             try:
                 message = await context.read()
             finally:
@@ -77,6 +70,23 @@ class Arrivals:
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
+
+    def enter(self, context: Any) -> None:
+        """Give a call's message a place, until `leave`; `context.abort` ends one that loses it.
+
+        Few lines, because every call comes through: no timer, task or lock of its own.
+        """
+        if len(self._arriving) >= self._most:
+            self._end(
+                next(iter(self._arriving)), Refused(Reason.OVERLOADED, _NO_PLACE, retry_after_ms=_AGAIN_MS)
+            )
+        if self._timer is None:
+            self._look_in(self._seconds)
+        self._arriving[context] = self._now()
+
+    def leave(self, context: Any) -> None:
+        """Its message is here, or will not come."""
+        self._arriving.pop(context, None)
 
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._sweep)

@@ -25,6 +25,7 @@ __all__ = [
     "OPERATOR_CERTIFICATE",
     "Certificates",
     "TlsMaterial",
+    "https_files",
     "read_material",
 ]
 
@@ -32,7 +33,7 @@ OPERATOR_CERTIFICATE = "operator/tls.pem"
 # What browsers are shown, where it is another certificate than the one peers and devices know: one that browsers trust.
 HTTPS_CERTIFICATE, HTTPS_KEY = "https.pem", "https.key"
 FILES = ("tls.pem", "tls.key", "ca.pem")
-_WATCHED = (*FILES, OPERATOR_CERTIFICATE, "sealing.keys")
+_WATCHED = (*FILES, OPERATOR_CERTIFICATE, HTTPS_CERTIFICATE, HTTPS_KEY, "sealing.keys")
 WARN_DAYS = 14
 _DAY_MS = 24 * 3600 * 1000
 
@@ -107,6 +108,12 @@ def read_material(folder: Path) -> TlsMaterial:
         return TlsMaterial(certificate, key, roots, operator.read_bytes() if operator.exists() else b"")
     except OSError as error:
         raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def https_files(folder: Path) -> tuple[Path, Path]:
+    """The certificate and key that browsers are shown."""
+    own = folder / HTTPS_CERTIFICATE
+    return (own, folder / HTTPS_KEY) if own.exists() else (folder / FILES[0], folder / FILES[1])
 
 
 class Certificates:

@@ -54,6 +54,9 @@ class Admission(Protocol):
     def covers(self, method: str) -> bool:
         """Whether this is a call of ours, wherever it may be served."""
 
+    def for_browsers(self, method: str) -> bool:
+        """Whether it is a participant's call, which the HTTPS port serves too."""
+
     def require_complete(self, services: Iterable[str]) -> None:
         """Raise `ConfigError` for a service with a method whose callers nobody has decided on."""
 
@@ -121,6 +124,7 @@ class GuardedServer:
         self._inside = inside
         self._outside = outside
         self._arriving = arriving
+        self.calls: dict[str, Any] = {}  # every handler with all its layers but `arriving`, by method
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """What generated code calls first, with the handlers it names in the call below."""
@@ -138,7 +142,17 @@ class GuardedServer:
 
     def _wrap(self, method: str, handler: Any) -> Any:
         guarded = self._guard(method, self._inside(method, handler))
-        return self._arriving(method, self._outside(method, guarded))
+        self.calls[method] = self._outside(method, guarded)
+        return self._arriving(method, self.calls[method])
+
+    def for_browser(self, method: str) -> Any:
+        """What answers a call that came in over HTTPS: its handler if it is a participant's, a counted refusal if it is
+        another call of ours, None if it is none."""
+        if self._gate.for_browsers(method) and method in self.calls:
+            return self.calls[method]
+        if self._gate.covers(method):
+            return self._guard(method, grpc.unary_unary_rpc_method_handler(_not_served))
+        return None
 
     def _refuse(self, method: str, handler: Any) -> Any:
         return self._arriving(method, self._guard(method, handler))

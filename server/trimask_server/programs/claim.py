@@ -139,6 +139,7 @@ def _refuse_ports(config: NodeConfig, *, shared: bool) -> None:
     if not shared:
         wanted |= {
             "listen": config.listen, "peer_listen": config.peer_listen, "http_listen": config.http_listen,
+            "https_listen": config.https_listen,
         }  # fmt: skip
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for setting, address in wanted.items():

@@ -116,6 +116,8 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
     config = NodeConfig(**values)
     if config.log_format not in ("text", "json"):
         raise ConfigError("setting 'log_format' must be 'text' or 'json'")
+    if config.https_listen and role == "left":
+        raise ConfigError("setting 'https_listen': a left provider serves no browsers; take it out")
     return config
 
 
