@@ -43,6 +43,7 @@ def explain_study(study: Study, *, checked: bool = False, parties: Sequence[Stan
         _promise(study, checked=checked),
         *_weak(study),
         _collusion(study),
+        *_reminders(study),
         words_of(study).withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
     ]
@@ -70,6 +71,14 @@ def _known(parties: Sequence[Standing]) -> list[str]:
             "says who they are; whoever made the study may have made them up. Ask who invited you if in doubt."
         )
     return ["\n".join(lines)]
+
+
+def _reminders(study: Study) -> list[str]:
+    """Whether who invited can see who answered."""
+    if not study.reminders:
+        return []
+    told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you "
+    return [told + "yours can see that you answered, not what."]
 
 
 def _question(attribute: Attribute) -> str:

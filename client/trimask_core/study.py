@@ -61,6 +61,9 @@ class Study:
     admission_signer: str = ""
     # The owner's key for that (Ed25519, 64 hexadecimal digits); empty where somebody else signs.
     owner_key: str = ""
+    # Whether right providers tell the owner which invitations were used, to remind the others. People are told. In the
+    # canonical form only where it is so.
+    reminders: bool = False
     # What people are shown and asked; without one, an app makes a plain form of the schema.
     form: Form | None = None
     # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
@@ -174,6 +177,8 @@ class Study:
             if item.name == "commitments":
                 continue
             value = getattr(self, item.name)
+            if item.name == "reminders" and value is False:
+                continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
             elif item.name in _NESTED:
@@ -195,6 +200,8 @@ class Study:
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Read what `to_dict` wrote, and nothing else: what is not in the canonical form nobody has signed."""
         known = {item.name for item in fields(cls)} - {"commitments"} | {"format"}
+        if "reminders" not in data:
+            known.remove("reminders")
         if data.get("format") != FORMAT:
             raise StudyError(f"this is not a study of format {FORMAT}")
         odd = sorted(known.symmetric_difference(data))
@@ -297,6 +304,10 @@ def _check(study: Study) -> None:
 def _check_signer(study: Study) -> None:
     """Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person."""
     signer = study.admission_signer
+    if not isinstance(study.reminders, bool):
+        raise StudyError("study field reminders must be of type bool")
+    if study.reminders and study.admission == "open":
+        raise ImpossibleStudy("reminders", "an open study has no invitations: take reminders out")
     if study.admission == "open":
         if signer or study.owner_key:
             raise ImpossibleStudy(

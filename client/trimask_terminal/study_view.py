@@ -49,6 +49,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "upload_bytes": upload_bytes_of(study),
         "admission": study.admission,
         "admission_signer": study.admission_signer,
+        "reminders": study.reminders,
         "access": study.access,
         "web": None if study.web is None else study.web.to_dict(),
         "parties": [
@@ -119,7 +120,14 @@ def _doors(study: Study) -> list[str]:
         if study.access == "token"
         else "What is published, anybody may read."
     )
-    return [submit, *_page(study), read]
+    remind = (
+        [
+            "Right providers tell the owner which invitations were used, so whoever sent them can see who answered."
+        ]
+        if study.reminders
+        else []
+    )
+    return [submit, *remind, *_page(study), read]
 
 
 def _page(study: Study) -> list[str]:

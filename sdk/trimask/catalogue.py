@@ -80,6 +80,9 @@ class StudyStatus(Shown):
     """What each node refused of this study's requests since it was last started, by reason."""
     abandoned_blocks: tuple[AbandonedBlock, ...] = ()
     """Blocks that were given up: nothing of their rows is in a release."""
+    invitations_used: Mapping[str, int] = field(default_factory=dict)
+    """How many invitations were used at each right provider that answered, as the collector passes it on; empty in an
+    open study. All count the same, but for submissions on their way."""
 
     @classmethod
     def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
@@ -117,7 +120,17 @@ class StudyStatus(Shown):
             abandoned_blocks=tuple(
                 AbandonedBlock(item.block_id.hex(), item.rows, item.why) for item in message.abandoned_blocks
             ),
+            invitations_used=_used(message),
         )
+
+
+def _used(message: study_pb2.GetStudyStatusResponse) -> dict[str, int]:
+    found = {
+        node.role: node.invitations_used
+        for node in message.refusals
+        if node.reachable and node.role.startswith("R")
+    }
+    return found if any(found.values()) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ __all__ = [
     "write_codes",
     "write_csv",
     "write_links",
+    "write_secret",
     "write_sheet",
 ]
 
@@ -98,7 +99,7 @@ def _have_signed(study: Study, owner: Path, drawn: list[Invitation]) -> list[Inv
 
 def write_links(path: Path, links: list[Link]) -> None:
     """One link a line."""
-    _write_secret(path, "".join(f"{link}\n" for link in links))
+    write_secret(path, "".join(f"{link}\n" for link in links))
 
 
 def write_csv(path: Path, links: list[Link]) -> None:
@@ -108,7 +109,7 @@ def write_csv(path: Path, links: list[Link]) -> None:
     table.writerow(("number", "link", "expires"))
     for number, link in enumerate(links, 1):
         table.writerow([_plain(cell) for cell in (str(number), str(link), _expiry(link))])
-    _write_secret(path, text.getvalue())
+    write_secret(path, text.getvalue())
 
 
 def _plain(cell: str) -> str:
@@ -132,7 +133,7 @@ def write_codes(folder: Path, codes: list[segno.QRCode], kind: str) -> None:
     for number, code in enumerate(codes, 1):
         body = io.BytesIO()
         code.save(body, kind=kind, scale=4, border=4)
-        _write_secret(folder / f"invitation-{number:0{digits}}.{kind}", body.getvalue())
+        write_secret(folder / f"invitation-{number:0{digits}}.{kind}", body.getvalue())
 
 
 def write_sheet(path: Path, study: Study, links: list[Link], codes: list[segno.QRCode]) -> None:
@@ -144,7 +145,7 @@ def write_sheet(path: Path, study: Study, links: list[Link], codes: list[segno.Q
         figures.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
     title = html.escape(study.title)
     one_each = "One code is for one person, and takes one set of answers. " if links[0].invitation else ""
-    _write_secret(
+    write_secret(
         path,
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>\n'
         f"<h1>{title}</h1>\n<p>{one_each}Open the survey app and scan it. Study "
@@ -157,7 +158,7 @@ def _expiry(link: Link) -> str:
     return shown_time(link.invitation.expires_ms) if link.invitation is not None else ""
 
 
-def _write_secret(path: Path, content: str | bytes) -> None:
+def write_secret(path: Path, content: str | bytes) -> None:
     """Whoever has an invitation may use it: a new file, for its owner's eyes."""
     data = content.encode() if isinstance(content, str) else content
     try:

@@ -104,6 +104,9 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
         table.add_row("submissions refused by the check, and erased", words)
     for block in progress.abandoned_blocks:
         table.add_row("given up", f"block {block.id[:12]} with {block.rows:,} rows: {block.why}")
+    if progress.invitations_used:
+        words = ", ".join(f"{role} {count:,}" for role, count in progress.invitations_used.items())
+        table.add_row("invitations used, as each right provider counts", words)
     for role, counts in progress.refusals.items():
         if counts is None:
             table.add_row(f"{role}", Text("did not answer", style="red"))

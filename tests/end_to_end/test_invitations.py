@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_cli import invitations
+from trimask_cli import invitations, reminding
 from trimask_client import Client, Queue
 from trimask_client.grpc_status import plain_errors
 from trimask_client.grpcio_transport import GrpcioTransport
+from trimask_client.words import explain_study
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.identity import SigningKey
@@ -27,6 +29,7 @@ from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
+from trimask_terminal.program import main
 
 FAR = 4_000_000_000_000
 ANSWERS = {"x": 1.0, "y": 1.0}
@@ -290,3 +293,56 @@ def test_a_queue_stops_for_good_when_the_invitation_is_used(
     assert (entry.state, entry.received_by) == ("refused", ())
     assert "used before" in entry.why
     queue.close()
+
+
+def test_all_right_providers_count_what_was_used(lab: Lab, invite: Invite, signed: SignedStudy) -> None:
+    """Asked directly, and passed on by the collector; which ones were used is told by nobody without reminders."""
+    before = reminding.ask(signed.study, lab.owner, with_keys=False)
+    assert before.agree
+    (invitation,) = invite(1)
+    with Client(signed, invitation=invitation) as client:
+        client.submit(ANSWERS)
+    after = reminding.ask(signed.study, lab.owner, with_keys=False)
+    assert after.used == {role: count + 1 for role, count in before.used.items()}
+    assert set(after.used) == {f"R{k}" for k in range(1, lab.right + 1)}
+
+    lab.wait(signed.study, lambda status: status.invitations_used == after.used)
+    with pytest.raises(ConfigError, match="has no reminders"):
+        reminding.ask(signed.study, lab.owner, with_keys=True)
+
+
+def test_people_who_have_not_answered_are_reminded_from_the_owners_own_file(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = lab.open_study(admission="invited", reminders=True)
+    links = invitations.make_invitations(signed.study, lab.owner, 5, FAR, lambda _: None)
+    with Client(signed, invitation=links[1].invitation) as client:
+        client.submit(ANSWERS)
+    submission = None
+    with Client(signed, invitation=links[3].invitation) as client:  # on its way: it has reached one provider
+        submission = client.prepare(ANSWERS)
+        client.upload(submission, 1)
+    invitations.write_csv(tmp_path / "made.csv", links)
+    lines = (tmp_path / "made.csv").read_text().splitlines()
+    (tmp_path / "merge.csv").write_text(
+        "\n".join([lines[0] + ",name", *(f"{line},Person {n}" for n, line in enumerate(lines[1:]))])
+    )
+    (tmp_path / "study.json").write_text(signed.to_json())
+    status = main(
+        ["study", "invitations", str(tmp_path / "study.json"), "--owner", str(lab.owner), "--made",
+         str(tmp_path / "merge.csv"), "--unused", str(tmp_path / "remind.csv"), "--json"]
+    )  # fmt: skip
+    said = json.loads(capsys.readouterr().out)
+    assert status == 1, "the providers differ while one submission is on its way"
+    assert said["used"] == {"R1": 2} | {f"R{k}": 1 for k in range(2, lab.right + 1)}
+    assert (said["made"], said["unused"], said["expired_unused"], said["used_at_some_providers_only"]) == (
+        5,
+        3,
+        0,
+        1,
+    )
+    written = (tmp_path / "remind.csv").read_text().splitlines()
+    assert written[0].endswith(",name")
+    assert [line.rsplit(",", 1)[1] for line in written[1:]] == ["Person 0", "Person 2", "Person 4"]
+    assert (tmp_path / "remind.csv").stat().st_mode & 0o777 == 0o600
+    assert "can see that you answered" in explain_study(signed.study)

@@ -70,6 +70,7 @@ class CollectionPlan:
     unmasking: tuple[str, ...] | None = None
     admission: str = "open"
     admission_signer: str = ""
+    reminders: bool = False
     access: str = "public"
 
 

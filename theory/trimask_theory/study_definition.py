@@ -176,6 +176,7 @@ def _collection(table: Table) -> CollectionPlan:
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,
         admission=table.text("admission", "open"),
         admission_signer=table.text("admission_signer", ""),
+        reminders=table.flag("reminders", default=False),
         access=table.text("access", "public"),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")

@@ -119,6 +119,8 @@ SECTIONS = (
             "admission": "`open`: anybody with the study; `invited`: only with an invitation.",
             "admission_signer": "Who signs invitations: `owner`, the default where people are invited, or a right "
             "provider, such as `R1`; never the collector.",
+            "reminders": "Whether right providers tell the owner which invitations were used, to remind the others "
+            "(`trimask study invitations`). People are told that whoever invited them can see that they answered.",
             "access": "`public`: anybody may fetch releases; `token`: only with a token.",
         },
         CollectionPlan,

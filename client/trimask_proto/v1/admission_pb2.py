@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/admission.proto\x12\x10trimask_proto.v1\"W\n\x16SignInvitationsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x13\n\x0bpublic_keys\x18\x02 \x01(\x0c\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\";\n\x17SignInvitationsResponse\x12\x12\n\nsignatures\x18\x01 \x01(\x0c\x12\x0c\n\x04made\x18\x02 \x01(\x04\"\\\n\x12\x43reateTokenRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06scopes\x18\x03 \x03(\t\x12\x16\n\x0e\x65xpire_time_ms\x18\x04 \x01(\x03\"U\n\x13\x43reateTokenResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12/\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.trimask_proto.v1.TokenSummary\"\x86\x01\n\x0cTokenSummary\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06scopes\x18\x03 \x03(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x04 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x05 \x01(\x03\x12\x16\n\x0erevoke_time_ms\x18\x06 \x01(\x03\"%\n\x11ListTokensRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"D\n\x12ListTokensResponse\x12.\n\x06tokens\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.TokenSummary\"8\n\x12RevokeTokenRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08token_id\x18\x02 \x01(\t\"\x15\n\x13RevokeTokenResponse2{\n\x11InvitationService\x12\x66\n\x0fSignInvitations\x12(.trimask_proto.v1.SignInvitationsRequest\x1a).trimask_proto.v1.SignInvitationsResponse2\xa8\x02\n\x15\x41\x64missionOwnerService\x12Z\n\x0b\x43reateToken\x12$.trimask_proto.v1.CreateTokenRequest\x1a%.trimask_proto.v1.CreateTokenResponse\x12W\n\nListTokens\x12#.trimask_proto.v1.ListTokensRequest\x1a$.trimask_proto.v1.ListTokensResponse\x12Z\n\x0bRevokeToken\x12$.trimask_proto.v1.RevokeTokenRequest\x1a%.trimask_proto.v1.RevokeTokenResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/admission.proto\x12\x10trimask_proto.v1\"W\n\x16SignInvitationsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x13\n\x0bpublic_keys\x18\x02 \x01(\x0c\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\";\n\x17SignInvitationsResponse\x12\x12\n\nsignatures\x18\x01 \x01(\x0c\x12\x0c\n\x04made\x18\x02 \x01(\x04\"U\n\x1aListUsedInvitationsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x11\n\twith_keys\x18\x02 \x01(\x08\x12\x12\n\npage_token\x18\x03 \x01(\x0c\"Y\n\x1bListUsedInvitationsResponse\x12\x0c\n\x04used\x18\x01 \x01(\x04\x12\x13\n\x0bpublic_keys\x18\x02 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\x0c\"\\\n\x12\x43reateTokenRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06scopes\x18\x03 \x03(\t\x12\x16\n\x0e\x65xpire_time_ms\x18\x04 \x01(\x03\"U\n\x13\x43reateTokenResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12/\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.trimask_proto.v1.TokenSummary\"\x86\x01\n\x0cTokenSummary\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06scopes\x18\x03 \x03(\t\x12\x16\n\x0e\x63reate_time_ms\x18\x04 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x05 \x01(\x03\x12\x16\n\x0erevoke_time_ms\x18\x06 \x01(\x03\"%\n\x11ListTokensRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"D\n\x12ListTokensResponse\x12.\n\x06tokens\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.TokenSummary\"8\n\x12RevokeTokenRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08token_id\x18\x02 \x01(\t\"\x15\n\x13RevokeTokenResponse2\xef\x01\n\x11InvitationService\x12\x66\n\x0fSignInvitations\x12(.trimask_proto.v1.SignInvitationsRequest\x1a).trimask_proto.v1.SignInvitationsResponse\x12r\n\x13ListUsedInvitations\x12,.trimask_proto.v1.ListUsedInvitationsRequest\x1a-.trimask_proto.v1.ListUsedInvitationsResponse2\xa8\x02\n\x15\x41\x64missionOwnerService\x12Z\n\x0b\x43reateToken\x12$.trimask_proto.v1.CreateTokenRequest\x1a%.trimask_proto.v1.CreateTokenResponse\x12W\n\nListTokens\x12#.trimask_proto.v1.ListTokensRequest\x1a$.trimask_proto.v1.ListTokensResponse\x12Z\n\x0bRevokeToken\x12$.trimask_proto.v1.RevokeTokenRequest\x1a%.trimask_proto.v1.RevokeTokenResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,22 +35,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIGNINVITATIONSREQUEST']._serialized_end=141
   _globals['_SIGNINVITATIONSRESPONSE']._serialized_start=143
   _globals['_SIGNINVITATIONSRESPONSE']._serialized_end=202
-  _globals['_CREATETOKENREQUEST']._serialized_start=204
-  _globals['_CREATETOKENREQUEST']._serialized_end=296
-  _globals['_CREATETOKENRESPONSE']._serialized_start=298
-  _globals['_CREATETOKENRESPONSE']._serialized_end=383
-  _globals['_TOKENSUMMARY']._serialized_start=386
-  _globals['_TOKENSUMMARY']._serialized_end=520
-  _globals['_LISTTOKENSREQUEST']._serialized_start=522
-  _globals['_LISTTOKENSREQUEST']._serialized_end=559
-  _globals['_LISTTOKENSRESPONSE']._serialized_start=561
-  _globals['_LISTTOKENSRESPONSE']._serialized_end=629
-  _globals['_REVOKETOKENREQUEST']._serialized_start=631
-  _globals['_REVOKETOKENREQUEST']._serialized_end=687
-  _globals['_REVOKETOKENRESPONSE']._serialized_start=689
-  _globals['_REVOKETOKENRESPONSE']._serialized_end=710
-  _globals['_INVITATIONSERVICE']._serialized_start=712
-  _globals['_INVITATIONSERVICE']._serialized_end=835
-  _globals['_ADMISSIONOWNERSERVICE']._serialized_start=838
-  _globals['_ADMISSIONOWNERSERVICE']._serialized_end=1134
+  _globals['_LISTUSEDINVITATIONSREQUEST']._serialized_start=204
+  _globals['_LISTUSEDINVITATIONSREQUEST']._serialized_end=289
+  _globals['_LISTUSEDINVITATIONSRESPONSE']._serialized_start=291
+  _globals['_LISTUSEDINVITATIONSRESPONSE']._serialized_end=380
+  _globals['_CREATETOKENREQUEST']._serialized_start=382
+  _globals['_CREATETOKENREQUEST']._serialized_end=474
+  _globals['_CREATETOKENRESPONSE']._serialized_start=476
+  _globals['_CREATETOKENRESPONSE']._serialized_end=561
+  _globals['_TOKENSUMMARY']._serialized_start=564
+  _globals['_TOKENSUMMARY']._serialized_end=698
+  _globals['_LISTTOKENSREQUEST']._serialized_start=700
+  _globals['_LISTTOKENSREQUEST']._serialized_end=737
+  _globals['_LISTTOKENSRESPONSE']._serialized_start=739
+  _globals['_LISTTOKENSRESPONSE']._serialized_end=807
+  _globals['_REVOKETOKENREQUEST']._serialized_start=809
+  _globals['_REVOKETOKENREQUEST']._serialized_end=865
+  _globals['_REVOKETOKENRESPONSE']._serialized_start=867
+  _globals['_REVOKETOKENRESPONSE']._serialized_end=888
+  _globals['_INVITATIONSERVICE']._serialized_start=891
+  _globals['_INVITATIONSERVICE']._serialized_end=1130
+  _globals['_ADMISSIONOWNERSERVICE']._serialized_start=1133
+  _globals['_ADMISSIONOWNERSERVICE']._serialized_end=1429
 # @@protoc_insertion_point(module_scope)

@@ -77,6 +77,66 @@ class SignInvitationsResponse(_message.Message):
 Global___SignInvitationsResponse: _TypeAlias = SignInvitationsResponse  # noqa: Y015
 
 @_typing.final
+class ListUsedInvitationsRequest(_message.Message):
+    """Asks how many invitations were used."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    WITH_KEYS_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    with_keys: _builtins.bool
+    """Whether their public keys are wanted too; refused unless the study has reminders."""
+    page_token: _builtins.bytes
+    """Empty for the first page, then what the page before said."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        with_keys: _builtins.bool = ...,
+        page_token: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_token", b"page_token", "study_id", b"study_id", "with_keys", b"with_keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsedInvitationsRequest: _TypeAlias = ListUsedInvitationsRequest  # noqa: Y015
+
+@_typing.final
+class ListUsedInvitationsResponse(_message.Message):
+    """Invitations that came with a submission."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USED_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEYS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    used: _builtins.int
+    """How many, withdrawn submissions' included."""
+    public_keys: _builtins.bytes
+    """The public key of each (32 bytes), one after the other, in order; at most 8192 a page. Not what submission each came with."""
+    next_page_token: _builtins.bytes
+    """Asks for the next page; empty at the end."""
+    def __init__(
+        self,
+        *,
+        used: _builtins.int = ...,
+        public_keys: _builtins.bytes = ...,
+        next_page_token: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "public_keys", b"public_keys", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsedInvitationsResponse: _TypeAlias = ListUsedInvitationsResponse  # noqa: Y015
+
+@_typing.final
 class CreateTokenRequest(_message.Message):
     """Asks for a token."""
 

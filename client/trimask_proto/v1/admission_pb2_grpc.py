@@ -40,6 +40,11 @@ class InvitationServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.FromString,
                 _registered_method=True)
+        self.ListUsedInvitations = channel.unary_unary(
+                '/trimask_proto.v1.InvitationService/ListUsedInvitations',
+                request_serializer=trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsResponse.FromString,
+                _registered_method=True)
 
 
 class InvitationServiceServicer:
@@ -54,6 +59,13 @@ class InvitationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsedInvitations(self, request, context):
+        """How many invitations to a study were used here; and which, where the study says that its owner is told, to remind the others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InvitationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +73,11 @@ def add_InvitationServiceServicer_to_server(servicer, server):
                     servicer.SignInvitations,
                     request_deserializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.SerializeToString,
+            ),
+            'ListUsedInvitations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsedInvitations,
+                    request_deserializer=trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,6 +108,33 @@ class InvitationService:
             '/trimask_proto.v1.InvitationService/SignInvitations',
             trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsRequest.SerializeToString,
             trimask__proto_dot_v1_dot_admission__pb2.SignInvitationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsedInvitations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.InvitationService/ListUsedInvitations',
+            trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_admission__pb2.ListUsedInvitationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class InvitationServiceStub:
     """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
     be revoked.
     """
+    ListUsedInvitations: _grpc.UnaryUnaryMultiCallable[_admission_pb2.ListUsedInvitationsRequest, _admission_pb2.ListUsedInvitationsResponse]
+    """How many invitations to a study were used here; and which, where the study says that its owner is told, to remind the others."""
 
 @_typing.type_check_only
 class InvitationServiceAsyncStub(InvitationServiceStub):
@@ -47,6 +49,8 @@ class InvitationServiceAsyncStub(InvitationServiceStub):
     """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
     be revoked.
     """
+    ListUsedInvitations: _aio.UnaryUnaryMultiCallable[_admission_pb2.ListUsedInvitationsRequest, _admission_pb2.ListUsedInvitationsResponse]  # type: ignore[assignment]
+    """How many invitations to a study were used here; and which, where the study says that its owner is told, to remind the others."""
 
 class InvitationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to the study's owner, where one of them admits people."""
@@ -60,6 +64,14 @@ class InvitationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Signs the public keys of invitations to a study whose admission_signer this provider is. How many is kept, not which: none can
         be revoked.
         """
+
+    @_abc_1.abstractmethod
+    def ListUsedInvitations(
+        self,
+        request: _admission_pb2.ListUsedInvitationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admission_pb2.ListUsedInvitationsResponse, _abc.Awaitable[_admission_pb2.ListUsedInvitationsResponse]]:
+        """How many invitations to a study were used here; and which, where the study says that its owner is told, to remind the others."""
 
 def add_InvitationServiceServicer_to_server(servicer: InvitationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

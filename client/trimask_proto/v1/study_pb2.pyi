@@ -306,12 +306,17 @@ class NodeRefusals(_message.Message):
     AUDIT_HEAD_FIELD_NUMBER: _builtins.int
     LAST_SEEN_TIME_MS_FIELD_NUMBER: _builtins.int
     STUDY_COUNTS_FIELD_NUMBER: _builtins.int
+    INVITATIONS_USED_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study."""
     reachable: _builtins.bool
     """Whether it answered."""
     last_seen_time_ms: _builtins.int
     """When it last answered the collector, milliseconds since 1970 UTC; 0 if not since the collector was started."""
+    invitations_used: _builtins.int
+    """Of a right provider of an invited study: how many invitations were used there. All must count the same, but for submissions
+    that are on their way.
+    """
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Its refusals by reason."""
@@ -333,10 +338,11 @@ class NodeRefusals(_message.Message):
         audit_head: _governance_pb2.AuditHead | None = ...,
         last_seen_time_ms: _builtins.int = ...,
         study_counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
+        invitations_used: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role", "study_counts", b"study_counts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "invitations_used", b"invitations_used", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role", "study_counts", b"study_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

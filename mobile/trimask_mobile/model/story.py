@@ -70,7 +70,7 @@ def tell(
         promise=(own.promise, *_factors(study, words)),
         collusion=own.collusion,
         coalitions=(*named, *more),
-        notes=own.notes,
+        notes=(*own.notes, words.say("study.reminders")) if study.reminders else own.notes,
         study_id=study.id.hex(),
         unknown=_unknown(parties, words),
     )

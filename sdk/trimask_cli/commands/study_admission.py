@@ -42,6 +42,26 @@ def register(commands: Subparsers) -> None:
     invite.add_argument("--sheet", type=Path, metavar="FILE.html", help="write a page of QR codes to print")
     invite.set_defaults(run=run_invite)
 
+    used = commands.add_parser(
+        "invitations",
+        help="how many invitations were used at each right provider, and which were not",
+        description="Ask every right provider, directly, how many invitations were used. With --made, the files that "
+        "`invite` wrote, say which of them were not used, to remind people; for that the study needs `reminders = true`, "
+        "so that people are told. What is compared is compared here: the nodes are not shown who was invited.",
+    )
+    _common(used)
+    used.add_argument(
+        "--made",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="what `invite` wrote with --csv or --links, or a mail merge of it",
+    )
+    used.add_argument(
+        "--unused", type=Path, metavar="FILE", help="write the lines of --made that were not used"
+    )
+    used.set_defaults(run=run_invitations)
+
     token = commands.add_parser("token", help="make, list and revoke researchers' tokens")
     kinds = token.add_subparsers(title="commands", metavar="COMMAND", required=True)
     new = kinds.add_parser("new", help="make a token; it is shown once")
@@ -196,6 +216,27 @@ def run_invite(args: argparse.Namespace) -> int:
     else:
         print("\n".join(str(link) for link in links))
     return 0
+
+
+def run_invitations(args: argparse.Namespace) -> int:
+    """Ask every right provider; status 1 if one did not answer or they differ."""
+    from trimask_cli import reminding, study_file
+    from trimask_core.clock import SystemClock
+    from trimask_core.errors import ConfigError
+
+    study = study_file.read_signed(args.study).study
+    if args.unused is not None and args.made is None:
+        raise ConfigError("--unused needs --made FILE, what `trimask study invite` wrote")
+    made = [] if args.made is None else [reminding.read_made(path, study.id) for path in args.made]
+    use = reminding.ask(study, _owner(args), with_keys=bool(made))
+    found = reminding.compare(made, use, SystemClock().now_ms())
+    if args.unused is not None:
+        reminding.write_unused(args.unused, found)
+    if args.json:
+        print_json(found.to_dict() | {"study_id": study.id.hex()})
+    else:
+        print("\n".join(found.lines(args.unused)))
+    return 0 if use.agree else 1
 
 
 def run_token_new(args: argparse.Namespace) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import grpc
 
 from trimask_core.errors import Refused
@@ -15,15 +17,19 @@ from trimask_server.operations.callers import Context, require_role
 from trimask_server.protocol.attempts import sign_worker
 from trimask_server.settings.version import VERSION
 
-__all__ = ["NodeServicer"]
+__all__ = ["NodeServicer", "UsedInvitations"]
+
+UsedInvitations = Callable[[bytes], Awaitable[int]]
 
 
 class NodeServicer(node_pb2_grpc.NodeServiceServicer):
     """Describing and registering."""
 
-    def __init__(self, node: NodeContext, proposals: Proposals) -> None:
+    def __init__(self, node: NodeContext, proposals: Proposals, used: UsedInvitations | None = None) -> None:
+        """`used`: how many invitations to a study came with a submission, at a right provider."""
         self._node = node
         self._proposals = proposals
+        self._used = used
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -48,7 +54,17 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             audit_head=head_message(await node.audit.head()),
             draining=node.drain.on,
             clock_time_ms=node.clock.now_ms(),
+            invitations_used=await self._invitations_used(request.study_id),
         )
+
+    async def _invitations_used(self, study_id: bytes) -> int:
+        if self._used is None or not study_id:
+            return 0
+        try:
+            invited = self._node.studies.get(study_id).admission == "invited"
+        except Refused:
+            return 0
+        return await self._used(study_id) if invited else 0
 
     async def RegisterStudy(
         self, request: node_pb2.RegisterStudyRequest, context: Context

@@ -125,6 +125,9 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "SignInvitations": _rule(
             Role.OWNER, note="where the study's `admission_signer` is this right provider"
         ),
+        "ListUsedInvitations": _rule(
+            Role.OWNER, note="which, and not only how many, where the study has `reminders`"
+        ),
     },
     "trimask_proto.v1.AdmissionOwnerService": {
         "CreateToken": _OWNER,

@@ -99,6 +99,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 study_counts=[] if answer is None else answer.study_refusals,
                 audit_head=None if answer is None else answer.audit_head,
                 last_seen_time_ms=self._sightings.last_ms(study.party(role).tls_name),
+                invitations_used=0 if answer is None else answer.invitations_used,
             )
             for role, answer in described.items()
         ]

@@ -171,6 +171,7 @@ class StatusPages:
             "seen": f"last seen {_words(seen)[11:]}" if seen else "not seen since this collector was started",
             "counts": [(count.reason, count.count) for count in item.counts],
             "study_counts": [(count.reason, count.count) for count in item.study_counts],
+            "used": item.invitations_used,
         }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trimask_core.errors import ConfigError
 from trimask_server.access.gate import Gate
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
-from trimask_server.access.node_service import NodeServicer
+from trimask_server.access.node_service import NodeServicer, UsedInvitations
 from trimask_server.access.proposals import Proposals
 from trimask_server.access.witnessing import WitnessServicer
 from trimask_server.node.context import NodeContext
@@ -56,12 +56,17 @@ def assemble(host: Host, ring: SealingRing | None = None) -> Node:
     return _right(host, ring) if host.context.role == "right" else _left(host)
 
 
-def _shared(context: NodeContext, proposals: Proposals, running: Callable[[], int]) -> list[AddServices]:
+def _shared(
+    context: NodeContext,
+    proposals: Proposals,
+    running: Callable[[], int],
+    used: UsedInvitations | None = None,
+) -> list[AddServices]:
     """What nodes of every role serve on their peer port."""
     return [
         ProposalServicer(context, proposals).add_to,
         OperatorServicer(context, proposals, running).add_to,
-        NodeServicer(context, proposals).add_to,
+        NodeServicer(context, proposals, used).add_to,
     ]
 
 
@@ -92,6 +97,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     rows = RowStore(context.database, context.vault, context.audit)
     suites = ByStudy({name: suite.right(host, rows, live) for name, suite in SUITES.items()})
     newest = ring.keys[0].key
+    inviting = InvitationServicer(context)
     opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
     host.at_stop(opener.stop)
 
@@ -99,13 +105,14 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         context,
         Proposals(context.database, context.audit),
         lambda: sum(part.running() for part in suites.all),
+        inviting.used,
     )
     services = Services(
         gate=partial(Gate, context),
         public=[SubmissionServicer(context, live, rows, opener).add_to],
         peer=[
             RightBatchServicer(context, rows, suites.of).add_to,
-            InvitationServicer(context).add_to,
+            inviting.add_to,
             *(add for part in suites.all for add in part.services),
             WitnessServicer(context).add_to,
             *shared,

@@ -7,7 +7,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
-__all__ = ["bind", "erase_study"]
+__all__ = ["bind", "count_used", "erase_study", "used_after"]
 
 
 def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
@@ -23,6 +23,21 @@ def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
     bound = tx.row("SELECT submission_id FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
     if bound is None or bytes(bound[0]) != submission_id:
         raise Refused(Reason.INVITATION_USED, "this invitation was used before, for another submission")
+
+
+def count_used(tx: Transaction, study_id: bytes) -> int:
+    """How many came with a submission."""
+    row = tx.row("SELECT count(*) FROM invitations WHERE study_id = ?", (study_id,))
+    return 0 if row is None else int(row[0])
+
+
+def used_after(tx: Transaction, study_id: bytes, last: bytes, limit: int) -> list[bytes]:
+    """The public keys of those used, in order, from the one after `last` on."""
+    rows = tx.rows(
+        "SELECT invitation_id FROM invitations WHERE study_id = ? AND invitation_id > ? ORDER BY invitation_id LIMIT ?",
+        (study_id, last, limit),
+    )
+    return [bytes(row[0]) for row in rows]
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

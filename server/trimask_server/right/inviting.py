@@ -11,16 +11,24 @@ import grpc
 from trimask_core.admission import invited_message
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_core.study import Study
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
 from trimask_server.access.gate import require_owner
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
+from trimask_server.right.invitations import count_used, used_after
 from trimask_server.store.interface import Transaction
 
 __all__ = ["MOST_INVITATIONS", "InvitationServicer"]
 
 MOST_INVITATIONS = 1000
 _KEY_BYTES = 32
+_PAGE = 8192
+
+
+def _require_invited(study: Study) -> None:
+    if study.admission != "invited":
+        raise Refused(Reason.STUDY_OPEN, "this study is open: anybody may submit, and one link is for all")
 
 
 class InvitationServicer(admission_pb2_grpc.InvitationServiceServicer):
@@ -34,16 +42,39 @@ class InvitationServicer(admission_pb2_grpc.InvitationServiceServicer):
         admission_pb2_grpc.add_InvitationServiceServicer_to_server(self, server)
         return admission_pb2.DESCRIPTOR.services_by_name["InvitationService"].full_name
 
+    async def used(self, study_id: bytes) -> int:
+        """How many invitations to a study were used here."""
+        return await self._node.database.read(lambda tx: count_used(tx, study_id))
+
+    async def ListUsedInvitations(
+        self, request: admission_pb2.ListUsedInvitationsRequest, context: Context
+    ) -> admission_pb2.ListUsedInvitationsResponse:
+        require_owner(self._node.config, context)
+        study = self._node.studies.get(request.study_id)
+        _require_invited(study)
+        answer = admission_pb2.ListUsedInvitationsResponse(used=await self.used(study.id))
+        if request.with_keys:
+            if not study.reminders:
+                raise Refused(
+                    Reason.NOT_YOUR_ROLE,
+                    "people were not told that the owner sees which invitations were used: this study has no reminders",
+                )
+            if len(request.page_token) not in (0, _KEY_BYTES):
+                raise Refused(Reason.MALFORMED, "page_token must be one that this provider gave")
+            keys = await self._node.database.read(
+                lambda tx: used_after(tx, study.id, request.page_token, _PAGE)
+            )
+            answer.public_keys = b"".join(keys)
+            answer.next_page_token = keys[-1] if len(keys) == _PAGE else b""
+        return answer
+
     async def SignInvitations(
         self, request: admission_pb2.SignInvitationsRequest, context: Context
     ) -> admission_pb2.SignInvitationsResponse:
         node = self._node
         require_owner(node.config, context)
         study = node.studies.get(request.study_id)
-        if study.admission != "invited":
-            raise Refused(
-                Reason.STUDY_OPEN, "this study is open: anybody may submit, and one link is for all"
-            )
+        _require_invited(study)
         if study.admission_signer != study.role_of(node.keys.identity.public):
             raise Refused(
                 Reason.NOT_YOUR_ROLE, f"invitations to this study are signed by {study.admission_signer}"

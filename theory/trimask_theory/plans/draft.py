@@ -48,6 +48,7 @@ class Draft:
             admission=plan.admission,
             admission_signer=signer,
             owner_key=self.owner_key.hex() if signer == "owner" else "",
+            reminders=plan.reminders,
             access=plan.access,
             licence=definition.licence,
             web=definition.web,

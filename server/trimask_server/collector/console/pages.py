@@ -113,6 +113,7 @@ class Console:
             id=study.id.hex(),
             title=study.title,
             invited=study.admission == "invited",
+            reminders=study.reminders,
             state=self._node.studies.state(study.id),
             note=status.note,
             complete=complete,
