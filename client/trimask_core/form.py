@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from trimask_core.asked import Asked, AskedPage
+from trimask_core.counting import CREATION
 from trimask_core.errors import AnswerError, StudyError
-from trimask_core.question import CREATION, Asked, Choice, Question, Value, is_date
+from trimask_core.question import Choice, Question, Value
+from trimask_core.relevance_checks import check_relevant
 from trimask_core.schema import Schema
 from trimask_core.texts import Texts, check_language
 
@@ -69,11 +72,12 @@ class Eligibility:
 
 @dataclass(frozen=True)
 class Form:
-    """The form. The first language is the default."""
+    """The form. The first language is the default. `questions` are as written, `parts` those that take an answer."""
 
     languages: tuple[str, ...]
     questions: tuple[Question, ...]
     title: Texts | None = None
+    purpose: Texts | None = None
     intro: Texts | None = None
     agreement: Consent | None = None
     eligibility: tuple[Eligibility, ...] = ()
@@ -86,13 +90,21 @@ class Form:
         if not self.questions:
             raise StudyError("form.questions: a form needs one question at least")
         names = [question.name for question in self.questions] + [e.question.name for e in self.eligibility]
+        names += [row.name for question in self.questions for row in question.rows]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise StudyError(f"form.questions.{twice[0]} is there twice")
+        if self.questions[-1].kind == "heading":
+            raise StudyError(f"form.questions.{self.questions[-1].name}: a heading stands before a question")
         earlier: dict[str, Question] = {}
         for question in self.questions:
-            _check_relevant(question, earlier)
-            earlier[question.name] = question
+            check_relevant(question, earlier)
+            earlier |= {part.name: part for part in question.parts}
+
+    @property
+    def parts(self) -> tuple[Question, ...]:
+        """The questions that take an answer, in order: a grid is its rows, a heading is none."""
+        return tuple(part for question in self.questions for part in question.parts)
 
     # What an app asks of it
 
@@ -129,31 +141,49 @@ class Form:
     def questions_for(
         self, responses: Mapping[str, object], language: str | None = None
     ) -> tuple[Asked, ...]:
-        """The questions to show now, in order: those whose condition holds with the answers given so far."""
+        """The questions to answer now, in order: those whose condition holds with the answers given so far."""
+        return tuple(asked for page in self.pages_for(responses, language) for asked in page.questions)
+
+    def pages_for(
+        self, responses: Mapping[str, object], language: str | None = None
+    ) -> tuple[AskedPage, ...]:
+        """`questions_for` as it is shown: with the headings before a question, and a grid's rows together."""
         chosen = self.language(language)
         values: dict[str, Value | None] = {}
-        shown = []
+        pages: list[AskedPage] = []
+        headings: list[Asked] = []
+        after_question = True
         for question in self.questions:
-            if question.relevant is None or question.relevant.holds(values):
-                shown.append(Asked(question, chosen))
-                try:
-                    values[question.name] = question.check(responses.get(question.name), chosen)
-                except AnswerError:
-                    continue  # not a good answer yet: as if not answered
-        return tuple(shown)
+            here = question.relevant is None or question.relevant.holds(values)
+            if question.kind == "heading":
+                # A section whose questions were all skipped leaves no heading behind.
+                headings = [] if after_question else headings
+                headings += [Asked(question, chosen)] if here else []
+            elif here:
+                for part in question.parts:
+                    try:
+                        values[part.name] = part.check(responses.get(part.name), chosen)
+                    except AnswerError:
+                        continue  # not a good answer yet: as if not answered
+                rows = tuple(Asked(part, chosen) for part in question.parts)
+                grid = Asked(question, chosen) if question.kind == "grid" else None
+                pages.append(AskedPage(tuple(headings), rows, grid))
+                headings = []
+            after_question = question.kind != "heading"
+        return tuple(pages)
 
     def answers(
         self, responses: Mapping[str, object], language: str | None = None
     ) -> dict[str, bool | float | str]:
         """What `Client.submit` and `Queue.seal` take. An answer to a question that is not shown is left out."""
         chosen = self.language(language)
-        known = {question.name for question in self.questions}
+        known = {question.name for question in self.parts}
         unknown = sorted(set(responses) - known - {item.question.name for item in self.eligibility})
         if unknown:
             raise AnswerError(unknown[0], "is not asked by this form")
         values: dict[str, Value | None] = {}
         filled: dict[str, bool | float | str] = {}
-        for question in self.questions:
+        for question in self.parts:
             value: Value | None = None
             if question.relevant is None or question.relevant.holds(values):
                 value = values[question.name] = question.check(responses.get(question.name), chosen)
@@ -203,7 +233,7 @@ class Form:
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form, which `form_file.read_form` reads: settings at their defaults are left out."""
         data: dict[str, Any] = {"languages": list(self.languages)}
-        for name, texts in (("title", self.title), ("intro", self.intro)):
+        for name, texts in (("title", self.title), ("purpose", self.purpose), ("intro", self.intro)):
             if texts is not None:
                 data[name] = texts.to_dict()
         if self.agreement is not None:
@@ -216,31 +246,3 @@ class Form:
             ]
         data["questions"] = [question.to_dict() for question in self.questions]
         return data
-
-
-def _check_relevant(question: Question, earlier: Mapping[str, Question]) -> None:
-    if question.relevant is None:
-        return
-    where = f"form.questions.{question.name}.relevant"
-    for comparison in question.relevant.comparisons:
-        other = earlier.get(comparison.name)
-        if other is None:
-            raise StudyError(f"{where}: {comparison.name} is not an earlier question")
-        op, value = comparison.op, comparison.value
-        if other.kind == "multiple_choice":
-            wanted = 'NAME has "VALUE", with one of its choices'
-            fits = op == "has" and value in [choice.value for choice in other.choices]
-        elif other.kind == "single_choice":
-            wanted = '= or != "VALUE", with one of its choices'
-            fits = op in ("=", "!=") and value in [choice.value for choice in other.choices]
-        elif other.kind == "yes_no":
-            wanted = "= or != yes or no"
-            fits = op in ("=", "!=") and isinstance(value, bool)
-        elif other.kind == "date":
-            wanted = 'a date such as "1970-01-01"'
-            fits = op != "has" and isinstance(value, str) and is_date(value)
-        else:
-            wanted = "a number"
-            fits = op != "has" and isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not fits:
-            raise StudyError(f"{where}: compare {comparison.name} with {wanted}")

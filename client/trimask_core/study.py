@@ -291,7 +291,7 @@ def _check(study: Study) -> None:
             raise ImpossibleStudy("row_norm", "row_norm must be above 0")
         study.moments.check()
     if study.form is not None:
-        from trimask_core.form_file import check_schema
+        from trimask_core.form_schema import check_schema
 
         check_schema(study.form, study.schema)
     if study.clipping is not None:

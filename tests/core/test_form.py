@@ -15,7 +15,8 @@ import pytest
 
 from trimask_core.errors import AnswerError, StudyError
 from trimask_core.form import Form
-from trimask_core.form_file import check_schema, read_form
+from trimask_core.form_file import read_form
+from trimask_core.form_schema import check_schema
 from trimask_core.schema import Attribute, Schema
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -85,7 +86,7 @@ def test_a_question_is_shown_when_its_condition_holds() -> None:
     [
         ("sleep_hours", "20", "en", "must be between 3 and 12"),
         ("sleep_hours", "20", "de", "muss zwischen 3 und 12 liegen"),
-        ("sleep_hours", "7,5", "en", "give a number"),
+        ("sleep_hours", "7,,5", "en", "give a number"),
         ("sleep_hours", "nan", "en", "give a number"),
         ("sleep_hours", True, "en", "give a number"),
         ("sleep_hours", " ", "en", "an answer is needed"),
@@ -94,7 +95,7 @@ def test_a_question_is_shown_when_its_condition_holds() -> None:
         ("shift_work", "perhaps", "en", "answer yes or no"),
         ("exercise", "lots", "en", "choose one of the answers offered"),
         ("aids", ["tea", "beer"], "en", "choose from the answers offered"),
-        ("age", "yesterday", "en", "give a date as year-month-day, such as 2001-12-31"),
+        ("age", "yesterday", "en", "give a date such as 31 December 2001"),
         ("age", "2020-01-01", "en", "The study is for people of 18 to 90 years."),
         ("age", date(1900, 1, 1), "de", "Die Studie ist für Menschen von 18 bis 90 Jahren."),
     ],
@@ -176,15 +177,13 @@ def _changed(path: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("languages", ["en", "ar"], "'ar' is written from right to left"),
-        ("languages", ["en", "ku-Arab"], "right to left"),
         ("languages", ["english"], "not a language tag"),
         ("languages", [], "form.languages"),
         ("languages", ["en"], "'de' is not among the form's languages"),
         ("title", "Sleep", "form.title must be given in each language"),
         ("title", {"en": "Sleep"}, "form.title is missing in 'de'"),
-        ("title", {"en": "Sleep", "de": "שינה"}, r"form.title \(de\) has right-to-left letters"),
-        ("title", {"en": "Sleep \u202etxet", "de": "x"}, r"form.title \(en\) has right-to-left letters"),
+        ("title", {"en": "Sleep \u202etxet", "de": "x"}, r"form.title \(en\) has U\+202E, which reorders"),
+        ("title", {"en": "Sleep", "de": "x \u2067y"}, r"form.title \(de\) has U\+2067, which reorders"),
         ("titel", "x", "did you mean 'title'"),
         ("questions.2.labl", "x", "form.questions.sleep_hours has no setting 'labl'; did you mean 'label'"),
         ("questions.2.label", None, "form.questions.sleep_hours.label is missing"),

@@ -327,3 +327,27 @@ def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> Non
     story = tell(guide.opened.study, form, catalogue("fr"), "fr")
     assert story.title == "Sant\u00e9"
     assert "parts" in story.way
+
+
+@pytest.mark.parametrize(("languages", "screen"), [(("ar",), "problem"), (("ar", "en"), "study")])
+def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
+    tmp_path: Path, make_study: Callable[..., Any], languages: tuple[str, ...], screen: str
+) -> None:
+    from trimask_core.question import Question
+    from trimask_core.schema import Attribute, Schema
+    from trimask_core.texts import Texts
+
+    label = Texts(tuple((tag, "العمر" if tag == "ar" else "Age") for tag in languages))
+    form = Form(languages, (Question("age", "integer", label, minimum=0.0, maximum=9.0),))
+    made = make_study(schema=Schema((Attribute("age", "integer", 0, 9),)), form=form)
+    device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
+    device.queue.join(made.signed)
+    guide = Guide(device, AtOnce(), lambda: None, "ar")
+    guide.start()
+    guide.show(guide.items[0])
+    assert guide.screen == screen
+    if screen == "problem":
+        assert guide.problem is not None
+        assert (guide.problem.kind, guide.problem.detail) == ("unshowable", "ar")
+    else:
+        assert (guide.languages, guide.language) == (("en",), "en")

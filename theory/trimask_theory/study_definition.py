@@ -15,7 +15,8 @@ from typing import TypeVar, get_args
 
 from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.form import Form
-from trimask_core.form_file import check_schema, read_form
+from trimask_core.form_file import read_form
+from trimask_core.form_schema import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_core.web import Web

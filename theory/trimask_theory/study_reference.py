@@ -7,7 +7,7 @@ from `suite_settings`; only the words are here.
 from __future__ import annotations
 
 from trimask_core.form_file import ELIGIBILITY_KEYS, FORM_KEYS
-from trimask_core.question import Choice, Question
+from trimask_core.question import Choice, GridRow, Question
 from trimask_core.schema import Attribute, Derived
 from trimask_core.study import Budget
 from trimask_core.web import Web
@@ -192,6 +192,7 @@ SECTIONS = (
         {
             "languages": 'Such as ["en", "de"]; the first is the default.',
             "title": "Above the form.",
+            "purpose": "What the answers are for, in each language; the study's own `purpose` where it is not given.",
             "intro": "Below the title.",
             "consent": "The table `[form.consent]`: `version` and `text`.",
             "eligibility": "Questions that decide who takes part; their answers never leave the device.",
@@ -201,6 +202,7 @@ SECTIONS = (
         given={
             "languages": ("list of texts", "required"),
             "title": ("text, or one a language", ""),
+            "purpose": ("text, or one a language", ""),
             "intro": ("text, or one a language", ""),
             "consent": ("table", ""),
             "eligibility": ("tables", ""),
@@ -236,8 +238,8 @@ SECTIONS = (
         "`[[form.questions]]`",
         "",
         {
-            "name": "The attribute it fills (of multiple_choice: `NAME_VALUE` for each choice).",
-            "kind": "How it is asked.",
+            "name": "The attribute it fills (of multiple_choice: `NAME_VALUE` for each choice; of a grid: by its rows).",
+            "kind": "How it is asked; a `heading` is a title and a note, and is not.",
             "label": "The question.",
             "help": "More words about it.",
             "unit": "Of a number.",
@@ -247,11 +249,12 @@ SECTIONS = (
             "minimum": "The attribute's when left out, and within it.",
             "maximum": "Likewise.",
             "step": "Of a slider.",
-            "choices": "Of choices: tables with `value` and `label`.",
-            "count": "Of a date: days or years after `origin`, or whole years at `origin`.",
-            "origin": "Of a date: a date, or `creation`.",
-            "earliest": "Of a date.",
-            "latest": "Of a date.",
+            "choices": "Of choices and grids: tables with `value` and `label`.",
+            "rows": "Of a grid: tables with `name` and `label`.",
+            "count": "Of a date: days or years after `origin`, or whole years at `origin`. Of a time: minutes or hours.",
+            "origin": "Of a date: a date, or `creation`. Of a time: a time; 00:00 if not given.",
+            "earliest": "Of a date or a time.",
+            "latest": "Likewise.",
             "missing": "What stands in the row when there is no answer, since a row has no empty cells.",
             "missing_indicator": "A binary attribute that says which rows it stands in.",
         },
@@ -260,8 +263,22 @@ SECTIONS = (
     Section(
         "`choices`",
         "",
-        {"value": "The level of the attribute.", "label": "What a person reads."},
+        {
+            "value": "The level of the attribute.",
+            "label": "What a person reads.",
+            "exclusive": "Of multiple_choice: cannot be chosen with another, such as none of these.",
+        },
         Choice,
+    ),
+    Section(
+        "`rows` of a grid",
+        "",
+        {
+            "name": "The categorical attribute it fills; its levels are the grid's choices.",
+            "label": "What a person reads.",
+            "missing_indicator": "As of a question.",
+        },
+        GridRow,
     ),
 )
 _HEAD = """# The study file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from trimask_core.form import Form
 from trimask_core.institutions import Directory, Standing, load_directories
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
+from trimask_core.showing import app_languages
 from trimask_core.study import Study
 from trimask_mobile.model.participation import Consent
 
@@ -107,6 +108,9 @@ class Device:
         client = self.queue.client(study_id)
         study = client.study
         form = study.form or Form.for_schema(study.schema)
+        shown = app_languages(form)
+        if shown:  # else the guide says so before a person begins; a receipt is shown all the same
+            form = replace(form, languages=shown)
         # Who has withdrawn may answer again.
         entries = [
             entry

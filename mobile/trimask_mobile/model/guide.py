@@ -6,6 +6,7 @@ from typing import Any
 
 from trimask_core.errors import InvitationError, TrimaskError
 from trimask_core.invitation import Link
+from trimask_core.showing import app_languages
 from trimask_mobile.model.catalogue import catalogue
 from trimask_mobile.model.courier import Courier
 from trimask_mobile.model.device import Opened
@@ -127,6 +128,9 @@ class Guide(Courier):
 
     def _take_part(self, opened: Opened) -> None:
         form = opened.form
+        if not app_languages(form):
+            self._stop(Problem("unshowable", ", ".join(form.languages)))
+            return
         self.participation = Participation(
             opened.study.id, form, self.words.say("consent.plain"), form.language(self._language)
         )

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from trimask_core.asked import Asked
 from trimask_core.errors import AnswerError
 from trimask_core.form import ConsentText, Form
-from trimask_core.question import Asked
-from trimask_core.texts import show_number
+from trimask_core.writing import show_number
 
 __all__ = ["Consent", "Participation", "Step"]
 

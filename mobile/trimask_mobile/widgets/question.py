@@ -9,8 +9,8 @@ from kivy.properties import StringProperty
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.widget import Widget
 
-from trimask_core.question import Asked
-from trimask_core.texts import show_number
+from trimask_core.asked import Asked
+from trimask_core.writing import show_number
 from trimask_mobile.widgets.basics import PushButton, Text
 from trimask_mobile.widgets.fields import ChoiceList, DateEntry, Field, Slide
 from trimask_mobile.widgets.look import load_kv

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimask_cli.table.sheet import MISSING, number, slug
-from trimask_core.question import is_date
+from trimask_core.counting import is_date
 from trimask_core.schema import ONES, AttributeKind
 
 __all__ = ["Guess", "LeftOut", "attribute_name", "guess", "outward"]

@@ -67,7 +67,7 @@ class _Reading:
         """For each question, its columns' names and places; headers that do not fit become problems."""
         found: dict[str, dict[str, int]] = {}
         wanted: set[str] = set()
-        for question in self.form.questions:
+        for question in self.form.parts:
             names = question.attributes
             if question.name in self.columns and not all(name in self.columns for name in names):
                 names = (question.name,)  # several choices in one cell
@@ -102,7 +102,7 @@ class _Reading:
             )
             return filled
         values: dict[str, Value | None] = {}
-        for question in self.form.questions:
+        for question in self.form.parts:
             given = {
                 name: cells[place] if place < len(cells) else ""
                 for name, place in places[question.name].items()
@@ -143,11 +143,13 @@ class _Reading:
         return question.check(cell, self.language)
 
     def _counted(self, question: Question, given: dict[str, str]) -> float | None:
-        """A date that the table has as the attribute's number already; None if it is not one."""
-        value = self._number(given[question.name], question.name) if question.kind == "date" else None
+        """A date or a time that the table has as the attribute's number already; None if it is not one."""
+        value = (
+            self._number(given[question.name], question.name) if question.kind in ("date", "time") else None
+        )
         low, high = question.minimum, question.maximum
         if value is not None and low is not None and high is not None and not low <= value <= high:
-            raise AnswerError(question.name, f"must be between {low:g} and {high:g}, or a date")
+            raise AnswerError(question.name, f"must be between {low:g} and {high:g}, or a {question.kind}")
         return value
 
     def _several(self, question: Question, given: dict[str, str]) -> Value | None:

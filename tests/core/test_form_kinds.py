@@ -1,0 +1,185 @@
+"""Grids, exclusive choices, times of day and headings: what is shown together, what is taken, which row comes of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from trimask_core.errors import AnswerError, StudyError
+from trimask_core.form import Form
+from trimask_core.form_file import read_form
+from trimask_core.form_schema import check_schema
+from trimask_core.schema import Attribute, Schema
+
+MOODS = ("never", "sometimes", "often")
+SCHEMA = Schema((
+    Attribute("bedtime", "integer", 0, 1439),
+    Attribute("calm", "categorical", levels=MOODS),
+    Attribute("sad", "categorical", levels=MOODS),
+    Attribute("sad_unknown", "binary"),
+    Attribute("aids_tea", "binary"),
+    Attribute("aids_pill", "binary"),
+    Attribute("aids_none", "binary"),
+    Attribute("dose", "continuous", 0, 10),
+))  # fmt: skip
+RAW: dict[str, Any] = {
+    "languages": ["en"],
+    "purpose": "To learn how people sleep.",
+    "questions": [
+        {"name": "night", "kind": "heading", "label": "Your nights", "help": "Think of last week."},
+        {"name": "bedtime", "kind": "time", "label": "When to bed?", "count": "minutes", "origin": "12:00",
+         "earliest": "18:00", "latest": "06:00"},
+        {"name": "mood", "kind": "heading", "label": "Your mood"},
+        {"name": "note", "kind": "heading", "label": "No answer is wrong"},
+        {"name": "moods", "kind": "grid", "label": "How often were you", "required": False, "missing": "never",
+         "choices": [{"value": mood, "label": mood.title()} for mood in MOODS],
+         "rows": [{"name": "calm", "label": "calm?"},
+                  {"name": "sad", "label": "sad?", "missing_indicator": "sad_unknown"}]},
+        {"name": "aids", "kind": "multiple_choice", "label": "What helps?",
+         "choices": [{"value": "tea", "label": "Tea"}, {"value": "pill", "label": "Pills"},
+                     {"value": "none", "label": "None of these", "exclusive": True}]},
+        {"name": "pills", "kind": "heading", "label": "Your pills"},
+        {"name": "dose", "kind": "number", "label": "How much?", "relevant": "aids has 'pill'", "missing": 0},
+    ],
+}  # fmt: skip
+GOOD: dict[str, object] = {"bedtime": "11:30 pm", "calm": "often", "aids": ["none"]}
+
+
+def _form(data: Any = RAW) -> Form:
+    form = read_form(data, SCHEMA).created(0)
+    check_schema(form, SCHEMA)
+    return form
+
+
+def test_the_row() -> None:
+    answers = _form().answers(GOOD)
+    assert answers == {
+        "bedtime": 690, "calm": "often", "sad": "never", "sad_unknown": True,
+        "aids_tea": False, "aids_pill": False, "aids_none": True, "dose": 0,
+    }  # fmt: skip
+    SCHEMA.encode(answers)
+
+
+def test_what_is_shown_together() -> None:
+    form = _form()
+    pages = form.pages_for(GOOD)
+    assert [page.name for page in pages] == ["bedtime", "moods", "aids"]
+    assert [[one.label for one in page.headings] for page in pages] == [
+        ["Your nights"], ["Your mood", "No answer is wrong"], [],
+    ]  # fmt: skip
+    assert pages[0].headings[0].help == "Think of last week."
+    grid = pages[1]
+    assert grid.grid is not None
+    assert (grid.grid.label, [row.label for row in grid.questions]) == (
+        "How often were you",
+        ["calm?", "sad?"],
+    )
+    assert {row.choices for row in grid.questions} == {tuple((mood, mood.title()) for mood in MOODS)}
+    with_pill = form.pages_for({**GOOD, "aids": ["pill"]})
+    assert [one.label for one in with_pill[-1].headings] == ["Your pills"]
+    assert [asked.name for asked in form.questions_for(GOOD)] == ["bedtime", "calm", "sad", "aids"]
+
+
+def test_a_skipped_section_leaves_no_heading_behind() -> None:
+    data = copy.deepcopy(RAW)
+    night, bedtime, mood, note, moods, aids, pills, dose = data["questions"]
+    data["questions"] = [aids, pills, dose, night, bedtime, mood, note, moods]
+    pages = _form(data).pages_for({"aids": ["tea"]})
+    assert [[one.label for one in page.headings] for page in pages][1] == ["Your nights"]
+
+
+def test_it_is_written_and_read_again() -> None:
+    form = _form()
+    data = form.to_dict()
+    assert read_form(data) == form
+    none = {"value": "none", "label": {"en": "None of these"}, "exclusive": True}
+    assert data["questions"][5]["choices"][2] == none
+    assert data["questions"][4]["rows"][0] == {"name": "calm", "label": {"en": "calm?"}}
+    assert form.purpose is not None
+    assert form.purpose["en"] == "To learn how people sleep."
+
+
+def test_exclusive_choices() -> None:
+    question = next(part for part in _form().parts if part.name == "aids")
+    with pytest.raises(AnswerError, match="“None of these” cannot be chosen together"):
+        question.check(["tea", "none"], "en")
+    assert question.toggled(("tea", "pill"), "none") == ("none",)
+    assert question.toggled(("none",), "pill") == ("pill",)
+    assert question.toggled(("pill",), "tea") == ("tea", "pill")
+    assert question.toggled(("tea",), "tea") == ()
+
+
+def test_times_go_round_the_clock_from_the_origin() -> None:
+    question = _form().parts[0]
+    assert [question.counted(time) for time in ("12:00", "23:30", "00:30", "11:59")] == [0, 690, 750, 1439]
+    assert question.check("5:59", "en") == "05:59"
+    for time in ("12:00", "17:59", "6:01"):
+        with pytest.raises(AnswerError, match="must be a time from 18:00 to 06:00"):
+            question.check(time, "en")
+    with pytest.raises(AnswerError, match="bitte eine Uhrzeit angeben, etwa 23:30"):
+        question.check("spät", "de")
+
+
+def test_an_answer_in_words() -> None:
+    asked = {one.name: one for one in _form().questions_for({"aids": ["pill"]})}
+    assert asked["bedtime"].shown("23:30") == "23:30"
+    assert asked["calm"].shown("often") == "Often"
+    assert asked["aids"].shown(("tea", "pill")) == "Tea, Pills"
+    assert asked["dose"].shown(2.5) == "2.5"
+    assert asked["dose"].shown(None) == ""
+
+
+def test_conditions_on_rows_and_times() -> None:
+    data = copy.deepcopy(RAW)
+    data["questions"][7]["relevant"] = "sad = 'often' and bedtime >= '22:00'"
+    form, sad = _form(data), {**GOOD, "sad": "often"}
+    assert "dose" in [one.name for one in form.questions_for(sad)]
+    assert "dose" not in [one.name for one in form.questions_for({**sad, "bedtime": "21:00"})]
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        (0, {"required": False}, "a heading takes no answer"),
+        (0, {"unit": "h"}, "a heading question has no unit"),
+        (1, {"count": "days"}, "count must be 'minutes' or 'hours'"),
+        (1, {"origin": "25:00"}, "origin must be a time such as 22:30"),
+        (1, {"origin": "00:00"}, "from its origin 00:00, earliest must not be after latest"),
+        (1, {"count": "hours"}, "hours are fractions"),
+        (1, {"relevant": "calm = 'often'", "missing": 0}, "calm is not an earlier question"),
+        (4, {"rows": []}, "needs rows"),
+        (4, {"rows": [{"name": "aids", "label": "x"}]}, "aids is there twice"),
+        (4, {"missing_indicator": "sad_unknown"}, "give it to each row"),
+        (4, {"missing": "maybe"}, "the value of one of its choices"),
+        (4, {"minimum": 3}, "a grid question has no minimum"),
+        (4, {"choices": [{"value": "never", "label": "x"}]}, "its choices must be the levels of calm"),
+        (5, {"choices": [{"value": "tea", "label": "T", "exclusive": 1}]}, "tea.exclusive must be true or false"),
+        (5, {"choices": [{"value": "tea", "label": "T", "exclusive": True}]}, "every answer is exclusive"),
+        (5, {"kind": "single_choice"}, "only a multiple choice has exclusive"),
+        (7, {"relevant": "bedtime > 3"}, 'compare bedtime with a time such as "22:30"'),
+        (7, {"relevant": "mood = 3"}, "mood is not an earlier question"),
+        (7, {"kind": "heading"}, "has no m"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(place: int, change: dict[str, Any], said: str) -> None:
+    data = copy.deepcopy(RAW)
+    data["questions"][place] |= change
+    with pytest.raises(StudyError, match=said):
+        _form(data)
+
+
+def test_a_heading_stands_before_a_question() -> None:
+    data = copy.deepcopy(RAW)
+    data["questions"].append({"name": "end", "kind": "heading", "label": "Thank you"})
+    with pytest.raises(StudyError, match="a heading stands before a question"):
+        _form(data)
+
+
+def test_any_script_may_be_written() -> None:
+    data: dict[str, Any] = copy.deepcopy(RAW) | {"languages": ["ar"]}
+    data["questions"][0]["label"] = "لياليك"
+    form = _form(data)
+    assert form.pages_for({}, "ar")[0].headings[0].label == "لياليك"
+    assert form.answers({**GOOD, "bedtime": "٢٣:٣٠"})["bedtime"] == 690

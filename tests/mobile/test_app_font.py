@@ -1,0 +1,21 @@
+"""The characters that `trimask_core.showing` counts as shown are those of the font that the app draws with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimask_core import showing
+
+
+@pytest.mark.parametrize("style", ["Regular", "Bold"])
+def test_the_table_is_the_fonts(style: str) -> None:
+    ttlib = pytest.importorskip("fontTools.ttLib")
+    import kivy
+
+    with ttlib.TTFont(Path(kivy.__file__).parent / "data" / "fonts" / f"Roboto-{style}.ttf") as font:
+        drawn = set(font.getBestCmap())
+    # Control characters, private use and specials are nobody's text.
+    text = {code for code in drawn if code >= 0x20 and not 0xE000 <= code <= 0xF8FF and code < 0xFEFF}
+    assert showing._APP_LETTERS - {9, 10, 13} == text
