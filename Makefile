@@ -81,7 +81,7 @@ app-images: system $(STAMP)  ## every screen of the app as a picture, docs/image
 	$(BIN)/python tests/mobile/gallery.py
 
 android:  ## the Android package; needs buildozer, a JDK and the network (see docs/app.md)
-	scripts/stage-android build/android
+	scripts/stage-android build/android $(HOSTS)
 	cd build/android && buildozer android debug
 
 bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundred releases beside other accountants; writes out/

@@ -16,13 +16,13 @@ from pathlib import Path
 from trimask_client.client import Client
 from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
-from trimask_client.fetch import fetch_study
+from trimask_client.fetch import fetch_linked, fetch_study
 from trimask_client.queue import Queue
 from trimask_client.record_store import device_key
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
 from trimask_core.institutions import Directory, load_directories
-from trimask_core.invitation import SCHEME, Link
+from trimask_core.invitation import Link
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     join = commands.add_parser("join", help="read an invitation's study, check it, keep it")
-    join.add_argument("study", help="the invitation's link (trimask://...), or the signed study's file")
+    join.add_argument(
+        "study", help="the invitation's link (https://... or trimask://...), or the signed study's file"
+    )
     join.add_argument(
         "--ca",
         metavar="FILE",
@@ -164,14 +166,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _join(args: argparse.Namespace, queue: Queue) -> int:
-    link = Link.parse(args.study) if args.study.lower().startswith(SCHEME) else None
+    link = Link.parse(args.study) if Link.looks_like_one(args.study) else None
     if link is None:
         signed = SignedStudy.from_json(Path(args.study).read_text(encoding="utf-8"))
     else:
         roots = None if args.ca is None else "" if args.ca == "system" else Path(args.ca).read_text("ascii")
-        signed = fetch_study(
-            link.address, link.study_id, roots=roots, tls_name=args.tls_name, timeout_seconds=args.timeout
-        )
+        signed = fetch_linked(link, roots=roots, tls_name=args.tls_name, timeout_seconds=args.timeout)
     study_id = args.id if link is None else link.study_id
     known = load_directories(_home(args) / FOLDER)
     with Client(signed, study_id=study_id, institutions=known, refuse_unknown=args.known_only) as client:
@@ -278,7 +278,7 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
         if not entry.study_id:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
-        print("No study joined yet: `trimask-client join trimask://...`, the link of your invitation.")
+        print("No study joined yet: `trimask-client join 'LINK'`, the link of your invitation.")
     return DONE
 
 

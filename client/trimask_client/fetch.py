@@ -1,30 +1,34 @@
-"""Fetching the study of an invitation from its collector.
+"""Fetching the study of an invitation: from its collector or, where the link opens a page, from beside the page.
 
 A device that opens a link has never heard of the authority that the study's nodes have their certificates from: its roots
 are in the study. So unless it is told whom to trust, the connection is encrypted but not authenticated. That is safe here
 and nowhere else: the link has the study's hash, every byte of the answer is checked against it (the seed of B_0, where the
 suite has one, by the commitment in the study, the approvals by the keys in it), and nothing is sent but that hash.
 Whoever sits in between learns which study is asked for, and can do no more than withhold it. The invitation is never sent
-on such a connection.
+on such a connection. The same holds for study.json beside a page: an address with a short code is all that is sent.
 """
 
 from __future__ import annotations
 
 import hashlib
+import http
+import http.client
 import json
 import ssl
 import time
+from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 
-from trimask_client.transport import Endpoint, Transport, call_error
+from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, Transport, Unreachable, call_error
 from trimask_client.words import check_study_id
 from trimask_core.errors import StudyError
+from trimask_core.invitation import Link
 from trimask_core.signed_study import SignedStudy
 from trimask_core.text_form import canonical_json
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
 
-__all__ = ["fetch_study"]
+__all__ = ["fetch_linked", "fetch_study"]
 
 _METHOD = "/trimask_proto.v1.StudyService/GetStudy"
 
@@ -51,8 +55,37 @@ def fetch_study(
         answer = _call(transport, Endpoint(address, name, roots), request, timeout_seconds)
     try:
         text = GetStudyResponse.FromString(answer).signed_study
+    except DecodeError:
+        raise StudyError(f"{address} answered with something that is not a study") from None
+    return _checked(text, study_id, address)
+
+
+def fetch_linked(
+    link: Link, *, roots: str | None = None, tls_name: str = "", timeout_seconds: float = 15.0
+) -> SignedStudy:
+    """The study of a link, from wherever the link leads, checked in the same way.
+
+    A link that opens a page leads to the study.json beside it. Its host must be one the study names: the page of another
+    would be no page of the study's.
+    """
+    if not link.on_web:
+        return fetch_study(
+            link.address, link.study_id, roots=roots, tls_name=tls_name, timeout_seconds=timeout_seconds
+        )
+    text = _get(f"{link.page}/study.json", roots, timeout_seconds)
+    signed = _checked(text, link.study_id, link.address)
+    if signed.study.web is None or link.address not in signed.study.web.hosts:
+        raise StudyError(
+            f"the study does not name {link.address} as a host of its page. Take no part there, and ask who invited you."
+        )
+    return signed
+
+
+def _checked(text: bytes, study_id: bytes, address: str) -> SignedStudy:
+    """The signed study in what somebody answered, if it is the one with this id."""
+    try:
         canonical = canonical_json(json.loads(text)["study"])
-    except (DecodeError, ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise StudyError(f"{address} answered with something that is not a study") from None
     # The hash first: nothing else of the answer is looked at before it is known to be the study of the link.
     if hashlib.sha256(canonical).digest() != study_id:
@@ -86,10 +119,7 @@ def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) ->
     from trimask_client.grpc_wire import CallFailed
     from trimask_client.h2_connection import Connection, Deadline
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = _tls(None)
     context.set_alpn_protocols(["h2"])
     deadline = Deadline(timeout_seconds, time.monotonic)
     try:
@@ -100,3 +130,41 @@ def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) ->
             connection.close()
     except CallFailed as failed:
         raise call_error(endpoint, failed.status, failed.reason, failed.details) from None
+
+
+def _get(url: str, roots: str | None, timeout_seconds: float) -> bytes:
+    """A file of a page's host. No redirection is followed: study.json is beside the page, or it is not there."""
+    place = urlsplit(url)
+    host = place.hostname or ""
+    connection = (
+        http.client.HTTPSConnection(host, place.port, timeout=timeout_seconds, context=_tls(roots))
+        if place.scheme == "https"
+        else http.client.HTTPConnection(host, place.port, timeout=timeout_seconds)
+    )
+    try:
+        connection.request("GET", place.path, headers={"Accept": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read(MAX_RESPONSE_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise Unreachable(f"{host}: {error or type(error).__name__}") from None
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise StudyError(
+            f"{host} has no study at this address (HTTP status {answer.status}); ask who invited you"
+        )
+    if len(text) > MAX_RESPONSE_BYTES:
+        raise StudyError(f"{host} answered with more than a study can be")
+    return text
+
+
+def _tls(roots: str | None) -> ssl.SSLContext:
+    """With authorities in PEM form or the system's (""): who answers is known. Without (None): only for what the caller
+    checks against a hash it already has."""
+    if roots is not None:
+        return ssl.create_default_context(cadata=roots or None)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

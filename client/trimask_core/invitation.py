@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trimask_core.admission import Admission, admission_message, invited_message, signed_digests
-from trimask_core.errors import InvitationError
+from trimask_core.errors import InvitationError, StudyError
 from trimask_core.identity import SigningKey, verify
 from trimask_core.randomness import RandomSource
 from trimask_core.submission import SealedSubmission
+from trimask_core.web import check_origin, short_code
 
 __all__ = ["INVITATION_BYTES", "SCHEME", "Invitation", "Link"]
 
@@ -31,6 +32,8 @@ _FORMAT = b"\x02"
 INVITATION_BYTES = len(_FORMAT) + _SECRET + _TIME + _SIGNATURE
 _OLDER_BYTES = 88  # the first format: an id that whoever saw it could use
 _DERIVE = b"trimask/v1/invitation-key\0"
+_WEB = ("https://", "http://")  # the second on this machine alone
+_NOT_WHOLE = "this invitation link is not whole; copy all of it from your message"
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,12 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Link:
-    """What a person is sent: where the collector is, which study it must show, and the invitation if there is one.
+    """What a person is sent: where the study is, which study it must be, and the invitation if there is one.
 
-    As text: trimask://HOST:PORT/join/CODE, short enough for a QR code. CODE alone can be pasted where the
-    address is known.
+    As text, where the study may be answered from a browser (`address` is the origin of a page's host):
+    https://HOST/s/SHORT#CODE. Everything secret is in CODE, after the #, which browsers send to nobody; SHORT stands for the
+    study (`trimask_core.web.short_code`). For the app alone (`address` is the collector's host:port):
+    trimask://HOST:PORT/join/CODE. CODE is the same in both, and short enough for a QR code.
     """
 
     address: str
@@ -135,26 +140,71 @@ class Link:
         data = self.study_id + (b"" if self.invitation is None else self.invitation.to_bytes())
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
+    @property
+    def on_web(self) -> bool:
+        """Whether it opens a page, and the app where that is installed for it."""
+        return self.address.startswith(_WEB)
+
+    @property
+    def page(self) -> str:
+        """Where the page is, whose folder also has the study (study.json); without anything secret."""
+        if not self.on_web:
+            raise InvitationError("this invitation link is for the app and has no page")
+        return f"{self.address}/s/{short_code(self.study_id)}"
+
     def __str__(self) -> str:
-        return f"{SCHEME}{self.address}/join/{self.code}"
+        return f"{self.page}#{self.code}" if self.on_web else f"{SCHEME}{self.address}/join/{self.code}"
+
+    @classmethod
+    def looks_like_one(cls, text: str) -> bool:
+        """Whether this is meant as a link, rather than as the name of a file."""
+        return "".join(text.split()).lower().startswith((SCHEME, *_WEB))
 
     @classmethod
     def parse(cls, text: str) -> Link:
         """Read a link as a person pasted it."""
         text = "".join(text.split())  # mail programs break long lines
+        if text.lower().startswith(_WEB):
+            return cls._parse_web(text)
         if not text.lower().startswith(SCHEME):
             raise InvitationError(
-                f"an invitation link begins with {SCHEME}; copy the whole of it from your message"
+                f"an invitation link begins with https:// or {SCHEME}; copy the whole of it from your message"
             )
         address, _, code = text[len(SCHEME) :].partition("/join/")
         host, _, port = address.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16 or not code:
-            raise InvitationError("this invitation link is not whole; copy all of it from your message")
+            raise InvitationError(_NOT_WHOLE)
+        return cls(address, *_read_code(code))
+
+    @classmethod
+    def _parse_web(cls, text: str) -> Link:
+        page, _, code = text.partition("#")
+        origin, _, short = page.rstrip("/").partition("/s/")
+        if not short or "/" in short or "?" in short:
+            raise InvitationError(
+                "this web address is no invitation: one has /s/ and a short code in it; copy all of it from your message"
+            )
+        if not code:
+            raise InvitationError(
+                "this invitation link is without its secret part, which begins with #; copy all of it from your message"
+            )
+        origin = origin.lower()  # as browsers do with what is typed
         try:
-            data = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            raise InvitationError("this invitation link has a character that does not belong in it") from None
-        if len(data) not in (_STUDY, _STUDY + _OLDER_BYTES, _STUDY + INVITATION_BYTES):
-            raise InvitationError("this invitation link is not whole; copy all of it from your message")
-        study_id, rest = data[:_STUDY], data[_STUDY:]
-        return cls(address, study_id, Invitation.from_bytes(study_id, rest) if rest else None)
+            check_origin(origin, "this invitation link", development=True)
+        except StudyError as error:
+            raise InvitationError(str(error)) from None
+        link = cls(origin, *_read_code(code))
+        if short.lower() != short_code(link.study_id):
+            raise InvitationError("this invitation link was changed: its address is that of another study")
+        return link
+
+
+def _read_code(code: str) -> tuple[bytes, Invitation | None]:
+    try:
+        data = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise InvitationError("this invitation link has a character that does not belong in it") from None
+    if len(data) not in (_STUDY, _STUDY + _OLDER_BYTES, _STUDY + INVITATION_BYTES):
+        raise InvitationError(_NOT_WHOLE)
+    study_id, rest = data[:_STUDY], data[_STUDY:]
+    return study_id, Invitation.from_bytes(study_id, rest) if rest else None

@@ -1,4 +1,4 @@
-"""`python -m trimask_mobile [trimask://...]`."""
+"""`python -m trimask_mobile [LINK]`."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from trimask_terminal.options import shown_time
 __all__ = [
     "BATCH",
     "draw_codes",
+    "link_address",
     "make_invitations",
     "open_link",
     "write_codes",
@@ -48,13 +49,33 @@ figcaption { font-size: 8.5pt; }
 """
 
 
-def open_link(study: Study) -> Link:
+def link_address(study: Study, host: str = "", *, for_app: bool = False) -> str:
+    """Where links to a study lead: to the host of its page, the first unless one is named, or to its collector."""
+    if study.web is None:
+        if host:
+            raise ConfigError(f"{host}: this study has no [web], so no page; its links are for the app")
+        return study.collector.address
+    if for_app:
+        if host:
+            raise ConfigError("a link for the app leads to the collector; give --host or --app, not both")
+        return study.collector.address
+    if host and host not in study.web.hosts:
+        raise ConfigError(f"{host}: the study names {', '.join(study.web.hosts)}")
+    return host or study.web.hosts[0]
+
+
+def open_link(study: Study, address: str = "") -> Link:
     """The one link of an open study."""
-    return Link(study.collector.address, study.id)
+    return Link(address or link_address(study), study.id)
 
 
 def make_invitations(
-    study: Study, owner: Path, count: int, expires_ms: int, progress: Callable[[int], None]
+    study: Study,
+    owner: Path,
+    count: int,
+    expires_ms: int,
+    progress: Callable[[int], None],
+    address: str = "",
 ) -> list[Link]:
     """Draw `count` invitations and sign them as the owner, or have their public keys signed by the right provider that
     admits; every one is checked before anybody is sent it.
@@ -68,7 +89,7 @@ def make_invitations(
         drawn = [Invitation.draw(study.id, expires_ms, source) for _ in range(wanted)]
         for invitation in sign(study, owner, drawn):
             invitation.verify(study.admits)
-            links.append(Link(study.collector.address, study.id, invitation))
+            links.append(Link(address or link_address(study), study.id, invitation))
         progress(len(links))
     return links
 
@@ -145,10 +166,15 @@ def write_sheet(path: Path, study: Study, links: list[Link], codes: list[segno.Q
         figures.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
     title = html.escape(study.title)
     one_each = "One code is for one person, and takes one set of answers. " if links[0].invitation else ""
+    how = (
+        f"Scan it with your phone's camera: it opens {html.escape(links[0].page)} in the browser, or the survey app."
+        if links[0].on_web
+        else "Open the survey app and scan it."
+    )
     write_secret(
         path,
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>\n'
-        f"<h1>{title}</h1>\n<p>{one_each}Open the survey app and scan it. Study "
+        f"<h1>{title}</h1>\n<p>{one_each}{how} Study "
         f"{study.id.hex()[:16]}, contact {html.escape(study.contact)}.</p>\n"
         f"<main>\n{chr(10).join(figures)}\n</main></html>\n",
     )

@@ -38,6 +38,36 @@ def test_an_open_link_names_the_study_alone() -> None:
     assert Link.parse(str(link)) == link
 
 
+def test_a_link_to_a_page_carries_the_same_invitation_after_the_hash(invitation: Invitation) -> None:
+    link = Link("https://survey.example", STUDY, invitation)
+    assert link.on_web
+    assert str(link) == f"https://survey.example/s/a4dqobyh#{link.code}"
+    assert link.code == Link("collector.example:7443", STUDY, invitation).code
+    assert Link.parse(str(link)) == link
+    assert Link.parse(str(link).replace("#", "/#").replace("survey.example", "Survey.Example")) == link
+    sent = str(link).partition("#")[0]  # all that a browser sends of it
+    assert invitation.secret.hex() not in sent
+    assert link.code[:20] not in sent
+    assert len(str(link)) <= 213  # a QR code of version 10 at most, level M
+
+
+def test_a_link_for_the_app_has_no_page() -> None:
+    with pytest.raises(InvitationError, match="for the app"):
+        Link("c.example:1", STUDY).page  # noqa: B018
+
+
+def test_what_is_meant_as_a_link() -> None:
+    assert all(map(Link.looks_like_one, ("trimask://x", " https://x", "HTTPS://x", "http://x")))
+    assert not any(map(Link.looks_like_one, ("study.json", "", "httpsx", "./https:")))
+
+
+def test_older_invitations_are_refused_by_either_link() -> None:
+    code = base64.urlsafe_b64encode(STUDY + bytes(88)).decode().rstrip("=")
+    for text in (f"trimask://c.example:1/join/{code}", f"https://c.example/s/a4dqobyh#{code}"):
+        with pytest.raises(InvitationError, match="older format"):
+            Link.parse(text)
+
+
 def test_line_breaks_in_a_pasted_link_do_no_harm(invitation: Invitation) -> None:
     text = str(Link("c.example:1", STUDY, invitation))
     assert Link.parse(f"  {text[:80]}\r\n {text[80:]}\n") == Link("c.example:1", STUDY, invitation)
@@ -59,7 +89,17 @@ def test_nobody_else_can_invite(invitation: Invitation) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("https://c.example/join", "begins with trimask://"),
+        ("ftp://c.example/join", "begins with https:// or trimask://"),
+        ("https://c.example/join", "is no invitation"),
+        ("https://c.example/s/", "is no invitation"),
+        ("https://c.example/s/a/b#AAAA", "is no invitation"),
+        ("https://c.example/s/aaaaaaaa", "without its secret part"),
+        ("https://c.example/s/aaaaaaaa#AAAA", "not whole"),
+        ("https://c.example/s/aaaaaaaa#" + "*" * 43, "does not belong"),
+        ("https://c.example/s/bbbbbbbb#" + "A" * 43, "another study"),
+        ("http://c.example/s/aaaaaaaa#" + "A" * 43, "must begin with https"),
+        ("https://me@c.example/s/aaaaaaaa#" + "A" * 43, "must be an origin"),
+        ("https://c.example/s/aaaaaaaa?x=1#" + "A" * 43, "is no invitation"),
         ("trimask://c.example/join/AAAA", "not whole"),
         ("trimask://c.example:99999/join/AAAA", "not whole"),
         ("trimask://c.example:7443/join/", "not whole"),

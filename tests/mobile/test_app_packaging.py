@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -85,6 +86,24 @@ def test_permissions_are_the_network_alone(spec: configparser.SectionProxy) -> N
     assert spec["android.allow_backup"] == "False"
     assert spec["android.archs"] == "arm64-v8a"
     assert int(spec["android.minapi"]) == int(spec["android.ndk_api"]) == 24
+
+
+def test_links_of_given_hosts_open_the_app(tmp_path: Path) -> None:
+    folder = tmp_path / "android"
+    subprocess.run(
+        [ROOT / "scripts" / "stage-android", folder, "survey.example", "other.example"], check=True
+    )
+    text = (folder / "intent-filters.xml").read_text()
+    android = "{http://schemas.android.com/apk/res/android}"
+    root = ET.fromstring(f'<r xmlns:android="{android.strip("{}")}">{text}</r>')  # noqa: S314 - our own
+    data = [(item.get(f"{android}autoVerify"), item.find("data")) for item in root]
+    assert [(verify, dict(found.items())) for verify, found in data if found is not None] == [
+        (None, {f"{android}scheme": "trimask"}),
+        *(
+            ("true", {f"{android}scheme": "https", f"{android}host": host, f"{android}pathPrefix": "/s/"})
+            for host in ("survey.example", "other.example")
+        ),
+    ]
 
 
 def test_files_the_spec_names_are_staged(spec: configparser.SectionProxy, staged: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
 from trimask_client.disk import FileDisk
-from trimask_client.fetch import fetch_study
+from trimask_client.fetch import fetch_linked
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.record_store import Vault
 from trimask_core.clock import Clock, SystemClock
@@ -100,7 +100,7 @@ class Device:
 
     def open_link(self, link: Link) -> bytes:
         """Fetch, check and keep the study of an invitation; its id."""
-        signed = fetch_study(link.address, link.study_id, timeout_seconds=self._timeout)
+        signed = fetch_linked(link, timeout_seconds=self._timeout)
         return self.queue.join(signed, link.study_id, link.invitation)
 
     def open(self, study_id: bytes) -> Opened:

@@ -40,6 +40,15 @@ def register(commands: Subparsers) -> None:
     invite.add_argument("--qr", type=Path, metavar="FOLDER", help="write a QR code a file")
     invite.add_argument("--qr-format", choices=("svg", "png"), default="svg", help="default svg")
     invite.add_argument("--sheet", type=Path, metavar="FILE.html", help="write a page of QR codes to print")
+    invite.add_argument(
+        "--host",
+        default="",
+        metavar="ORIGIN",
+        help="which host's page the links open (a study with [web]; default: the first it names)",
+    )
+    invite.add_argument(
+        "--app", action="store_true", help="links for the app alone (trimask://), also where there is a page"
+    )
     invite.set_defaults(run=run_invite)
 
     used = commands.add_parser(
@@ -159,6 +168,7 @@ def run_invite(args: argparse.Namespace) -> int:
             raise ConfigError(f"{path} exists already; invitations are never written over")
     if args.qr is not None and args.qr.exists() and any(args.qr.iterdir()):
         raise ConfigError(f"{args.qr} is not empty; give a new folder")
+    address = invitations.link_address(study, args.host, for_app=args.app)
     invited = study.admission == "invited"
     if not invited and (args.count is not None or args.expires is not None):
         raise ConfigError(
@@ -174,10 +184,15 @@ def run_invite(args: argparse.Namespace) -> int:
         signing = progress.add_task("signing", total=count)
         links = (
             invitations.make_invitations(
-                study, _owner(args), count, expires_ms, lambda done: progress.update(signing, completed=done)
+                study,
+                _owner(args),
+                count,
+                expires_ms,
+                lambda done: progress.update(signing, completed=done),
+                address,
             )
             if invited
-            else [invitations.open_link(study)]
+            else [invitations.open_link(study, address)]
         )
         if args.csv is not None:
             invitations.write_csv(args.csv, links)

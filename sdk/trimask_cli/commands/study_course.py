@@ -109,6 +109,13 @@ def run_open(args: argparse.Namespace) -> int:
     device_file = study_file.device_file(args.study)
     study_file.write_signed(device_file, for_devices, replace=True)
     print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
+    if signed.study.web is not None:
+        from trimask_cli.invitations import open_link
+
+        link = open_link(signed.study)
+        print(f"For browsers: `trimask web export {device_file} --out site` writes what {link.page} shows.")
+        if signed.study.admission == "open":
+            print(f"The link for everybody: {link}")
     return _DONE
 
 
