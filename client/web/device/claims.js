@@ -1,0 +1,103 @@
+/**
+ * Does a study's promise follow from its noise? A device works it out itself: `trimask_core.claims`. A study that claims more
+ * than its sigma gives is refused; what cannot be worked out here is said, not passed over.
+ */
+import { StudyError } from "./errors.js";
+import { erfc } from "./floats.js";
+import { maskedDelta } from "./rows/masked_delta.js";
+
+/** @typedef {import("./study.js").Study} Study */
+/** @typedef {import("./protection.js").Guarantee} Guarantee */
+
+const ALLOWED = 1e-3; // a delta this part above the stated one passes: more than the arithmetic here errs upwards
+const FAR = 30; // standard deviations from which on a tail is its first two terms
+
+/** What could not be checked here, as words of a catalogue: "unit", "single_column". @param {Study} study @returns {string[]} */
+export function checkClaims(study) {
+  const { sigma, public: everybody, collector, byHonestRows } = study.protection;
+  if (sigma) return study.suite === "rows" ? rowsClaims(study) : momentsClaims(study);
+  if (everybody !== null || collector !== null || byHonestRows.length) {
+    throw new StudyError("this study promises differential privacy and adds no noise: take no part");
+  }
+  return [];
+}
+
+/** delta of the Gaussian mechanism with s = sigma / sensitivity, never below the true one by rounding. @param {number} epsilon @param {number} s */
+export function gaussianDelta(epsilon, s) {
+  if (!(s > 0) || !Number.isFinite(1 / s)) return 1;
+  const [near, far] = [epsilon * s - 0.5 / s, epsilon * s + 0.5 / s];
+  const first = 0.5 * erfc(near / Math.SQRT2);
+  // e^epsilon phi(far) = phi(near), and 1/x - 1/x^3 is below Mills' ratio
+  const lost =
+    far < FAR
+      ? Math.exp(epsilon) * 0.5 * erfc(far / Math.SQRT2)
+      : ((Math.exp(-0.5 * near * near) / Math.sqrt(2 * Math.PI)) * (1 - 1 / far ** 2)) / far;
+  return Math.min(1, Math.max(first * (1 + 1e-12) - lost, 0));
+}
+
+/** @param {Study} study */
+function rowsClaims(study) {
+  const { protection, attributes } = study;
+  const { rowNorm: norm, sigma } = protection;
+  /** @type {[Guarantee | null, number, string][]} */
+  const claims = [
+    [protection.public, study.releaseRows, "everybody"],
+    [protection.collector, study.rows.blockRows, "the collector"],
+  ];
+  for (const [guarantee, rows, towards] of claims) {
+    if (guarantee === null) continue;
+    const near = guarantee.neighbours;
+    if (near.relation === "unit") return ["unit"];
+    if (near.relation !== "record" || near.rowNorm !== norm || near.distance !== 2 * norm) {
+      throw new StudyError(`what this study promises towards ${towards} is not about rows of its own norm: take no part`);
+    }
+    if (attributes < 2) return ["single_column"];
+    const { epsilon, delta } = pairOf(guarantee, towards);
+    compare(delta, maskedDelta(epsilon, sigma, rows, attributes, norm), epsilon, towards);
+  }
+  if (protection.public !== null) {
+    const { delta } = pairOf(protection.public, "everybody");
+    for (const [rows, epsilon] of protection.byHonestRows) {
+      let found = gaussianDelta(epsilon, sigma / (Math.SQRT2 * norm));
+      if (found > delta * (1 + ALLOWED) && rows > attributes) found = maskedDelta(epsilon, sigma, rows, attributes, norm);
+      compare(delta, found, epsilon, `everybody with ${rows} honest people`);
+    }
+  }
+  return [];
+}
+
+/** @param {Study} study */
+function momentsClaims(study) {
+  const { public: guarantee, collector, rowNorm, sigma } = study.protection;
+  if (guarantee === null) return [];
+  const near = guarantee.neighbours;
+  if (near.relation !== "record" || near.rowNorm !== rowNorm || collector !== null) {
+    throw new StudyError("what this study promises is not about records of its own norm: take no part");
+  }
+  // docs/theory/verified-moments.md#sensitivity
+  const square = study.moments.layout.radiusSquared.toNumber();
+  const distance = Math.SQRT2 * (square >= 2 ? square : 2 * Math.sqrt(Math.max(square - 1, 0)));
+  const s = distance ? sigma / distance : Infinity;
+  const { epsilon, delta } = pairOf(guarantee, "everybody");
+  compare(delta, Number.isFinite(s) ? gaussianDelta(epsilon, s) : 0, epsilon, "everybody");
+  if (guarantee.mu !== null && !(1 / s <= guarantee.mu * (1 + ALLOWED))) {
+    throw new StudyError(`this study promises mu = ${guarantee.mu}, but its noise gives ${1 / s}: take no part`);
+  }
+  return [];
+}
+
+/** @param {Guarantee} guarantee @param {string} towards */
+function pairOf({ epsilon, delta }, towards) {
+  if (epsilon === null || delta === null) throw new StudyError(`this study states no epsilon and delta towards ${towards}: take no part`);
+  return { epsilon, delta };
+}
+
+/** @param {number} stated @param {number} found @param {number} epsilon @param {string} towards */
+function compare(stated, found, epsilon, towards) {
+  if (found <= stated * (1 + ALLOWED)) return;
+  throw new StudyError(
+    `this study's noise is too small for what it promises towards ${towards}: at epsilon ${epsilon} it says delta ${stated}, ` +
+      `and this device works out ${found}. Take no part, and ask who invited you.`,
+    "claims",
+  );
+}

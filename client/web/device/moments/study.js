@@ -1,0 +1,53 @@
+/** What the moments suite adds to a study, and the checks that it can give the protection the study claims. */
+import { StudyError } from "../errors.js";
+import { ldexp } from "../floats.js";
+import { keysOf, realOrNull, wholeOf } from "../reading.js";
+import { MomentsLayout } from "./layout.js";
+
+/** @typedef {import("../json.js").JsonObject} JsonObject */
+
+const LARGEST_TOTAL = 1n << 59n;
+const [DEVIATIONS, SMALLEST, FINE] = [12, 4, 256];
+
+export class MomentsStudy {
+  /** @param {JsonObject} data @param {import("../rows/study.js").Around} around @param {import("../schema.js").Schema} schema */
+  constructor(data, around, schema) {
+    keysOf(data, ["name", "honest_providers", "ball_norm"], "suite");
+    this.honestProviders = wholeOf(data["honest_providers"], "suite.honest_providers");
+    this.ballNorm = realOrNull(data["ball_norm"], "suite.ball_norm");
+    this.layout = new MomentsLayout(schema, this.ballNorm);
+    this.#check(around);
+  }
+
+  /** @param {import("../rows/study.js").Around} around */
+  #check({ right, left, releaseRows, rowNorm, sigma }) {
+    if (right < 2 || left) throw new StudyError("a study of the moments suite has two right providers at least, and no left ones", "too_few_providers");
+    if (!(1 <= this.honestProviders && this.honestProviders <= right - 1)) {
+      throw new StudyError(`must be between 1 and ${right - 1}`, "honest_providers", "suite.honest_providers");
+    }
+    if (releaseRows < 1) throw new StudyError("must be at least 1", "release_too_small", "release_rows");
+    // The norm the noise is calibrated to may not be below what the proof lets pass.
+    if (!(rowNorm * rowNorm >= this.layout.radiusSquared.toNumber() * (1 - 1e-12))) {
+      throw new StudyError("is below the norm of the rows the proof lets pass", "row_norm", "protection.row_norm");
+    }
+    const { columns } = this.layout;
+    columns.forEach((column, j) => {
+      for (let l = j; l < columns.length; l++) {
+        const largest = this.layout.bound(j) * this.layout.bound(l);
+        const noise = entryNoise(sigma, column.width, columns[l]?.width ?? 1n, this.honestProviders, j === l);
+        const total = ((3n * BigInt(releaseRows) * largest) << noise.shift) + BigInt(DEVIATIONS * right) * noise.sigma;
+        if (total >= LARGEST_TOTAL) throw new StudyError(`sums of ${column.name} do not fit 2^59`, "moments_overflow");
+      }
+    });
+  }
+}
+
+/** One provider's noise on the total of z_j z_l, rounded up. @param {number} sigma @param {bigint} width @param {bigint} other @param {number} honest @param {boolean} diagonal */
+function entryNoise(sigma, width, other, honest, diagonal) {
+  if (sigma === 0) return { sigma: 0n, shift: 0n };
+  const asked = ((sigma * Number(width) * Number(other)) / Math.sqrt(honest * (diagonal ? 1 : 2))) * (1 + 2 ** -48);
+  const shift = Math.max(0, Math.ceil(Math.log2(FINE / asked)));
+  const found = Math.max(SMALLEST, Math.ceil(ldexp(asked, shift)));
+  if (!Number.isFinite(found)) throw new StudyError("sums do not fit 2^59", "moments_overflow");
+  return { sigma: BigInt(found), shift: BigInt(shift) };
+}

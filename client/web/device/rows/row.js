@@ -1,0 +1,99 @@
+/**
+ * From answers to the components of a row: encode, clip if the study asks for it, round to the grid, add discrete Gaussian
+ * noise; then the noise columns under B_0; then round and split. What follows the noise is post-processing of integers.
+ */
+import { Stream } from "../crypto.js";
+import { VerificationError } from "../errors.js";
+import { fsum, ldexp, roundHalfEven } from "../floats.js";
+import { DiscreteGaussian } from "../noise.js";
+import { Normals, normalsFromWords } from "../normals.js";
+
+/** @typedef {import("../crypto.js").RandomSource} RandomSource */
+/**
+ * What the row arithmetic asks of a study.
+ * @typedef {object} RowSettings
+ * @property {number} rowNorm R
+ * @property {number} schemaRowNorm the schema's largest
+ * @property {number} sigma
+ * @property {number} tau
+ * @property {number} gridExponent
+ * @property {number} columns p
+ * @property {number} right K1
+ * @property {number} shareSteps s in grid steps
+ * @property {import("./frame.js").RowFrame} frame
+ */
+
+export const LOW_BITS = 20;
+const EXACT_INTEGERS = 2 ** 53;
+
+/** @param {number} value @param {number} exponent @param {(value: number) => number} whole */
+function onGrid(value, exponent, whole) {
+  const scaled = ldexp(value, -exponent);
+  if (!(Math.abs(scaled) < EXACT_INTEGERS)) throw new VerificationError("a value does not fit the integer grid");
+  return whole(scaled);
+}
+
+/** @param {number} value */
+function exact(value) {
+  if (!(Math.abs(value) < EXACT_INTEGERS)) {
+    throw new VerificationError("a component does not fit 53 bits; the study's grid leaves too little headroom");
+  }
+  return value;
+}
+
+/**
+ * x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen.
+ * @param {RowSettings} study @param {number[]} row @param {RandomSource} source
+ */
+export function noisyAnswers(study, row, source) {
+  const norm = Math.sqrt(fsum(row.map((value) => value * value)));
+  const limit = study.rowNorm;
+  // Only where the study asks for a smaller R than the schema allows.
+  const held = norm > limit ? row.map((value) => value * (limit / norm)) : row;
+  // Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
+  const whole = limit < study.schemaRowNorm ? Math.trunc : roundHalfEven;
+  const steps = held.map((value) => onGrid(value, study.gridExponent, whole));
+  if (!study.sigma) return steps;
+  const noise = new DiscreteGaussian(BigInt(Math.ceil(ldexp(study.sigma, -study.gridExponent))), source);
+  return steps.map((step) => exact(Number(BigInt(step) + noise.sample())));
+}
+
+/**
+ * x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed.
+ * @param {RowSettings} study @param {number[]} x1 @param {RandomSource} source
+ */
+export async function maskRow(study, x1, source) {
+  const normals = await Normals.open(source.read(32), "secure normals");
+  const g = (await normals.next(study.columns)).map((value) => study.tau * value);
+  const seen = study.frame.unapply(g);
+  const shift = x1.map((step, place) => ldexp(step, study.gridExponent) - Number(seen[place]));
+  const masked = study.frame.apply(shift);
+  return Array.from(g, (value, place) => onGrid(value + Number(masked[place]), study.gridExponent, roundHalfEven));
+}
+
+/** The component a seed stands for. The same integers on every machine. @param {Uint8Array} seed @param {number} columns @param {number} scaleSteps */
+export async function expandComponent(seed, columns, scaleSteps) {
+  const stream = await Stream.open(seed, "component");
+  const even = columns + (columns & 1);
+  const data = await stream.read(8 * even + 4 * columns);
+  const low = new DataView(data.buffer, data.byteOffset + 8 * even);
+  const scale = scaleSteps * 2 ** -LOW_BITS;
+  return Array.from(normalsFromWords(data.subarray(0, 8 * even), columns), (normal, place) => {
+    const bits = low.getUint32(4 * place, true) & ((1 << LOW_BITS) - 1);
+    return exact(roundHalfEven(normal * scale) * 2 ** LOW_BITS + bits - 2 ** (LOW_BITS - 1));
+  });
+}
+
+/**
+ * Seeds of components 1..K1-1, and all components: what the seeds stand for, and the row minus those.
+ * @param {number[]} row @param {number} right @param {number} scaleSteps @param {RandomSource} source
+ */
+export async function splitRow(row, right, scaleSteps, source) {
+  if (right < 2) throw new RangeError("a row is split among two right providers at least");
+  if (!(scaleSteps >= 2 ** (LOW_BITS + 8))) throw new RangeError("components of this scale would show the row");
+  const seeds = Array.from({ length: right - 1 }, () => source.read(32));
+  const components = await Promise.all(seeds.map((seed) => expandComponent(seed, row.length, scaleSteps)));
+  let remainder = row;
+  for (const component of components) remainder = remainder.map((value, place) => exact(value - Number(component[place])));
+  return { seeds, components: [...components, remainder] };
+}

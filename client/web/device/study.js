@@ -1,0 +1,237 @@
+/**
+ * The study: everything the parties agree on before the first answer, named by the SHA-256 of its canonical JSON.
+ *
+ * Every check that needs no statistics library is repeated here, so that a device does not have to trust whoever made the
+ * study: `trimask_core.study`. A setting this version does not know is refused, for it may change what a device must do.
+ */
+import { concat, equal, fromHex, toHex, utf8 } from "./bytes.js";
+import { Clipping } from "./clipping.js";
+import { sha256 } from "./crypto.js";
+import { StudyError } from "./errors.js";
+import { canonicalJson, plain } from "./json.js";
+import { MomentsStudy } from "./moments/study.js";
+import { readParty } from "./party.js";
+import { readProtection } from "./protection.js";
+import { items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
+import { RowFrame } from "./rows/frame.js";
+import { RowsStudy } from "./rows/study.js";
+import { Schema } from "./schema.js";
+import { readWeb } from "./web.js";
+
+/** @typedef {import("./bytes.js").Bytes} Bytes */
+/** @typedef {import("./json.js").JsonObject} JsonObject */
+/** @typedef {import("./party.js").Party} Party */
+
+export const FORMAT = "trimask-study/1";
+const TEXTS = ["title", "purpose", "contact", "tls_roots", "admission", "admission_signer", "owner_key", "access", "licence"];
+const NUMBERS = ["created_ms", "release_rows"];
+const PARTS = ["format", "schema", "protection", "suite", "collector", "right", "left", "form", "clipping", "web"];
+
+/** @param {string} reason @param {string} problem @param {string} [field] @returns {never} */
+function impossible(reason, problem, field = "") {
+  throw new StudyError(problem, reason, field);
+}
+
+export class Study {
+  /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id */
+  constructor(data, id) {
+    if (data["format"] !== FORMAT) throw new StudyError(`this is not a study of format ${FORMAT}`);
+    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders"]);
+    this.id = id;
+    const [title, purpose, contact, tlsRoots, admission, signer, ownerKey, access, licence] = TEXTS.map((name) => textOf(data[name], name));
+    this.title = String(title);
+    this.purpose = String(purpose);
+    this.contact = String(contact);
+    this.tlsRoots = String(tlsRoots);
+    this.admission = String(admission);
+    this.admissionSigner = String(signer);
+    this.ownerKey = String(ownerKey);
+    this.access = String(access);
+    this.licence = String(licence);
+    /** Whether right providers tell the owner which invitations were used; people are told. Written only where it is so. */
+    this.reminders = "reminders" in data;
+    if (this.reminders && data["reminders"] !== true) throw new StudyError("must be true where it is given", "", "reminders");
+    this.createdMs = wholeOf(data["created_ms"], "created_ms");
+    this.releaseRows = wholeOf(data["release_rows"], "release_rows");
+    this.schema = new Schema(/** @type {JsonObject} */ (data["schema"]));
+    this.protection = readProtection(data["protection"]);
+    this.collector = readParty(data["collector"], "collector");
+    this.right = items(data["right"], "right").map((party, k) => readParty(party, `R${k + 1}`));
+    this.left = items(data["left"], "left").map((party, j) => readParty(party, `L${j + 1}`));
+    /** What people are shown and asked, as it stands in the study, with ordinary numbers; null for a plain form of the schema. */
+    this.form = data["form"] === null ? null : plain(objectOf(data["form"], "form"));
+    this.clipping = data["clipping"] === null ? null : new Clipping(/** @type {JsonObject} */ (data["clipping"]), this.schema);
+    /** Where the survey page may come from, and its hash; null in a study without one. */
+    this.web = data["web"] === null ? null : readWeb(data["web"]);
+    this.#checkAdmission();
+    const suite = objectOf(data["suite"], "suite");
+    this.suite = textOf(suite["name"], "suite.name");
+    this.#rows = null;
+    this.#moments = null;
+    this.#readSuite(suite);
+    this.#checkClipping();
+    this.#checkParties();
+  }
+  /** @type {RowsStudy | null} */
+  #rows;
+  /** @type {MomentsStudy | null} */
+  #moments;
+  #maskSeed = new Uint8Array();
+  /** @type {Promise<RowFrame> | null} */
+  #frame = null;
+  /** @type {Bytes[]} */
+  #commitments = [];
+
+  /** @param {JsonObject} data */
+  static async read(data) {
+    let canonical;
+    try {
+      canonical = canonicalJson(data);
+    } catch {
+      throw new StudyError("this study has text that is not Unicode, or a number that is not finite");
+    }
+    return new Study(data, await sha256(canonical));
+  }
+
+  /** @param {JsonObject} suite */
+  #readSuite(suite) {
+    const { rowNorm, sigma, budget } = this.protection;
+    if (!(sigma >= 0)) impossible("sigma", "must not be negative", "protection.sigma");
+    if (budget !== null && sigma) impossible("budget", "a budget is for a study without noise of its own", "protection.budget");
+    const sizes = { attributes: this.attributes, rowNorm, sigma, releaseRows: this.releaseRows };
+    const around = { ...sizes, right: this.right.length, left: this.left.length };
+    if (this.suite === "rows") {
+      if (!(0 < rowNorm && rowNorm <= this.schema.rowNorm * (1 + 1e-12))) {
+        impossible("row_norm", `must be in (0, ${this.schema.rowNorm}], the schema's largest`, "protection.row_norm");
+      }
+      this.#rows = new RowsStudy(suite, around);
+    } else if (this.suite === "moments") {
+      if (this.clipping !== null) impossible("clipping", "is of the rows suite; the moments suite has a ball", "clipping");
+      if (!(rowNorm > 0)) impossible("row_norm", "must be above 0", "protection.row_norm");
+      this.#moments = new MomentsStudy(suite, around, this.schema);
+    } else {
+      throw new StudyError("this version does not know it; a newer one may", "", "suite.name");
+    }
+  }
+
+  #checkAdmission() {
+    const [signer, key] = [this.admissionSigner, this.ownerKey];
+    if (!["open", "invited"].includes(this.admission)) throw new StudyError("must be 'open' or 'invited'", "", "admission");
+    if (!["public", "token"].includes(this.access)) throw new StudyError("must be 'public' or 'token'", "", "access");
+    if (this.admission === "open") {
+      if (this.reminders) impossible("reminders", "an open study has no invitations", "reminders");
+      if (signer || key) impossible("admission_signer", "an open study has no invitations", "admission_signer");
+      return;
+    }
+    // Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person.
+    if (signer !== "owner" && !this.right.some((_, k) => signer === `R${k + 1}`)) {
+      impossible("admission_signer", "must be 'owner' or a right provider's role; whoever collects does not admit", "admission_signer");
+    }
+    if (signer === "owner" ? !/^[0-9a-f]{64}$/.test(key) : key !== "") {
+      impossible("admission_signer", "must be the owner's key where the owner signs, and empty otherwise", "owner_key");
+    }
+    if (key === toHex(this.collector.identity)) impossible("admission_signer", "must not be the collector's own", "owner_key");
+  }
+
+  #checkClipping() {
+    if (this.clipping === null) return;
+    if (this.protection.budget === null || !this.schema.ones) {
+      impossible("clipping", "is for a study with a budget and with the ones column", "clipping");
+    }
+    // A row shortened to R is moved towards 0 with its 1, and would leave the ball.
+    if (this.protection.rowNorm < this.schema.rowNorm) impossible("clipping", "give clipping or a smaller row_norm, not both", "clipping");
+  }
+
+  #checkParties() {
+    const parties = [...this.parties];
+    const groups = [
+      parties.map(([, party]) => toHex(party.identity)),
+      parties.map(([, party]) => party.tlsName),
+      this.right.map((party) => toHex(party.sealing)),
+    ];
+    if (groups.some((group) => new Set(group).size !== group.length)) {
+      impossible("same_party_twice", "every party needs its own keys and its own TLS name");
+    }
+    for (const [role, party] of parties) {
+      if (party.identity.length !== 32 || party.sealing.length !== (role.startsWith("R") ? 32 : 0)) {
+        impossible("bad_key", "its identity or sealing key is missing or has the wrong length", role);
+      }
+      // A page calls the collector and every right provider over HTTPS.
+      if (this.web !== null && !role.startsWith("L") && !party.https) impossible("web_https", "is missing", `${role}.https`);
+    }
+  }
+
+  /** p1, the number of columns an answer fills. */
+  get attributes() {
+    return this.schema.columns.length;
+  }
+
+  /** Every party by its role's name: R1.., L1.., collector. @returns {Map<string, Party>} */
+  get parties() {
+    const right = this.right.map((party, k) => /** @type {[string, Party]} */ ([`R${k + 1}`, party]));
+    const left = this.left.map((party, j) => /** @type {[string, Party]} */ ([`L${j + 1}`, party]));
+    return new Map([...right, ...left, ["collector", this.collector]]);
+  }
+
+  /** @param {string} role @returns {Party} */
+  party(role) {
+    const found = this.parties.get(role);
+    if (!found) throw new StudyError(`this study has no party ${role}`);
+    return found;
+  }
+
+  get rows() {
+    if (!this.#rows) throw new StudyError("this study is of another suite: it has no blocks of rows");
+    return this.#rows;
+  }
+
+  get moments() {
+    if (!this.#moments) throw new StudyError("this study is of another suite: its moments are not summed in shares");
+    return this.#moments;
+  }
+
+  /** The key of who signs invitations to this study. @returns {Bytes} */
+  get admits() {
+    if (this.admission !== "invited") throw new StudyError("this study is open: nobody is invited to it");
+    return this.ownerKey ? fromHex(this.ownerKey) : this.party(this.admissionSigner).identity;
+  }
+
+  /** The row x1 a device begins with. @param {import("./schema.js").Answers} answers */
+  encode(answers) {
+    const row = this.schema.encode(answers);
+    return this.clipping === null ? row : this.clipping.apply(row);
+  }
+
+  /** With the seed of B_0, which must be the one the study commits to. @param {Uint8Array} seed */
+  async useSeed(seed) {
+    const committed = await sha256(concat(utf8("trimask/v1/mask-commitment\0"), seed));
+    if (seed.length !== 32 || !equal(committed, this.rows.maskCommitment)) {
+      impossible("bad_key", "mask_seed must be the 32 bytes the study's mask_commitment is the hash of", "mask_seed");
+    }
+    this.#maskSeed = concat(seed);
+  }
+
+  /** What right providers of the moments suite committed to with their approvals. @param {Bytes[]} commitments */
+  useCommitments(commitments) {
+    this.#commitments = commitments;
+  }
+
+  /** What every sealed parcel is bound to. @returns {Promise<Bytes>} */
+  async binding() {
+    if (this.suite === "rows") return this.id;
+    if (this.#commitments.length !== this.right.length) {
+      throw new StudyError("this copy of the study is without the approvals of all right providers");
+    }
+    return sha256(concat(utf8("trimask/v1/binding\0"), this.id, ...this.#commitments));
+  }
+
+  /** What the row arithmetic needs; expanding F is most of its time, and is done once. @returns {Promise<import("./rows/row.js").RowSettings>} */
+  async rowSettings() {
+    const { columns, tau, gridExponent, shareSteps } = this.rows;
+    if (!this.#maskSeed.length) throw new StudyError("this copy of the study is without the seed of B_0, which devices mask with");
+    this.#frame ??= RowFrame.expand(this.#maskSeed, this.attributes, columns);
+    const { rowNorm, sigma } = this.protection;
+    const row = { rowNorm, sigma, schemaRowNorm: this.schema.rowNorm, right: this.right.length };
+    return { ...row, columns, tau, gridExponent, shareSteps, frame: await this.#frame };
+  }
+}

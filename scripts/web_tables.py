@@ -1,0 +1,111 @@
+"""Write messages.js and refusals.js of client/web/device from the .proto files and the catalogue of refusals.
+
+python scripts/web_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from trimask_core.refusals import Reason, Status
+from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
+
+DEVICE = Path(__file__).parents[1] / "client" / "web" / "device"
+# Every message a device sends or reads; those inside them are added.
+MESSAGES = (
+    submission_pb2.SubmitRequest,
+    submission_pb2.SubmitResponse,
+    submission_pb2.GetSealingKeysRequest,
+    submission_pb2.GetSealingKeysResponse,
+    submission_pb2.WithdrawRequest,
+    submission_pb2.WithdrawResponse,
+    study_pb2.GetStudyRequest,
+    study_pb2.GetStudyResponse,
+    release_pb2.GetBudgetRequest,
+    release_pb2.GetBudgetResponse,
+)
+# Of a study's status a device reads whether it is open; what else the answer has is skipped.
+PARTS: dict[type, tuple[str, ...]] = {
+    study_pb2.GetStudyStatusRequest: ("study_id",),
+    study_pb2.GetStudyStatusResponse: ("state",),
+}
+_TYPES = {
+    value: name.removeprefix("TYPE_").lower()
+    for name, value in vars(FieldDescriptor).items()
+    if name.startswith("TYPE_")
+}
+
+
+def _field(field: FieldDescriptor) -> list[object]:
+    kind = field.message_type.name if field.message_type is not None else _TYPES[field.type]
+    camel = "".join(word.capitalize() if at else word for at, word in enumerate(field.name.split("_")))
+    label = (
+        ["repeated"]
+        if field.is_repeated
+        else ["optional"]
+        if field.has_presence and field.message_type is None
+        else []
+    )
+    return [field.number, camel, kind, *label]
+
+
+def _messages() -> dict[str, list[list[object]]]:
+    found: dict[str, list[list[object]]] = {}
+
+    def add(descriptor: Descriptor, only: tuple[str, ...] | None = None) -> None:
+        fields = [item for item in descriptor.fields if only is None or item.name in only]
+        found[descriptor.name] = [_field(item) for item in sorted(fields, key=lambda item: item.number)]
+        for item in fields:
+            if item.message_type is not None and item.message_type.name not in found:
+                add(item.message_type)
+
+    for message in MESSAGES:
+        add(message.DESCRIPTOR)
+    for message, only in PARTS.items():
+        add(message.DESCRIPTOR, only)  # type: ignore[attr-defined]
+    return found
+
+
+def _table(name: str, says: str, rows: dict[str, list[object]] | dict[str, list[list[object]]]) -> str:
+    lines = [f"  {key}: {json.dumps(value)}," for key, value in rows.items()]
+    return "\n".join(
+        [f"/** {says} */", f"export const {name} = /** @type {{const}} */ ({{", *lines, "});", ""]
+    )
+
+
+def documents() -> dict[str, str]:
+    """File names and what is in them."""
+    made = "// Made by scripts/web_tables.py; do not edit.\n"
+    reasons = {str(item): [item.status.name, str(item.retry), item.told] for item in sorted(Reason)}
+    statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
+    return {
+        "messages.js": made
+        + _table(
+            "MESSAGES",
+            "For each field its number, name, type, and whether it is repeated or optional.",
+            _messages(),
+        ),
+        "refusals.js": made
+        + _table(
+            "REFUSALS",
+            "For each reason its gRPC status, whether to ask again, and its texts for a person.",
+            reasons,
+        )
+        + "\n".join(
+            [
+                "/** What a reason that is not listed means, by its status. */",
+                "export const STATUSES = /** @type {const} */ ({",
+                *statuses,
+                "});",
+                "",
+            ]
+        ),
+    }
+
+
+if __name__ == "__main__":
+    for file_name, text in documents().items():
+        (DEVICE / file_name).write_text(text, encoding="utf-8")

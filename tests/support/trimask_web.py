@@ -1,0 +1,89 @@
+"""Node, the type checker and a plain web server, for tests of the device in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import http.server
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+__all__ = ["REPOSITORY", "WEB", "node", "run_node", "serve_repository", "type_checker"]
+
+REPOSITORY = Path(__file__).parents[2]
+WEB = REPOSITORY / "client" / "web"
+LEAST_NODE = 20
+
+
+def node() -> str:
+    """The node of this machine; a test without it fails and says what to do."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.fail("no node on this machine: `make system` installs it")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    number = re.match(r"v(\d+)", version)
+    if number is None or int(number[1]) < LEAST_NODE:
+        pytest.fail(
+            f"node is {version.strip()}; the device library needs {LEAST_NODE} or newer: install it from nodejs.org"
+        )
+    return found
+
+
+def run_node(*arguments: str | Path, seconds: float = 240) -> str:
+    """What node prints; the test fails with it if node does."""
+    done = subprocess.run(
+        [node(), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+        cwd=REPOSITORY,
+    )
+    if done.returncode:
+        pytest.fail(f"node {' '.join(map(str, arguments))}\n{done.stdout[-6000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def type_checker() -> Path:
+    """tsc of the version in client/web/package-lock.json; installed by npm where it is missing."""
+    wanted = re.search(r'"typescript": "([^"]+)"', (WEB / "package.json").read_text(encoding="utf-8"))
+    home = WEB / "node_modules" / "typescript"
+    with (WEB / ".install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        have = home / "package.json"
+        if (
+            wanted is None
+            or not have.exists()
+            or f'"version": "{wanted[1]}"' not in have.read_text(encoding="utf-8")
+        ):
+            npm = shutil.which("npm")
+            if npm is None:
+                pytest.fail("no npm on this machine: `make system` installs it")
+            subprocess.run(
+                [npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, check=True, capture_output=True, timeout=200
+            )
+    return home / "bin" / "tsc"
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@contextlib.contextmanager
+def serve_repository() -> Iterator[str]:
+    """The repository's files over HTTP on this machine, which browsers take for a safe place."""
+    handler = functools.partial(_Quiet, directory=str(REPOSITORY))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join(5)
