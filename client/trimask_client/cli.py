@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from trimask_client.asking import submission_words
 from trimask_client.client import Client
 from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
@@ -132,6 +133,11 @@ def _parser() -> argparse.ArgumentParser:
 
     status = commands.add_parser("status", help="what was sent, what waits, why, and what happens next")
     status.add_argument("--json", action="store_true", help="for programs")
+    status.add_argument(
+        "--ask",
+        action="store_true",
+        help="ask right providers whether what was sent was refused by their check since",
+    )
     status.set_defaults(run=_status)
 
     budget = commands.add_parser(
@@ -259,11 +265,16 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
     now_ms = SystemClock().now_ms()
     entries = queue.entries()
     drafts = [study_id for study_id in queue.studies() if queue.draft(study_id) is not None]
+    asked = _asked(queue, entries) if args.ask else {}
     if args.json:
         data = {
             "studies": [_study_dict(queue.client(study_id).study) for study_id in queue.studies()],
             "drafts": [study_id.hex() for study_id in drafts],
-            "submissions": [_entry_dict(entry, now_ms) for entry in entries],
+            "submissions": [
+                _entry_dict(entry, now_ms)
+                | ({"asked": asked[entry.submission_id]} if entry.submission_id in asked else {})
+                for entry in entries
+            ],
         }
         print(json.dumps(data, indent=1, ensure_ascii=False))
         return DONE
@@ -274,12 +285,24 @@ def _status(args: argparse.Namespace, queue: Queue) -> int:
         for entry in entries:
             if entry.study_id == study_id:
                 print(f"  {entry.submission_id.hex()}  {entry.words(now_ms)}")
+                if entry.submission_id in asked:
+                    print(f"    {submission_words(asked[entry.submission_id])}")
     for entry in entries:
         if not entry.study_id:
             print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
     if not queue.studies():
         print("No study joined yet: `trimask-client join 'LINK'`, the link of your invitation.")
     return DONE
+
+
+def _asked(queue: Queue, entries: Sequence[Entry]) -> dict[bytes, dict[str, str]]:
+    """What right providers say of everything that was sent."""
+    joined = set(queue.studies())
+    return {
+        entry.submission_id: queue.client(entry.study_id).ask(entry.receipt)
+        for entry in entries
+        if entry.state == "sent" and entry.receipt is not None and entry.study_id in joined
+    }
 
 
 def _budget(args: argparse.Namespace, queue: Queue) -> int:

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
+from trimask_client.asking import ask_submission
 from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.sealing_answer import newest_key
@@ -124,6 +125,10 @@ class Client:
     def budget(self) -> SpentBudget:
         """What private answers about this study have cost so far, and what is left."""
         return ask_budget(self.study, self._transport, self._timeout)
+
+    def ask(self, receipt: Receipt) -> dict[str, str]:
+        """Whether right providers refused a submission after they gave its receipt: by role, "" or the reason."""
+        return ask_submission(self.study, receipt, self._transport, self._timeout)
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
         """Mask, split, seal and upload; the receipt of every right provider.

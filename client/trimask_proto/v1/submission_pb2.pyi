@@ -19,6 +19,60 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class AskSubmissionRequest(_message.Message):
+    """Asks after a submission."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    SUBMISSION_ID_FIELD_NUMBER: _builtins.int
+    SEALED_HASH_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    submission_id: _builtins.bytes
+    """Id of the submission, 16 bytes."""
+    sealed_hash: _builtins.bytes
+    """SHA-256 of the sealed component that this provider was sent."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        submission_id: _builtins.bytes = ...,
+        sealed_hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sealed_hash", b"sealed_hash", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskSubmissionRequest: _TypeAlias = AskSubmissionRequest  # noqa: Y015
+
+@_typing.final
+class AskSubmissionResponse(_message.Message):
+    """What became of it here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Empty if it was taken in and not refused since; else the reason: "out_of_frame", "wrong_tags", "submission_withdrawn";
+    "unknown_submission" if no such bytes were taken in, or their study is erased.
+    """
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskSubmissionResponse: _TypeAlias = AskSubmissionResponse  # noqa: Y015
+
+@_typing.final
 class SubmitRequest(_message.Message):
     """One component of one submission."""
 

@@ -50,6 +50,11 @@ class SubmissionServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.FromString,
                 _registered_method=True)
+        self.AskSubmission = channel.unary_unary(
+                '/trimask_proto.v1.SubmissionService/AskSubmission',
+                request_serializer=trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionResponse.FromString,
+                _registered_method=True)
 
 
 class SubmissionServiceServicer:
@@ -80,6 +85,14 @@ class SubmissionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AskSubmission(self, request, context):
+        """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
+        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SubmissionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -97,6 +110,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.Withdraw,
                     request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.SerializeToString,
+            ),
+            'AskSubmission': grpc.unary_unary_rpc_method_handler(
+                    servicer.AskSubmission,
+                    request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -181,6 +199,33 @@ class SubmissionService:
             '/trimask_proto.v1.SubmissionService/Withdraw',
             trimask__proto_dot_v1_dot_submission__pb2.WithdrawRequest.SerializeToString,
             trimask__proto_dot_v1_dot_submission__pb2.WithdrawResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AskSubmission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.SubmissionService/AskSubmission',
+            trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_submission__pb2.AskSubmissionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,10 @@ class SubmissionServiceStub:
     already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
     out too: in an invited study with the invitation alone, in an open one a thousand times at most.
     """
+    AskSubmission: _grpc.UnaryUnaryMultiCallable[_submission_pb2.AskSubmissionRequest, _submission_pb2.AskSubmissionResponse]
+    """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
+    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+    """
 
 @_typing.type_check_only
 class SubmissionServiceAsyncStub(SubmissionServiceStub):
@@ -60,6 +64,10 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
     already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
     out too: in an invited study with the invitation alone, in an open one a thousand times at most.
+    """
+    AskSubmission: _aio.UnaryUnaryMultiCallable[_submission_pb2.AskSubmissionRequest, _submission_pb2.AskSubmissionResponse]  # type: ignore[assignment]
+    """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
+    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
     """
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -92,6 +100,16 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
         already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
         out too: in an invited study with the invitation alone, in an open one a thousand times at most.
+        """
+
+    @_abc_1.abstractmethod
+    def AskSubmission(
+        self,
+        request: _submission_pb2.AskSubmissionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_submission_pb2.AskSubmissionResponse, _abc.Awaitable[_submission_pb2.AskSubmissionResponse]]:
+        """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
+        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
         """
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

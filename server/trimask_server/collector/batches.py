@@ -52,8 +52,8 @@ class Batches:
                 answers = await self._explain(block, answers)
         except Refused as error:
             # No waiting changes it, so it counts as a try: a plan refused for ever is given up. A provider that was restored
-            # and has lost a row is told of every block before it is asked again (`restores`), so it says so once.
-            if error.reason.final or error.reason is Reason.UNKNOWN_ROW:
+            # and has lost a row or its check is told of every check and block before it is asked again (`restores`).
+            if error.reason.final or error.reason in (Reason.UNKNOWN_ROW, Reason.ROW_NOT_CHECKED):
                 await self._ledger.next_attempt(block.block_id)
             raise
         withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}

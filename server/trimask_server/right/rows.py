@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -75,6 +76,10 @@ class RowStore:
         """Refuse bytes other than those that were taken in under this id; when these were, if they were."""
         digest = hashlib.sha256(payload).digest()
         return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+
+    async def fate(self, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
+        """Why a submission that was taken in is refused by now; None if it is not. For whoever knows its bytes' digest."""
+        return await self.database.read(lambda tx: _fate(tx, study_id, submission_id, digest))
 
     async def insert(
         self,
@@ -467,6 +472,22 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
     if row[0] != digest:
         raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
     return int(row[1])
+
+
+def _fate(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
+    row = tx.row(
+        "SELECT payload_hash FROM submissions WHERE study_id = ? AND submission_id = ?",
+        (study_id, submission_id),
+    )
+    if row is None or not hmac.compare_digest(bytes(row[0] or b""), digest):
+        return (
+            Reason.UNKNOWN_SUBMISSION
+        )  # the same words for what is not here and for who does not know the bytes
+    try:
+        _known(tx, study_id, submission_id, digest)
+    except Refused as error:
+        return Reason(error.reason)
+    return None
 
 
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:

@@ -117,6 +117,13 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             )
         return submission_pb2.GetSealingKeysResponse(keys=records)
 
+    async def AskSubmission(
+        self, request: submission_pb2.AskSubmissionRequest, context: Context
+    ) -> submission_pb2.AskSubmissionResponse:
+        study = self._node.studies.get(request.study_id)
+        reason = await self._rows.fate(study.id, request.submission_id, request.sealed_hash)
+        return submission_pb2.AskSubmissionResponse(reason="" if reason is None else str(reason))
+
     async def Withdraw(
         self, request: submission_pb2.WithdrawRequest, context: Context
     ) -> submission_pb2.WithdrawResponse:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_client import Client
+from trimask_client import Client, Endpoint
+from trimask_client.asking import submission_words
 from trimask_client.grpc_status import plain_errors
+from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.rows import payloads
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
 from trimask_core.study import Study
@@ -17,6 +19,7 @@ from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub, RowCheckServiceStub
+from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_rogue import refused_with
 from trimask_server.protocol.check_coin import seed_of, sign_check
 from trimask_server.protocol.draw import place
@@ -43,17 +46,28 @@ def test_a_row_outside_the_frame_is_refused_alone(lab: Lab, monkeypatch: pytest.
     people = some_people(50, seed=8)
     with Client(signed) as client:
         for person in people:
-            client.submit(person)
+            kept = client.submit(person)
         bad = []
         for factor in (1e4, 50.0, 0.0):
             with monkeypatch.context() as patch:
                 lie(patch, factor)
                 bad.append(client.prepare({"x": 1.0, "y": 1.0}))
-                client.send(bad[-1])
+                receipt = client.send(bad[-1])
         refused = [submission.submission_id for submission in bad]
         status = lab.close(study)
         with refused_with("out_of_frame"):
             client.send(bad[0])
+        # Whoever has the receipt is told; whoever knows the id alone is not, nor of a row that is in a block.
+        roles = right_roles(study)
+        assert client.ask(receipt) == dict.fromkeys(roles, "out_of_frame")
+        assert "will not be counted" in submission_words(client.ask(receipt))
+        assert client.ask(kept) == dict.fromkeys(roles, "")
+        assert "has refused it" in submission_words(client.ask(kept))
+        guessed = AskSubmissionRequest(study_id=study.id, submission_id=refused[0], sealed_hash=bytes(32))
+        place_of = Endpoint(study.right[0].address, study.right[0].tls_name, study.tls_roots)
+        call = "/trimask_proto.v1.SubmissionService/AskSubmission"
+        answer = GrpcioTransport().call(place_of, call, guessed.SerializeToString(), 10.0)
+        assert AskSubmissionResponse.FromString(answer).reason == "unknown_submission"
     assert status.failed_attempts == 0
     assert status.refused_reports == {"out_of_frame": 3}
     (dataset,) = lab.datasets(study)
