@@ -8,6 +8,7 @@ import pytest
 
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import Ledger
+from trimask_server.suites.rows import checking
 from trimask_simulation.adversaries import ADVERSARIES, Adversary
 from trimask_simulation.world import Result, adversary_of, right_of, run_seed
 
@@ -83,3 +84,16 @@ def test_a_plan_that_is_declined_for_ever_would_be_noticed(
     monkeypatch.setattr(Batches, "_declined_for_ever", lambda *_: False)
     (tmp_path / "broken").mkdir()
     assert "not over" in run_seed(70, tmp_path / "broken", adversary="equivocating collector").error
+
+
+@pytest.mark.slow
+def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the simulation found: a provider whose disk was full for long failed a check often enough for it to be given up."""
+    (tmp_path / "kept").mkdir()
+    assert not run_seed(69, tmp_path / "kept", adversary="poisoning devices").error
+    monkeypatch.setattr(checking, "PASSING", frozenset())
+    (tmp_path / "broken").mkdir()
+    assert (
+        "neither counted nor reported"
+        in run_seed(69, tmp_path / "broken", adversary="poisoning devices").error
+    )

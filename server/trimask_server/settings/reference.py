@@ -28,7 +28,8 @@ NODE_WORDS: Mapping[str, str] = {
     "poll_seconds": "on the collector: how often a study is looked at when nobody woke it",
     "attempt_timeout_seconds": "on the collector: how long a try at a block, or the check of a batch, may take before it "
     "is begun again",
-    "most_tries": "on the collector: how often a block, or a check of rows, may fail before it is given up",
+    "most_tries": "on the collector: how often a block, or a check of rows, may fail before it is given up; "
+    "not for a node that is away or ill",
     "mask_threads": "threads for matrix products and other long computations",
     "compact_releases": "on the collector, rows suite: publish as many rows as there are attributes, with the same "
     "moments, in place of one a person",

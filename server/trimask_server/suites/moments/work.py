@@ -15,7 +15,7 @@ from trimask_core.study import Party, Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
-from trimask_server.collector.batches import Batches
+from trimask_server.collector.batches import PASSING, Batches
 from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -86,7 +86,7 @@ class MomentsWork:
                 await batches.give_up(block)
                 return
             self._node.metrics.tries.labels("failed").inc()
-            if block.attempts + 1 >= self._node.config.most_tries:
+            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.most_tries:
                 await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
                 return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:

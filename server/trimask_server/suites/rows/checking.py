@@ -13,6 +13,7 @@ from trimask_core.study import Party, Study
 from trimask_proto.v1 import row_check_pb2
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckServiceStub
+from trimask_server.collector.batches import PASSING
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Ledger
 from trimask_server.node.context import NodeContext
@@ -26,7 +27,6 @@ __all__ = ["Checking"]
 T = TypeVar("T")
 _BATCH = 1024
 _REFUSED = {2: Reason.OUT_OF_FRAME, 3: Reason.WRONG_TAGS}
-_AWAY = {Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED}
 
 
 class Checking:
@@ -89,7 +89,7 @@ class Checking:
         try:
             verdicts = await self._verdicts(check)
         except Refused as error:
-            if error.reason not in _AWAY and await self._checks.failed(check, self._node.config.most_tries):
+            if error.reason not in PASSING and await self._checks.failed(check, self._node.config.most_tries):
                 rows = len(split_ids(check.submission_ids))
                 await self._ledger.note(
                     self._study.id,

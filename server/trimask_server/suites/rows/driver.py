@@ -8,7 +8,7 @@ from __future__ import annotations
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
-from trimask_server.collector.batches import Batches
+from trimask_server.collector.batches import PASSING, Batches
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -91,7 +91,7 @@ class RowsWork:
                 await batches.give_up(block)
                 return
             self._node.metrics.tries.labels("failed").inc()
-            if block.attempts + 1 >= self._node.config.most_tries:
+            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.most_tries:
                 await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
                 return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
