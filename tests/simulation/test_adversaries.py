@@ -88,7 +88,7 @@ def test_a_plan_that_is_declined_for_ever_would_be_noticed(
 
 @pytest.mark.slow
 def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the simulation found: a provider whose disk was full for long failed a check often enough for it to be given up."""
+    """What the simulation found: a provider whose disk stayed full failed a check so often that it was given up."""
     (tmp_path / "kept").mkdir()
     assert not run_seed(69, tmp_path / "kept", adversary="poisoning devices").error
     monkeypatch.setattr(checking, "PASSING", frozenset())
