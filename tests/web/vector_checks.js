@@ -1,17 +1,25 @@
 /** Every file of tests/vectors, recomputed by the device library. Run by node (vectors.test.js) and by Chromium (test_web_device.py). */
 import { concat, fromHex, toHex, utf8 } from "../../client/web/device/bytes.js";
+import { newestKey, submitRequest } from "../../client/web/device/calls.js";
 import { Stream } from "../../client/web/device/crypto.js";
+import { ApprovalError, InvitationError, StudyError } from "../../client/web/device/errors.js";
 import { hpkeOpen, hpkeSeal, keySchedule } from "../../client/web/device/hpke.js";
+import { parseDirectory } from "../../client/web/device/institutions.js";
+import { Invitation, Link } from "../../client/web/device/invitation.js";
 import { canonicalJson, readJson } from "../../client/web/device/json.js";
 import { expandElements, P, unpack } from "../../client/web/device/moments/field.js";
 import { MomentsLayout } from "../../client/web/device/moments/layout.js";
 import { buildReport, splitReport } from "../../client/web/device/moments/report.js";
 import { normalsFromWords } from "../../client/web/device/normals.js";
+import { Receipt, verifyWithdrawal } from "../../client/web/device/receipt.js";
 import { RowFrame } from "../../client/web/device/rows/frame.js";
 import { expandComponent, maskRow, noisyAnswers, splitRow } from "../../client/web/device/rows/row.js";
 import { expandKey, expandSpare, tagComponent } from "../../client/web/device/rows/tags.js";
 import { Schema } from "../../client/web/device/schema.js";
+import { parseStudy } from "../../client/web/device/signed_study.js";
 import { Study } from "../../client/web/device/study.js";
+import { buildSubmission, componentInfo, sealingKeyId, submissionIdOf } from "../../client/web/device/submission.js";
+import { decodeMessage, encodeMessage } from "../../client/web/device/wire.js";
 import { challengeOf, FORMS, formsOf, readShare, verdict } from "./moments_check.js";
 import { deterministic, fromHexFloat, recorded, refused, same } from "./support.js";
 
@@ -197,5 +205,121 @@ export const CHECKS = {
     }
     await refused(() => unpack(fromHex("ff".repeat(8))), "an element of 64 ones");
     return 1 + all.altered.length + all.roots.length + payloads.length;
+  },
+
+  async "device-json.json"(read) {
+    const { cases, refused: bad, no_canonical_form } = JSON.parse(await read("device-json.json"));
+    for (const { text, canonical } of cases) same(new TextDecoder().decode(canonicalJson(readJson(text))), canonical, text);
+    for (const text of bad) await refused(() => readJson(text), text);
+    for (const text of no_canonical_form) await refused(() => canonicalJson(readJson(text)), text);
+    return cases.length + bad.length;
+  },
+
+  async "device-studies.json"(read) {
+    const { accepted, refused: bad, texts_refused } = /** @type {any} */ (readJson(await read("device-studies.json")));
+    const texts = new Map();
+    for (const { name, signed, canonical, id, binding } of accepted) {
+      const { study } = await parseStudy(signed, { expectedId: id });
+      same([toHex(study.id), toHex(await study.binding())], [id, binding], name);
+      const tree = /** @type {any} */ (readJson(signed));
+      same(new TextDecoder().decode(canonicalJson(tree.study)), canonical, name);
+      await refused(() => parseStudy(signed, { expectedId: "00".repeat(32) }), `${name}: another id`);
+      texts.set(name, signed);
+    }
+    for (const one of bad) {
+      const tree = /** @type {any} */ (readJson(texts.get(one.of)));
+      const path = one.path.map((/** @type {any} */ key) => (typeof key === "bigint" ? Number(key) : key));
+      const place = path.slice(0, -1).reduce((/** @type {any} */ data, /** @type {any} */ key) => data[key], tree);
+      const last = path[path.length - 1];
+      if (!one.remove) place[last] = one.set;
+      else if (Array.isArray(place)) place.splice(last, 1);
+      else delete place[last];
+      one.signatures?.forEach((/** @type {string} */ signature, /** @type {number} */ at) => (tree.approvals[at].signature = signature));
+      const error = await refused(() => parseStudy(canonicalJson(tree)), one.name);
+      // Where everybody has signed it, what it says is the reason, and not a signature.
+      if (!(error instanceof StudyError) || (one.signatures && error instanceof ApprovalError)) throw new Error(`${one.name}: refused with ${error}`);
+    }
+    for (const text of texts_refused) {
+      const error = await refused(() => parseStudy(text), text);
+      if (!(error instanceof StudyError)) throw new Error(`${text}: refused with ${error}`);
+    }
+    return accepted.length + bad.length;
+  },
+
+  async "device-messages.json"(read) {
+    const all = JSON.parse(await read("device-messages.json"));
+    const { accepted } = JSON.parse(await read("device-studies.json"));
+    const { study } = await parseStudy(accepted[0].signed);
+    const [id, key] = [fromHex(all.submission_id), fromHex(all.withdrawal_key)];
+    same([toHex(study.id), toHex(await submissionIdOf(study.id, key))], [all.study_id, all.submission_id], "ids");
+    const binding = await study.binding();
+    same(study.right.map((_, k) => toHex(componentInfo(binding, k + 1, id))), all.component_info, "info");
+    same(await Promise.all(study.right.map(async (party) => toHex(await sealingKeyId(party.sealing)))), all.sealing_key_ids, "key ids");
+    same(toHex(encodeMessage("WithdrawRequest", { studyId: study.id, withdrawalKey: key, invitation: new Uint8Array() })), all.withdraw_request);
+    const submitted = decodeMessage("SubmitResponse", fromHex(all.submit_response), "a receipt");
+    const receipt = Receipt.fromJson(all.receipt);
+    same([Number(submitted["receiveTimeMs"]), submitted["signature"]], [receipt.providers[0]?.receiveTimeMs, receipt.providers[0]?.signature]);
+    await receipt.verify(study);
+    same([receipt.toJson(), receipt.shown.toJson()], [all.receipt, all.receipt_shown], "receipt");
+    for (const { name, receipt: text } of all.receipts_refused) await refused(() => Receipt.fromJson(text).verify(study), name);
+    const gone = decodeMessage("WithdrawResponse", fromHex(all.withdraw_response), "a withdrawal");
+    const word = { role: "R1", withdrawTimeMs: Number(gone["withdrawTimeMs"]), signature: gone["signature"] };
+    await verifyWithdrawal(study, id, word);
+    await refused(() => verifyWithdrawal(study, id, { ...word, role: "R2" }), "another's withdrawal");
+    await refused(() => verifyWithdrawal(study, id, { ...word, withdrawTimeMs: word.withdrawTimeMs + 1 }), "another time");
+    const keys = all.sealing_keys_of_r1;
+    const answer = fromHex(keys.response);
+    same(toHex(await newestKey(answer, study.party("R1").identity, "R1")), keys.newest, "sealing key");
+    await refused(() => newestKey(answer, study.party("R2").identity, "R2"), "another's sealing key");
+    await refused(() => newestKey(new Uint8Array(), study.party("R1").identity, "R1"), "no sealing key");
+    await refused(() => newestKey(answer.subarray(0, 20), study.party("R1").identity, "R1"), "half an answer");
+    return 8 + all.receipts_refused.length;
+  },
+
+  async "device-invitations.json"(read) {
+    const all = JSON.parse(await read("device-invitations.json"));
+    const studyId = fromHex(all.study_id);
+    const invitation = Invitation.fromBytes(studyId, fromHex(all.invitation));
+    same([invitation.expiresMs, toHex(invitation.toBytes())], [all.expires_ms, all.invitation]);
+    await invitation.verify(fromHex(all.signer));
+    await refused(() => invitation.verify(new Uint8Array(32)), "another signer");
+    same(toHex(await invitation.admit(fromHex(all.submission_id), all.sealed.map(fromHex))), all.admission, "admission");
+    same(toHex(await invitation.admit(fromHex(all.submission_id), [])), all.admission_to_withdraw, "to withdraw");
+    for (const { text, address, invited } of all.links) {
+      const link = Link.parse(text);
+      same([String(link), link.address, link.invitation !== null, toHex(link.studyId)], [text, address, invited, all.study_id], text);
+      if (invited) same(link.code, all.code, text);
+    }
+    for (const { text, means } of all.links_as_pasted) same(String(Link.parse(text)), means, text);
+    for (const text of all.links_refused) {
+      const error = await refused(() => Link.parse(text), text);
+      if (!(error instanceof InvitationError)) throw new Error(`${text}: refused with ${error}`);
+    }
+    return all.links.length + all.links_refused.length;
+  },
+
+  async "device-submissions.json"(read) {
+    const { cases } = JSON.parse(await read("device-submissions.json"));
+    const { accepted } = JSON.parse(await read("device-studies.json"));
+    for (const one of cases) {
+      const { study } = await parseStudy(accepted.find((/** @type {any} */ item) => item.id === one.study_id).signed);
+      const source = recorded(fromHex(one.randomness));
+      const made = await buildSubmission(study, one.answers, source);
+      same(source.used, one.randomness.length / 2, `${one.name}: all randomness is used`);
+      const invitation = one.invitation === null ? null : Invitation.fromBytes(study.id, fromHex(one.invitation));
+      const admission = invitation === null ? new Uint8Array() : await invitation.admit(made.submissionId, made.sealed);
+      same(made.sealed.map((_, k) => toHex(submitRequest(made, k + 1, admission))), one.requests, one.name);
+      const binding = await study.binding();
+      const opened = made.sealed.map((part, k) => hpkeOpen(fromHex(one.secrets[k]), part, componentInfo(binding, k + 1, made.submissionId)));
+      same((await Promise.all(opened)).map(toHex), one.payloads, `${one.name}: opened`);
+    }
+    return cases.length;
+  },
+
+  async "device-institutions.json"(read) {
+    const { directory, names, refused: bad } = JSON.parse(await read("device-institutions.json"));
+    same((await parseDirectory(directory)).institutions.map((item) => item.name), names);
+    for (const text of bad) await refused(() => parseDirectory(text), text);
+    return 1 + bad.length;
   },
 };

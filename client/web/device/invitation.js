@@ -7,6 +7,7 @@
 import { bigEndian, concat, fromBase64Url, readBigEndian, toBase64Url, utf8 } from "./bytes.js";
 import { sha256, signatureHolds, SigningKey } from "./crypto.js";
 import { InvitationError } from "./errors.js";
+import { checkOrigin, shortCode } from "./web.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 
@@ -15,6 +16,7 @@ const FORMAT = 2;
 export const INVITATION_BYTES = 1 + SECRET + TIME + SIGNATURE;
 const OLDER_BYTES = 88; // the first format: an id that whoever saw it could use
 const SCHEME = "trimask://";
+const WEB = /^https?:\/\//i; // http on this machine alone
 const NOT_WHOLE = "this invitation link is not whole; copy all of it from your message";
 
 /** One person's admission to one study, until `expiresMs`. Whoever has the secret may use it. */
@@ -71,9 +73,12 @@ export class Invitation {
   }
 }
 
-/** What a person is sent: where the collector is, which study it must show, and the invitation if there is one. */
+/**
+ * What a person is sent: where the study is, which study it must be, and the invitation if there is one. As text,
+ * https://HOST/s/SHORT#CODE where a page is, everything secret after the #; trimask://HOST:PORT/join/CODE for the app alone.
+ */
 export class Link {
-  /** @param {string} address @param {Bytes} studyId @param {Invitation | null} invitation */
+  /** @param {string} address the origin of a page's host, or the collector's host:port @param {Bytes} studyId @param {Invitation | null} invitation */
   constructor(address, studyId, invitation) {
     this.address = address;
     this.studyId = studyId;
@@ -85,15 +90,21 @@ export class Link {
     return toBase64Url(concat(this.studyId, this.invitation?.toBytes() ?? new Uint8Array()));
   }
 
-  toString() {
-    return `${SCHEME}${this.address}/join/${this.code}`;
+  /** Where the page is, whose folder also has the study (study.json), without anything secret; null in a link for the app. */
+  get page() {
+    return WEB.test(this.address) ? `${this.address}/s/${shortCode(this.studyId)}` : null;
   }
 
-  /** Reads a link as a person pasted it. @param {string} pasted */
+  toString() {
+    return this.page === null ? `${SCHEME}${this.address}/join/${this.code}` : `${this.page}#${this.code}`;
+  }
+
+  /** Reads a link as a person pasted it, or as it stands in the address bar. @param {string} pasted */
   static parse(pasted) {
     const text = pasted.replace(/\s+/g, ""); // mail programs break long lines
+    if (WEB.test(text)) return Link.#parseWeb(text);
     if (!text.toLowerCase().startsWith(SCHEME)) {
-      throw new InvitationError(`an invitation link begins with ${SCHEME}; copy the whole of it from your message`);
+      throw new InvitationError(`an invitation link begins with https:// or ${SCHEME}; copy the whole of it from your message`);
     }
     const [, address = "", code = ""] = /^(.*?)\/join\/(.*)$/s.exec(text.slice(SCHEME.length)) ?? [];
     const [, host, port] = /^(.+):([0-9]+)$/.exec(address) ?? [];
@@ -101,10 +112,33 @@ export class Link {
     const { studyId, invitation } = readCode(code);
     return new Link(address, studyId, invitation);
   }
+
+  /** @param {string} text */
+  static #parseWeb(text) {
+    const [, page = "", code = ""] = /^([^#]*)#?(.*)$/s.exec(text) ?? [];
+    const [, origin = "", short = ""] = /^(.*?)\/s\/(.*)$/s.exec(page.replace(/\/+$/, "")) ?? [];
+    if (!short || /[/?]/.test(short)) {
+      throw new InvitationError("this web address is no invitation: one has /s/ and a short code in it; copy all of it from your message");
+    }
+    if (!code) {
+      throw new InvitationError("this invitation link is without its secret part, which begins with #; copy all of it from your message");
+    }
+    try {
+      checkOrigin(origin.toLowerCase(), "this invitation link", true);
+    } catch (error) {
+      throw new InvitationError(error instanceof Error ? error.message : NOT_WHOLE);
+    }
+    const { studyId, invitation } = readCode(code);
+    const link = new Link(origin.toLowerCase(), studyId, invitation);
+    if (short.toLowerCase() !== shortCode(studyId)) {
+      throw new InvitationError("this invitation link was changed: its address is that of another study");
+    }
+    return link;
+  }
 }
 
 /** @param {string} code base64url of the study id, and of the invitation if there is one */
-export function readCode(code) {
+function readCode(code) {
   let data;
   try {
     data = fromBase64Url(code);

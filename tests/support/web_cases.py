@@ -1,0 +1,192 @@
+"""Signed studies and submissions for tests/vectors and the device in the browser, from repeatable randomness.
+
+Everything a device draws comes from one `Recorded` source, the private keys that seal among it, in the order of the
+browser's library: payloads, withdrawal key, then one private key for each right provider.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from trimask_core.clipping import Clipping
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.hpke import hpke_seal
+from trimask_core.identity import SigningKey
+from trimask_core.moments.challenge import contribution_hash
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.study import MomentsSettings
+from trimask_core.randomness import RandomSource, Stream
+from trimask_core.rows.collusion import default_unmasking
+from trimask_core.rows.grid import grid_exponent
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.study import RowsSettings
+from trimask_core.schema import Schema
+from trimask_core.sealing import SealingKey, component_info, sealing_key_id
+from trimask_core.signed_study import SignedStudy, approve, needs_commitment
+from trimask_core.study import Budget, Party, Protection, Study
+from trimask_core.submission import SealedSubmission
+from trimask_core.suites import payloads_of
+from trimask_core.web import Web
+from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
+from true_claims import masked_epsilon, moments_epsilon
+
+__all__ = ["Made", "Recorded", "made_study", "submission"]
+
+FAILURE = 1e-9
+CREATED = 1_700_000_000_000
+
+
+class Recorded:
+    """A repeatable source that keeps what was read from it."""
+
+    def __init__(self, label: str) -> None:
+        self._stream = Stream(hashlib.sha256(label.encode()).digest(), b"web cases")
+        self.reads: list[bytes] = []
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self.reads.append(data)
+        return data
+
+    def seed(self) -> bytes:
+        return self.read(32)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A signed study, and its parties' keys by role; "owner" where the owner invites."""
+
+    signed: SignedStudy
+    identities: Mapping[str, SigningKey] = field(repr=False)
+    sealing: Mapping[str, SealingKey] = field(repr=False)
+
+    @property
+    def study(self) -> Study:
+        """The study."""
+        return self.signed.study
+
+
+def made_study(
+    label: str,
+    schema: Schema,
+    *,
+    suite: str = "rows",
+    right: int = 3,
+    left: int = 2,
+    block_rows: int = 24,
+    sigma: float = 0.5,
+    row_norm: float | None = None,
+    budget: Budget | None = None,
+    clipping: Clipping | None = None,
+    invited: bool = False,
+    web: bool = False,
+    **changes: Any,
+) -> Made:
+    """A study that every party has signed; what it promises is what its noise gives. `row_norm`: R, or the ball's."""
+    source = Recorded(label)
+    left = left if suite == "rows" else 0
+    roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
+    identities = {role: SigningKey.generate(source) for role in roles}
+    sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
+    cards = {
+        role: Party(
+            role, f"Institution {role}", "localhost:1", "localhost:2", f"{role.lower()}.example",
+            identities[role].public, sealing[role].public if role in sealing else b"",
+            https=f"https://{role.lower()}.example:8443" if web else "",
+        )
+        for role in roles
+    }  # fmt: skip
+    sigma = 0.0 if budget is not None else sigma
+    make = _rows if suite == "rows" else _moments
+    settings, protection = make(schema, right, left, block_rows, sigma, row_norm, budget, source)
+    given: dict[str, Any] = {
+        "title": f"Study {label}", "purpose": "Zwölf Boxkämpfer jagen Viktor: 你好, \U0001f44b",
+        "contact": "owner@example.org", "created_ms": CREATED, "schema": schema, "protection": protection, "suite": settings,
+        "release_rows": 2 * block_rows, "collector": cards["collector"],
+        "right": tuple(cards[role] for role in roles[:right]), "left": tuple(cards[role] for role in roles[right:-1]),
+        "tls_roots": "", "clipping": clipping,
+    }  # fmt: skip
+    if invited:
+        identities["owner"] = SigningKey.generate(source)
+        given |= {"admission": "invited", "admission_signer": "owner"}
+        given["owner_key"] = identities["owner"].public.hex()
+    if web:
+        given["web"] = Web(("https://survey.example",), "ab" * 32)
+    study = Study(**given | changes)
+    approvals = [
+        approve(
+            study,
+            identities[role],
+            CREATED + 1,
+            contribution_hash(source.seed()) if needs_commitment(study, role) else b"",
+        )
+        for role in study.parties
+    ]
+    return Made(SignedStudy(study, tuple(approvals)), identities, sealing)
+
+
+def _rows(
+    schema: Schema, right: int, left: int, block_rows: int, sigma: float, row_norm: float | None,
+    budget: Budget | None, source: RandomSource,
+) -> tuple[RowsSettings, Protection]:  # fmt: skip
+    norm, p1 = row_norm or schema.row_norm, len(schema.columns)
+    leakage = 2.0**-20
+    exponent = grid_exponent(2 * norm / leakage, right)
+    sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
+    columns = default_noise_columns(block_rows, FAILURE)
+    rows = 2 * block_rows - 1
+    settings = RowsSettings(
+        block_rows=block_rows,
+        noise_columns=columns,
+        tau=least_tau(rows, p1, columns, norm, sigma, FAILURE, CHECK_DIRECTIONS),
+        obfuscation_failure=FAILURE,
+        share_leakage=leakage,
+        grid_exponent=exponent,
+        unmasking=default_unmasking(right, left),
+        mask_seed=source.seed(),
+    )
+    if not sigma:
+        return settings, Protection(norm, 0.0, "exact", budget=budget)
+    promises = [
+        Guarantee(
+            Neighbours("record", norm, 2 * norm), "numerical", "a case's claim", "none",
+            epsilon=masked_epsilon(sigma, count, p1, norm), delta=1e-6,
+        )
+        for count in (2 * block_rows, block_rows)
+    ]  # fmt: skip
+    return settings, Protection(norm, sigma, "sharp", promises[0], promises[1])
+
+
+def _moments(
+    schema: Schema, right: int, _left: int, _block_rows: int, sigma: float, row_norm: float | None,
+    budget: Budget | None, _source: RandomSource,
+) -> tuple[MomentsSettings, Protection]:  # fmt: skip
+    norm = math.sqrt(MomentsLayout.of(schema, row_norm).radius_squared)
+    settings = MomentsSettings(honest_providers=1, ball_norm=row_norm)
+    if not sigma:
+        return settings, Protection(norm, 0.0, "exact", budget=budget)
+    claim = Guarantee(
+        Neighbours("record", norm), "numerical", "a case's claim", "none",
+        epsilon=moments_epsilon(sigma, norm * norm), delta=1e-6,
+    )  # fmt: skip
+    return settings, Protection(norm, sigma, "sharp", claim)
+
+
+def submission(study: Study, answers: Mapping[str, object], source: RandomSource) -> SealedSubmission:
+    """`build_submission` with the sealing keys' randomness from the source as well."""
+    payloads = payloads_of(study).payloads(study, answers, source)
+    key = source.read(WITHDRAWAL_KEY_BYTES)
+    submission_id = submission_id_of(study.id, key)
+    ephemeral = [X25519PrivateKey.from_private_bytes(source.seed()) for _ in payloads]
+    sealed = tuple(
+        hpke_seal(party.sealing, payload, component_info(study.binding, k, submission_id), ephemeral=secret)
+        for k, (party, payload, secret) in enumerate(zip(study.right, payloads, ephemeral, strict=True), 1)
+    )
+    key_ids = tuple(sealing_key_id(party.sealing) for party in study.right)
+    return SealedSubmission(study.id, submission_id, sealed, key, key_ids)
