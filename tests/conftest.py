@@ -20,8 +20,9 @@ from trimask_core.moments.study import MomentsSettings
 from trimask_core.party_files import load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
+from trimask_core.rows.discrete import PUBLISHING_STEPS
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
@@ -32,7 +33,7 @@ from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.sqlite import SqliteStore
-from true_claims import masked_epsilon, moments_epsilon
+from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
@@ -155,7 +156,14 @@ def _make_study(
         "created_ms": 1_700_000_000_000,
         "schema": schema,
         "protection": Protection(
-            norm, sigma, "sharp", promises[0], promises[1] if towards_collector else None
+            norm,
+            sigma,
+            "sharp",
+            promises[0],
+            promises[1] if towards_collector else None,
+            right_providers=None
+            if isinstance(settings, MomentsSettings)
+            else towards_right_providers(norm, sigma, 2.0**settings.grid_exponent),
         )
         if sigma
         else Protection(norm, 0.0, "exact"),
@@ -194,7 +202,10 @@ def _promise(suite: SuiteName, schema: Schema, norm: float, sigma: float, rows: 
     else:
         near = Neighbours("record", norm)
         epsilon = moments_epsilon(sigma, norm * norm) if sigma else 1.0
-    return Guarantee(near, "numerical", "a test's claim", "none", epsilon=epsilon, delta=1e-6)
+    grid = DISCRETE if suite == "rows" else None
+    return Guarantee(
+        near, "numerical", "a test's claim", "none", epsilon=epsilon, delta=1e-6, discrete_epsilon=grid
+    )
 
 
 _Parts = tuple[SuiteSettings, float, float, bool]
@@ -228,7 +239,11 @@ def _rows_suite(
     if "tau" not in changes:
         rows, p1 = 2 * block_rows - 1, len(schema.columns)
         suite["tau"] = least_tau(rows, p1, noise_columns, norm, sigma, FAILURE, CHECK_DIRECTIONS)
-    suite |= _taken(RowsSettings, changes)
+    suite |= {"publishing_steps": PUBLISHING_STEPS if sigma else 0} | _taken(RowsSettings, changes)
+    if "noise_columns_mu" not in suite:
+        sizes = 2 * suite["block_rows"] - 1, len(schema.columns), suite["noise_columns"], norm, sigma
+        mu = noise_columns_mu(*sizes, suite["tau"], suite["obfuscation_failure"], CHECK_DIRECTIONS)
+        suite["noise_columns_mu"] = mu
     return RowsSettings(**suite), norm, sigma, True
 
 

@@ -3,7 +3,7 @@
 Institutions recompute a study's guarantees before they sign (`trimask_theory.study_plan.verify_guarantees`). A device
 repeats it by other means: the rows suite by `rows.masked_delta`, the moments suite by the Gaussian mechanism's own curve.
 A study that claims more than its sigma gives is refused. What cannot be worked out here (`unit` neighbours, a single
-column) is said, not passed over. tau is checked with the study itself.
+column) is said, not passed over. tau, and mu of the noise columns, are checked with the study itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee
 from trimask_core.rows import masked_delta
+from trimask_core.rows.discrete import RELEASE_ENTRIES, discrete_epsilon, right_providers_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Study
 
@@ -54,12 +55,14 @@ def gaussian_delta(epsilon: float, s: float) -> float:
 def _rows(study: Study) -> tuple[str, ...]:
     protection = study.protection
     norm = protection.row_norm
+    _right_providers(study)
     for guarantee, rows, towards in (
         (protection.public, study.release_rows, "everybody"),
         (protection.collector, study.rows.block_rows, "the collector"),
     ):
         if guarantee is None:
             continue
+        _discrete(study, guarantee, RELEASE_ENTRIES * rows * study.attributes, towards)
         near = guarantee.neighbours
         if near.relation == "unit":
             return ("its numbers are for one row moved by a step, which this device does not work out",)
@@ -79,6 +82,44 @@ def _rows(study: Study) -> tuple[str, ...]:
                 found = _masked(epsilon, protection.sigma, rows, study.attributes, norm)
             _compare(stated, found, epsilon, f"everybody with {rows} honest people")
     return ()
+
+
+def _right_providers(study: Study) -> None:
+    """mu towards whoever sees a row with its own noise: exact, and cheap, so it is worked out for every study."""
+    protection, stated = study.protection, study.protection.right_providers
+    if stated is None:
+        if protection.public is None and protection.collector is None:
+            return
+        raise StudyError("this study does not say what all right providers together could tell: take no part")
+    near = stated.neighbours
+    step = study.rows.grid.step
+    if (near.relation, near.row_norm, near.distance) == (
+        "record",
+        protection.row_norm,
+        2 * protection.row_norm,
+    ):
+        distance = 2 * protection.row_norm
+    elif (near.relation, near.row_norm, near.distance) == ("unit", protection.row_norm, 1.0):
+        distance = 1 + step * math.sqrt(study.attributes)
+    else:
+        raise StudyError(
+            "what this study promises towards right providers is not about its own rows: take no part"
+        )
+    found = right_providers_mu(distance, protection.sigma, step)
+    if stated.mu is None or not found <= stated.mu * (1 + ALLOWED):
+        raise StudyError(
+            f"towards all right providers this study states mu = {stated.mu}, but its noise gives {found:.4g}: take no part"
+        )
+    _discrete(study, stated, study.attributes, "all right providers")
+
+
+def _discrete(study: Study, guarantee: Guarantee, entries: int, towards: str) -> None:
+    """What noise on a grid adds to epsilon must be stated, and be so little."""
+    found = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries)
+    if guarantee.discrete_epsilon is None or not found <= guarantee.discrete_epsilon * (1 + ALLOWED):
+        raise StudyError(
+            f"towards {towards} this study does not state that noise on its grid adds {found:.2g} to epsilon: take no part"
+        )
 
 
 def _moments(study: Study) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows import collusion as rows
 from trimask_core.rows.study import RowsSettings
@@ -15,7 +17,13 @@ AnyReport = rows.CollusionReport | MomentsCollusion
 def collusion_of(study: Study) -> AnyReport:
     """The study's collusion report."""
     if isinstance(study.suite, RowsSettings):
-        return rows.report(study.rows.topology)
+        seen = study.protection.right_providers
+        return replace(
+            rows.report(study.rows.topology),
+            right_mu=None if seen is None else seen.mu,
+            stored_mu=study.rows.noise_columns_mu,
+            stored_rows=study.rows.max_block_rows,
+        )
     return moments_collusion(study)
 
 

@@ -50,7 +50,8 @@ class Guarantee:
     saying what is proved, what holds only in the limit, or what was maximised numerically. `enclosed` are two numbers
     between which delta at epsilon is certified to lie, found in ball arithmetic, the upper one at most `delta`. `adds_up`
     is (mu, slack): at every epsilon, delta is at most that of mu-Gaussian differential privacy and the slack, so that
-    several such guarantees about one person add up as mu^2 and slack.
+    several such guarantees about one person add up as mu^2 and slack. `discrete_epsilon`: the numbers are those of Gaussian
+    noise, and noise that is drawn on a grid adds at most this to epsilon (and this part of itself to delta).
     """
 
     neighbours: Neighbours
@@ -62,6 +63,7 @@ class Guarantee:
     mu: float | None = None
     enclosed: tuple[float, float] | None = None
     adds_up: tuple[float, float] | None = None
+    discrete_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if self.basis not in get_args(Basis):
@@ -70,7 +72,7 @@ class Guarantee:
             raise ParameterError("epsilon and delta", "given together")
         if self.epsilon is None and self.mu is None:
             raise ParameterError("guarantee", "stated by epsilon and delta, or by mu")
-        for name in ("epsilon", "delta", "mu"):
+        for name in ("epsilon", "delta", "mu", "discrete_epsilon"):
             value = getattr(self, name)
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf
@@ -96,12 +98,16 @@ class Guarantee:
             parts.append(f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy{within}")
         if self.mu is not None:
             parts.append(f"{self.mu:.4g}-Gaussian differential privacy")
+        if self.discrete_epsilon is not None:
+            parts[-1] += f" (noise on a grid adds at most {self.discrete_epsilon:.1e} to epsilon)"
         return f"{' and '.join(parts)}; neighbours: {self.neighbours}; {self.basis}: {self.because} [{self.citation}]"
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form; `from_dict` reads it back."""
         optional = {"enclosed": self.enclosed, "adds_up": self.adds_up}
-        given = {name: list(both) for name, both in optional.items() if both is not None}
+        given: dict[str, Any] = {name: list(both) for name, both in optional.items() if both is not None}
+        if self.discrete_epsilon is not None:
+            given["discrete_epsilon"] = self.discrete_epsilon
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,

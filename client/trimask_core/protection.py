@@ -46,6 +46,7 @@ class Protection:
     With a `budget` nothing is published as it is: only private answers leave, until the budget is spent.
     `by_honest_rows`: (honest rows, epsilon), most first, in the rows suite with noise: a person is hidden by the noise of
     the others, and this is what is left if only so many keep theirs to themselves. Worked out when the study is made.
+    `right_providers`, in the same studies: towards all right providers together, who see a row with its own noise alone.
     """
 
     row_norm: float
@@ -55,6 +56,7 @@ class Protection:
     collector: Guarantee | None = None
     budget: Budget | None = None
     by_honest_rows: tuple[tuple[int, float], ...] = ()
+    right_providers: Guarantee | None = None
 
     def __post_init__(self) -> None:
         rows = [count for count, _ in self.by_honest_rows]
@@ -79,6 +81,7 @@ class Protection:
             "collector": None if self.collector is None else self.collector.to_dict(),
             "budget": None if self.budget is None else self.budget.to_dict(),
             "by_honest_rows": [list(line) for line in self.by_honest_rows],
+            "right_providers": None if self.right_providers is None else self.right_providers.to_dict(),
         }
 
     @classmethod
@@ -86,10 +89,17 @@ class Protection:
         """Read what `to_dict` wrote."""
         read = {
             name: None if data[name] is None else Guarantee.from_dict(data[name])
-            for name in ("public", "collector")
+            for name in ("public", "collector", "right_providers")
         }
         budget = None if data["budget"] is None else Budget(**data["budget"])
         honest = tuple((rows, float(found)) for rows, found in data["by_honest_rows"])
         return cls(
-            data["row_norm"], data["sigma"], data["method"], read["public"], read["collector"], budget, honest
+            data["row_norm"],
+            data["sigma"],
+            data["method"],
+            read["public"],
+            read["collector"],
+            budget,
+            honest,
+            read["right_providers"],
         )

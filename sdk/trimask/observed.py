@@ -43,7 +43,8 @@ class ObservedRows:
 
     def moments(self, label: str) -> Moments:
         """The noise's mean taken off, then moved onto what the schema knows."""
-        study, sigma, n = self.study, self.study.protection.sigma, self.rows
+        # With the little that nodes add: at the coarsest grid a thousandth of the noise, mostly nothing.
+        study, sigma, n = self.study, self.study.rows.published_sigma, self.rows
         gram = self.products - n * sigma**2 * np.eye(len(self.products))
         law: NoiseLaw = RowsLaw(gram, n, sigma)
         if sigma:
@@ -55,7 +56,9 @@ class ObservedRows:
                 law = ConstrainedLaw(RowsLaw(positive_part(gram), n, sigma), identities)
                 gram = law.project(raw, n)
         gram.flags.writeable = False
-        return Moments(study.schema, gram, n, sigma, study.protection, label, law, "rows", self)
+        return Moments(
+            study.schema, gram, n, study.protection.sigma, study.protection, label, law, "rows", self
+        )
 
 
 @dataclass(frozen=True)

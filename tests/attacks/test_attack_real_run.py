@@ -122,8 +122,8 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
         )
         return after
 
-    def unmask(study: Study, masked: np.ndarray, mask: SentMask) -> np.ndarray:
-        values = original_unmask(study, masked, mask)
+    def unmask(study: Study, masked: np.ndarray, mask: SentMask, seed: bytes) -> np.ndarray:
+        values = original_unmask(study, masked, mask, seed)
         record.unmasked.append((masked.copy(), mask, study.rows.grid.to_float(values)))
         return values
 

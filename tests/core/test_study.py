@@ -57,9 +57,11 @@ def test_the_id_covers_every_field(made_study: Any) -> None:
         "left": (replace(study.left[0], peer_address="x"), *study.left[1:]),
         "block_rows": study.rows.block_rows - 1,
         "unmasking": ("R3", "R1", "R2"),
+        "noise_columns_mu": study.rows.noise_columns_mu * 2,
     }  # fmt: skip
     names = (set(study.to_dict()) | set(study.to_dict()["suite"])) - {"format", "suite", "name"}
     unlike = {"admission", "admission_signer", "owner_key", "form", "clipping", "access", "licence", "web"}
+    unlike |= {"publishing_steps"}
     assert set(changes) | unlike == names
     ids = {changed(study, **{name: value, "mask_seed": b""}).id for name, value in changes.items()}
     assert len(ids | {study.id}) == len(changes) + 1
@@ -186,6 +188,11 @@ IMPOSSIBLE: list[tuple[str, Callable[[Study], dict[str, Any]]]] = [
     ("bad_unmasking", lambda _: {"unmasking": ("R1", "R2")}),
     ("bad_unmasking", lambda _: {"unmasking": ("R1", "R2", "R9")}),
     ("single_breaker", lambda s: {"right": s.right[:2], "unmasking": ("R2", "R1")}),
+    ("noise_columns_mu", lambda s: {"noise_columns_mu": s.rows.noise_columns_mu * 0.999}),
+    ("noise_columns_mu", lambda _: {"noise_columns_mu": math.inf}),
+    ("publishing_steps", lambda _: {"publishing_steps": 1}),
+    ("publishing_steps", lambda s: {**_protection(s, sigma=0.0, public=None, collector=None, right_providers=None)}),
+    ("sigma", lambda s: _protection(s, sigma=7 * s.rows.grid.step)),
 ]  # fmt: skip
 
 

@@ -21,8 +21,9 @@ from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.rows import collusion
+from trimask_core.rows.discrete import PUBLISHING_STEPS
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
@@ -70,12 +71,16 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
     exponent = grid_exponent(2 * norm / leakage, 3)
     sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
     promise = PROMISE if sigma else None
+    sizes = 2 * block_rows - 1, p1, p2, norm, sigma
+    tau = least_tau(*sizes, failure, CHECK_DIRECTIONS)
     study = Study(
         title="Blood pressure", purpose="a test", contact="nobody", created_ms=1, schema=schema,
         protection=Protection(norm, sigma, "sharp", promise, promise), release_rows=release_rows,
         suite=RowsSettings(
             block_rows=block_rows, noise_columns=p2,
-            tau=least_tau(2 * block_rows - 1, p1, p2, norm, sigma, failure, CHECK_DIRECTIONS), obfuscation_failure=failure,
+            tau=tau, obfuscation_failure=failure,
+            noise_columns_mu=noise_columns_mu(*sizes, tau, failure, CHECK_DIRECTIONS),
+            publishing_steps=PUBLISHING_STEPS if sigma else 0,
             share_leakage=leakage, grid_exponent=exponent,
             unmasking=collusion.default_unmasking(3, 2), mask_seed=bytes(32),
         ),

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from trimask_core.claims import gaussian_delta
+from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.rows import masked_delta
+from trimask_core.rows.discrete import right_providers_mu
 
-__all__ = ["masked_epsilon", "moments_epsilon"]
+__all__ = ["DISCRETE", "masked_epsilon", "moments_epsilon", "towards_right_providers"]
 
 DELTA = 1e-6
+DISCRETE = 1e-20
+"""What noise on the grid adds to epsilon, at the most, in any study of a test."""
 
 
 @lru_cache(maxsize=256)
@@ -28,6 +32,13 @@ def moments_epsilon(sigma: float, radius_squared: float) -> float:
         radius_squared if radius_squared >= 2 else 2 * math.sqrt(max(radius_squared - 1, 1e-9))
     )
     return _least(lambda e: gaussian_delta(e, sigma / distance))
+
+
+def towards_right_providers(row_norm: float, sigma: float, step: float) -> Guarantee:
+    """What all right providers together can tell of a record."""
+    near = Neighbours("record", row_norm, 2 * row_norm)
+    mu = right_providers_mu(2 * row_norm, sigma, step)
+    return Guarantee(near, "numerical", "a test's claim", "none", mu=mu, discrete_epsilon=DISCRETE)
 
 
 def _least(delta_at: Callable[[float], float]) -> float:

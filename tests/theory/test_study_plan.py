@@ -108,7 +108,9 @@ def test_study_has_the_least_noise_that_gives_the_guarantee() -> None:
     assert collector is not None
     assert study.attributes == 8
     assert study.protection.row_norm == math.sqrt(6)  # one, four questions, one derived column
-    wanted = masked_noise.calibrate(2.0, 1e-6, 256, 8, row_norm=math.sqrt(6)).sigma
+    # Rounding to the grid may lengthen a row and move two apart.
+    moved = study.rows.grid.step * math.sqrt(study.rows.columns)
+    wanted = masked_noise.calibrate(2.0, 1e-6, 256, 8, row_norm=math.sqrt(6), rounding=moved).sigma
     assert wanted <= study.protection.sigma < wanted + study.rows.grid.step
     assert math.ldexp(study.protection.sigma, -study.rows.grid_exponent) % 1 == 0
     assert (public.epsilon, public.delta) == (2.0, 1e-6)
@@ -377,6 +379,9 @@ def test_false_claims_are_found_by_whoever_approves() -> None:
     assert given.public is not None
     assert given.collector is not None
     assert given.collector.epsilon is not None
+    seen = given.right_providers
+    assert seen is not None
+    assert seen.mu is not None
     modest = replace(given.collector, epsilon=given.collector.epsilon * 0.99)
     other = replace(given.public, neighbours=Neighbours("record", row_norm=1.0, distance=2.0))
     closer = replace(given.public, neighbours=Neighbours("record", row_norm=given.row_norm, distance=1.0))
@@ -387,7 +392,19 @@ def test_false_claims_are_found_by_whoever_approves() -> None:
         (replace(given, public=other), "not about rows of this study's norm"),
         (replace(given, public=closer), "not about rows of this study's norm"),
         (replace(given, public=adding), "not about rows of this study's norm"),
-        (replace(given, sigma=0.0), "without noise"),
+        (replace(given, right_providers=None), "all right providers together could tell"),
+        (replace(given, right_providers=replace(seen, mu=0.99 * seen.mu)), "states mu"),
+        (replace(given, right_providers=replace(seen, neighbours=other.neighbours)), "states mu"),
+        (replace(given, public=replace(given.public, discrete_epsilon=None)), "noise on its grid"),
+        (replace(given, collector=replace(given.collector, discrete_epsilon=1e-40)), "noise on its grid"),
     ):
         with pytest.raises(StudyError, match=message):
             verify_guarantees(replace(study, protection=protection))
+    with pytest.raises(StudyError, match="without noise"):
+        verify_guarantees(
+            replace(
+                study,
+                protection=replace(given, sigma=0.0),
+                suite=replace(study.suite, publishing_steps=0, noise_columns_mu=1.0),
+            )
+        )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from trimask_core.errors import ParameterError
 
-__all__ = ["at_least", "non_negative", "one_of", "positive", "probability", "whole"]
+__all__ = ["at_least", "non_negative", "one_of", "positive", "probability", "whole", "within"]
 
 
 def _real(name: str, value: float, allowed: str) -> float:
@@ -59,6 +59,15 @@ def at_least(name: str, value: float, minimum: float, meaning: str) -> float:
     if number < minimum:
         raise ParameterError(name, meaning, value)
     return number
+
+
+def within(name: str, value: float, least: float, most: float) -> float:
+    """A number between two others, where what is beyond them cannot be worked out in double precision."""
+    if not least <= value <= most:
+        raise ParameterError(
+            name, f"between {least:g} and {most:g}: beyond that double precision does not reach", value
+        )
+    return value
 
 
 def one_of(name: str, value: str, choices: Iterable[str]) -> str:

@@ -32,11 +32,12 @@ def table(
     protect: Protection,
     row_norm: float,
     method: Method,
+    rounding: float = 0.0,
 ) -> tuple[tuple[int, float], ...]:
     """(honest rows, epsilon), most honest first: all, half and one of a release and of a block."""
     sizes = {release_rows, release_rows // 2, block_rows, block_rows // 2, 1}
     return tuple(
-        (rows, epsilon(delta, sigma, rows, attributes, protect, row_norm, method))
+        (rows, epsilon(delta, sigma, rows, attributes, protect, row_norm, method, rounding))
         for rows in sorted(sizes, reverse=True)
     )
 
@@ -49,18 +50,24 @@ def epsilon(
     protect: Protection,
     row_norm: float,
     method: Method = "sharp",
+    rounding: float = 0.0,
 ) -> float:
     """The epsilon at `delta` that noise `sigma` gives a person among `honest` rows, rounded up."""
     honest = _checks.whole("honest", honest, 1)
-    bounds = [_alone(delta, sigma, protect, row_norm)]
+    bounds = [_alone(delta, sigma, protect, row_norm, rounding)]
     if honest > attributes:
-        bounds.append(masked_noise.epsilon(delta, sigma, honest, attributes, protect, row_norm, method))
+        bounds.append(
+            masked_noise.epsilon(
+                delta, sigma, honest, attributes, protect, row_norm, method, rounding=rounding
+            )
+        )
     return min(bounds)
 
 
-def _alone(delta: float, sigma: float, protect: Protection, row_norm: float) -> float:
+def _alone(delta: float, sigma: float, protect: Protection, row_norm: float, rounding: float) -> float:
     """One noisy row up to its sign."""
-    distance = math.sqrt(2) * row_norm if protect == "record" else min(1.0, math.sqrt(2) * row_norm)
+    furthest = math.sqrt(2) * (row_norm + rounding / 2)
+    distance = furthest if protect == "record" else min(1.0 + rounding, furthest)
     goal, s = math.log(delta), sigma / distance
     high = 1.0
     while local_noise.log_delta(high, s) > goal:

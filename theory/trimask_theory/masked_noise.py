@@ -60,20 +60,28 @@ _BASIS = {
     ),
 }
 
+_NORMS = (1e-30, 1e30)
+_MOST_ROWS = 10**12
+"""Beyond these a square, or a difference of two nearby numbers, leaves double precision."""
+
 _LARGEST_NONCENTRALITY = 1e10
 """Above it (R/sigma)^2 leaves double precision no room; delta is then reported as 1, which is always true."""
 
 
 def _setting(
-    rows: int, attributes: int, protect: str, row_norm: float | None, method: str
+    rows: int, attributes: int, protect: str, row_norm: float | None, method: str, rounding: float
 ) -> tuple[int, int, float, float]:
-    """(m, attributes, R, d) after the range checks."""
+    """(m, attributes, R, d) after the range checks, with R and d as rounding leaves them."""
     attributes = _checks.whole("attributes", attributes, 1)
     rows = _checks.whole("rows", rows, attributes + 1)
     _checks.one_of("protect", protect, ("record", "unit"))
     _checks.one_of("method", method, METHODS)
     norm = math.sqrt(attributes) if row_norm is None else _checks.positive("row_norm", row_norm)
-    return rows - attributes, attributes, norm, 2 * norm if protect == "record" else 1.0
+    _checks.within("row_norm", norm, *_NORMS)
+    _checks.within("rows", rows, 2, _MOST_ROWS)
+    moved = _checks.non_negative("rounding", rounding)
+    norm += moved / 2
+    return rows - attributes, attributes, norm, 2 * norm if protect == "record" else 1.0 + moved
 
 
 def calibrate(
@@ -86,15 +94,17 @@ def calibrate(
     method: Method = "sharp",
     *,
     certified: bool = False,
+    rounding: float = 0.0,
 ) -> Calibration:
     """The smallest sigma for (epsilon, delta), rounded up. `row_norm` is R, by default sqrt(attributes).
 
     `certified` raises a sharp sigma, by far less than a thousandth, until the upper end of the enclosed delta is at most
-    `delta`; it needs the extra `certified`.
+    `delta`; it needs the extra `certified`. `rounding` is how far apart rounding may move two rows: it is added to d, and
+    half of it to R; on a grid of step h with p columns, h sqrt(p).
     """
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
-    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
     _check_certified(certified, protect, method)
     if method == "theorem":
         sigma = masked_theorem.smallest_sigma(epsilon, delta, m, norm, distance)
@@ -113,7 +123,7 @@ def calibrate(
         how = "enclosed in ball arithmetic" if certified else "found by quadrature"
         because = f"the {pair}; its delta is one integral, {how}"
     guarantee = Guarantee(
-        neighbours=Neighbours(protect, row_norm=norm, distance=distance),
+        neighbours=_neighbours(protect, attributes, row_norm),
         basis="proved",
         because=because,
         citation=citation,
@@ -134,6 +144,7 @@ def delta(
     method: Method = "sharp",
     *,
     certified: Literal[False] = False,
+    rounding: float = 0.0,
 ) -> float: ...
 
 
@@ -149,6 +160,7 @@ def delta(
     *,
     certified: Literal[True],
     width: float = WIDTH,
+    rounding: float = 0.0,
 ) -> tuple[float, float]: ...
 
 
@@ -163,6 +175,7 @@ def delta(
     *,
     certified: bool = False,
     width: float = WIDTH,
+    rounding: float = 0.0,
 ) -> float | tuple[float, float]:
     """The delta that noise `sigma` gives at `epsilon`; 1 at sigma = 0.
 
@@ -171,7 +184,7 @@ def delta(
     """
     epsilon = _checks.positive("epsilon", epsilon)
     sigma = _checks.non_negative("sigma", sigma)
-    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
     _check_certified(certified, protect, method)
     if _hopeless(sigma, norm):
         return (0.0, 1.0) if certified else 1.0
@@ -193,6 +206,7 @@ def epsilon(
     method: Method = "sharp",
     *,
     certified: bool = False,
+    rounding: float = 0.0,
 ) -> float:
     """The smallest epsilon >= 0 at which noise `sigma` gives `delta`, rounded up; inf at sigma = 0.
 
@@ -200,7 +214,7 @@ def epsilon(
     """
     delta = _checks.probability("delta", delta)
     sigma = _checks.non_negative("sigma", sigma)
-    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method)
+    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
     _check_certified(certified, protect, method)
     goal = math.log(delta)
     if _hopeless(sigma, norm):
@@ -212,6 +226,12 @@ def epsilon(
     if certified:
         return _raised(root, lambda e: enclose(e, m, norm / sigma, attributes == 1, goal, WIDTH)[1], delta)
     return root
+
+
+def _neighbours(protect: Protection, attributes: int, row_norm: float | None) -> Neighbours:
+    """Of answers as they are given, before anything is rounded."""
+    norm = math.sqrt(attributes) if row_norm is None else float(row_norm)
+    return Neighbours(protect, row_norm=norm, distance=2 * norm if protect == "record" else 1.0)
 
 
 def _rule(method: Method) -> Callable[[float, float, int, float, float], float]:

@@ -20,6 +20,7 @@ listed as `through_noise`: not a break, not nothing either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -38,6 +39,7 @@ __all__ = [
     "Party",
     "Topology",
     "default_unmasking",
+    "guess_words",
     "minimal_coalitions",
     "refuse_single_breaker",
     "report",
@@ -142,6 +144,11 @@ class CollusionReport:
     topology: Topology
     coalitions: tuple[Coalition, ...]
     through_noise: tuple[tuple[Party, ...], ...]
+    right_mu: float | None = None
+    """How far apart two answers of a person are for all right providers together; None without noise, or unknown."""
+    stored_mu: float | None = None
+    """The same for X B0 of at most `stored_rows` people, without B0."""
+    stored_rows: int = 0
 
     @property
     def single_breakers(self) -> tuple[Party, ...]:
@@ -186,10 +193,21 @@ class CollusionReport:
     @property
     def right_providers_alone(self) -> str:
         """What all right providers have together."""
-        return (
+        words = (
             "All right providers together add up to X B0, and they know B0, with which they check every row: "
             "that is every row, with its noise, even if no device talks."
         )
+        if self.right_mu is not None:
+            words += (
+                f" The noise in it is all that hides it from them: mu = {self.right_mu:.3g}, so they tell which of two "
+                f"answers was given with a chance of up to {guess_words(self.right_mu)}."
+            )
+        if self.stored_mu is not None:
+            words += (
+                f" Whoever had X B0 of at most {self.stored_rows:,} people, not B0 and nobody's help who takes part, is up "
+                f"against the noise columns: mu = {self.stored_mu:.2g}, a chance of up to {guess_words(self.stored_mu)}."
+            )
+        return words
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -205,6 +223,9 @@ class CollusionReport:
             "summary": self.summary,
             "altering": self.altering,
             "right_providers_alone": self.right_providers_alone,
+            "right_mu": self.right_mu,
+            "stored_mu": self.stored_mu,
+            "stored_rows": self.stored_rows,
         }
 
     def text(self) -> str:
@@ -218,6 +239,11 @@ class CollusionReport:
             groups = ", ".join(" + ".join(parties) for parties in self.through_noise)
             lines += ["", f"Only through the noise columns, so not counted as a break: {groups}."]
         return "\n".join([*lines, "", self.right_providers_alone, "", self.altering])
+
+
+def guess_words(mu: float) -> str:
+    """The chance to tell two equally likely answers apart that are mu apart, in whole percent, rounded up."""
+    return f"{math.ceil(50 * (1 + math.erf(mu / math.sqrt(8))))} %"
 
 
 def minimal_coalitions(topology: Topology) -> tuple[Coalition, ...]:

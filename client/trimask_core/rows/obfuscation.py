@@ -1,8 +1,8 @@
 """How large the noise columns of a block must be so that X B_0 excludes nothing in the orbit O_n X1.
 
 That is condition (3.5) of Ding, Miao and Wu: p1 < n <= p1 + p2 and lambda_min(X2 X2^T) > lambda_max(X1 X1^T). It does
-not make the whole orbit equally likely, as their Theorem 3.8 has it; what it buys is in
-docs/theory/collection.md#claim. The condition is proved, for every n (docs/theory/collection.md#condition): by
+not make the whole orbit equally likely, as their Theorem 3.8 has it; what is true in its place is `noise_columns_mu`
+(docs/theory/collection.md#claim). The condition is proved, for every n (docs/theory/collection.md#condition): by
 Davidson and Szarek, P[sigma_min(X2) < tau (sqrt(p2) - sqrt(n) - t)] <= exp(-t^2/2) for X2 with i.i.d. N(0, tau^2)
 entries, so
 
@@ -18,7 +18,15 @@ import math
 
 from trimask_core.errors import ImpossibleStudy
 
-__all__ = ["CHECK_DIRECTIONS", "default_noise_columns", "least_tau", "refuse_too_few_columns", "tail"]
+__all__ = [
+    "CHECK_DIRECTIONS",
+    "default_noise_columns",
+    "least_tau",
+    "noise_columns_mu",
+    "refuse_too_few_columns",
+    "row_mu",
+    "tail",
+]
 
 CHECK_DIRECTIONS = 32
 """How many directions among the noise columns right providers open to check a row, and take out of it
@@ -81,3 +89,72 @@ def least_tau(
     if sigma:
         answers += sigma * (math.sqrt(rows) + math.sqrt(attributes) + t)
     return math.nextafter(answers / spread * (1 + 1e-15), math.inf)
+
+
+def noise_columns_mu(
+    rows: int,
+    attributes: int,
+    noise_columns: int,
+    row_norm: float,
+    sigma: float,
+    tau: float,
+    failure: float,
+    opened: int = 0,
+) -> float:
+    """mu of two answers of one person in X B_0 of `rows` people, for whoever has not B_0 and knows all other rows.
+
+    But for probability `failure`, shared by five events: the other rows are no longer than `least_tau` says; the person's
+    own noise in the direction that counts; a chi-square of p2 - n + 2, a normal, and a chi-square of p2 - n + 1 degrees.
+    Infinite where there are too few noise columns to say anything. Proved: docs/theory/collection.md#claim.
+    """
+    free = noise_columns - opened - rows + 1
+    if free < 3 or not tau > 0:
+        return math.inf
+    share = failure / 5
+    t = tail(share)
+    others = row_norm * math.sqrt(rows)
+    longer = row_norm * row_norm
+    if sigma:
+        others += sigma * (math.sqrt(rows) + math.sqrt(attributes) + t)
+        longer += 4 * row_norm * sigma * t
+    return row_mu(2 * row_norm * others, longer, free, tau, share)
+
+
+def row_mu(products: float, longer: float, free: int, tau: float, share: float) -> float:
+    """mu of two rows whose products with the others' differ by a vector of length `products`, and whose squares by `longer`.
+
+    But for three events of probability `share`, with `free` = p2 - n + 1 noise columns beyond the others'.
+    """
+    first = products / (tau * tau * math.sqrt(_least_chi_square(free + 1, share)))
+    shift = longer / (tau * tau) + first * first + 2 * first * tail(share)
+    least = _least_smooth(free, share)
+    if not least > 0:
+        return math.inf
+    second = shift * math.sqrt(0.5 * free - 1) / least
+    return math.hypot(first, second) * (1 + 1e-9)
+
+
+def _least_chi_square(degrees: int, failure: float) -> float:
+    """Below it a chi-square is with probability at most `failure`, by Chernoff."""
+    wanted = 2 * math.log(1 / failure) / degrees
+    low, high = 0.0, 1.0  # a - 1 - ln a falls on (0, 1)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if middle - 1 - math.log(middle) < wanted else (middle, high)
+    return low * degrees if low else math.exp(-1 - wanted) * degrees
+
+
+def _least_smooth(degrees: int, failure: float) -> float:
+    """r below which the chi-square density may be replaced by one that bends no more than at r, for `failure` at most.
+
+    f(r) / (log f)'(r) bounds what lies below, of either; log f is concave.
+    """
+    half = 0.5 * degrees
+    constant = half * math.log(2) + math.lgamma(half)
+    low, high = 0.0, degrees - 2.0  # the mode
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        slope = (half - 1) / middle - 0.5
+        below = (half - 1) * math.log(middle) - 0.5 * middle - constant - math.log(slope)
+        low, high = (low, middle) if below > math.log(failure) else (middle, high)
+    return low

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
 from trimask_core.rows.device.frame import RowFrame
+from trimask_core.rows.discrete import PUBLISHING_STEPS, published_sigma
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau, noise_columns_mu
 from trimask_core.rows.tags import TAGS, key_holders
 from trimask_core.text_form import decode_bytes, encode_bytes
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RowsSettings", "RowsStudy"]
 
+_LEAST_SIGMA_STEPS = 8
+"""From here on discrete noise and the noise of publishing are Gaussian to 30 digits (`discrete`)."""
+
 
 def _commitment(mask_seed: bytes) -> bytes:
     return hashlib.sha256(b"trimask/v1/mask-commitment\0" + mask_seed).digest()
@@ -32,7 +36,12 @@ def _commitment(mask_seed: bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSettings:
-    """The suite's part of a study. `unmasking[k]` names the party that removes component k+1's right mask."""
+    """The suite's part of a study. `unmasking[k]` names the party that removes component k+1's right mask.
+
+    `noise_columns_mu`: how far apart two answers of a person are in X B_0 of one block, for whoever has not B_0, but for
+    probability `obfuscation_failure`. `publishing_steps`: the noise that unmasking nodes and the collector each add, in
+    grid steps.
+    """
 
     name: ClassVar[Literal["rows"]] = "rows"
 
@@ -43,6 +52,8 @@ class RowsSettings:
     share_leakage: float
     grid_exponent: int
     unmasking: tuple[str, ...]
+    noise_columns_mu: float
+    publishing_steps: int
     # The seed of B_0 is for devices, the collector and, when they check rows, right providers; the study names it by its
     # hash. It is no secret: whoever takes part has it.
     mask_seed: bytes = field(default=b"", repr=False, compare=False)
@@ -145,6 +156,11 @@ class RowsStudy(RowsSettings):
         return self.mask_seed
 
     @property
+    def published_sigma(self) -> float:
+        """The scale of the noise in a release: the devices', and the little that is added where it is passed on."""
+        return published_sigma(self.sigma, self.grid.step, self.right)
+
+    @property
     def left_columns(self) -> int:
         """The noise columns that are left of a row once it was checked."""
         return self.noise_columns - CHECK_DIRECTIONS
@@ -189,8 +205,11 @@ class RowsStudy(RowsSettings):
                 "tau", f"tau = {self.tau:.4g} is below {tau:.4g}, which blocks of this size need"
             )
         self._check_grid()
-        if self.sigma and math.ldexp(self.sigma, -self.grid_exponent) % 1:
-            raise ImpossibleStudy("sigma", "sigma must be a whole number of grid steps")
+        steps = math.ldexp(self.sigma, -self.grid_exponent)
+        if steps % 1 or 0 < steps < _LEAST_SIGMA_STEPS:
+            raise ImpossibleStudy(
+                "sigma", f"sigma must be 0 or a whole number of grid steps, at least {_LEAST_SIGMA_STEPS}"
+            )
         self._check_mask()
         if len(self.unmasking) != self.right or not set(self.unmasking) <= self._roles:
             raise ImpossibleStudy(
@@ -204,11 +223,34 @@ class RowsStudy(RowsSettings):
                 f"with p = {self.columns} columns the tag keys of a block would give a right mask away: give at least "
                 f"{least - p1} noise columns, or smaller blocks.",
             )
+        self._check_stated()
 
     @property
     def _roles(self) -> set[str]:
         right = {f"R{k}" for k in range(1, self.right + 1)}
         return right | {f"L{j}" for j in range(1, self.left + 1)} | {"collector"}
+
+    def _check_stated(self) -> None:
+        """What the study states beside its settings must follow from them."""
+        publishing = PUBLISHING_STEPS if self.sigma else 0
+        if self.publishing_steps != publishing:
+            raise ImpossibleStudy("publishing_steps", f"publishing_steps must be {publishing} in this study")
+        mu = noise_columns_mu(
+            self.max_block_rows,
+            self.attributes,
+            self.noise_columns,
+            self.row_norm,
+            self.sigma,
+            self.tau,
+            self.obfuscation_failure,
+            CHECK_DIRECTIONS,
+        )
+        # Two machines' logarithms differ in their last digits, far less than this.
+        if not mu * (1 - 1e-6) <= self.noise_columns_mu < math.inf:
+            raise ImpossibleStudy(
+                "noise_columns_mu",
+                f"noise_columns_mu = {self.noise_columns_mu:.4g} is below {mu:.4g}, which these noise columns give",
+            )
 
     def _check_mask(self) -> None:
         if len(self.mask_commitment) != 32:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trimask_core.rows.collusion import guess_words
 from trimask_core.study import Study
 from trimask_core.towards import Towards
 
@@ -76,8 +77,23 @@ def with_budget(_study: Study, purses: str) -> str:
     )
 
 
+def _together(study: Study) -> str:
+    """What hides a person from all right providers together."""
+    seen = study.protection.right_providers
+    if seen is None or seen.mu is None:
+        return ""
+    return (
+        f" From all {len(study.right)} institutions that get a part, together, your own noise alone would hide you: of two "
+        f"answers they could tell yours with a chance of up to {guess_words(seen.mu)}."
+    )
+
+
 def collusion_note(study: Study) -> str:
-    """Parties that follow the protocol, and what is found out about one that does not."""
+    """Parties that follow the protocol, what is found out about one that does not, and all right providers together."""
+    return _followed(study) + _together(study)
+
+
+def _followed(study: Study) -> str:
     if study.rows.tag_holders:
         return (
             "This counts on institutions running the agreed program. One whose program was changed to alter the parts of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.collusion import moments_collusion
+from trimask_core.rows.collusion import guess_words
 from trimask_core.study import Study
 from trimask_mobile.model.catalogue import Catalogue
 
@@ -34,10 +35,21 @@ def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int
         way=words.say("rows.way.noise" if noise else "rows.way.plain", parts=len(study.right)),
         promise=words.say(f"rows.promise.{_kind(study)}", people=study.release_rows),
         collusion=words.say("rows.collusion", number=smallest),
-        notes=(words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),),
+        notes=(
+            words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),
+            *_together(study, words),
+        ),
         mixed=words.say("rows.picture.mixed", names=words.say("and").join(mixers)),
         result=words.say("rows.picture.result", people=study.release_rows),
     )
+
+
+def _together(study: Study, words: Catalogue) -> tuple[str, ...]:
+    """What hides a person from all right providers together."""
+    seen = study.protection.right_providers
+    if seen is None or seen.mu is None:
+        return ()
+    return (words.say("rows.together", parts=len(study.right), chance=guess_words(seen.mu)),)
 
 
 def _moments(study: Study, words: Catalogue, _mixers: tuple[str, ...], _smallest: int) -> SuiteStory:

@@ -44,13 +44,13 @@ def _bits(study: Study) -> float:
 
 def column_bound(study: Study, rows: int) -> float:
     """The largest sum of squares of a column of so many rows."""
-    return _bound(min(1.0, study.protection.row_norm), study.protection.sigma, rows, rows, _bits(study))
+    return _bound(min(1.0, study.protection.row_norm), study.rows.published_sigma, rows, rows, _bits(study))
 
 
 def trace_bound(study: Study, rows: int) -> float:
     """The largest sum of squares of all columns."""
     degrees = rows * study.attributes
-    return _bound(study.protection.row_norm, study.protection.sigma, rows, degrees, _bits(study))
+    return _bound(study.protection.row_norm, study.rows.published_sigma, rows, degrees, _bits(study))
 
 
 def refuse_heavy(study: Study, answers: Matrix) -> None:

@@ -116,8 +116,8 @@ class Adversary:
             _lies.set(k == 1 and self.spoils(attempt.block_id))
             await begin(servicer, study, attempt, state, k)
 
-        def lying(study: Study, masked: Any, mask: Any) -> Any:
-            values = honest(study, masked, mask)
+        def lying(study: Study, masked: Any, mask: Any, seed: bytes) -> Any:
+            values = honest(study, masked, mask, seed)
             if _lies.get():
                 values = values.copy()
                 values[0] += values[-1] // 2

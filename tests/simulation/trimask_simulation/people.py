@@ -18,7 +18,7 @@ from trimask_core.moments.secret import MomentsSecret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Attribute, Schema
 from trimask_core.sealing import SealingKey
@@ -96,12 +96,14 @@ def make_study(right: int = RIGHT) -> tuple[SignedStudy, dict[str, Keys]]:
 
     norm, leakage = _SCHEMA.row_norm, 2.0**-20
     noise_columns = default_noise_columns(BLOCK_ROWS, _FAILURE)
+    sizes = 2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0
+    tau = least_tau(*sizes, _FAILURE, CHECK_DIRECTIONS)
     study = Study(
         title="Simulated", purpose="every row can be told", contact="nobody", created_ms=1,
         schema=_SCHEMA, protection=Protection(norm, 0.0, "exact"),
         suite=RowsSettings(
             block_rows=BLOCK_ROWS, noise_columns=noise_columns,
-            tau=least_tau(2 * BLOCK_ROWS - 1, len(_SCHEMA.columns), noise_columns, norm, 0.0, _FAILURE, CHECK_DIRECTIONS),
+            tau=tau, noise_columns_mu=noise_columns_mu(*sizes, tau, _FAILURE, CHECK_DIRECTIONS), publishing_steps=0,
             obfuscation_failure=_FAILURE, share_leakage=leakage,
             grid_exponent=grid_exponent(2 * norm / leakage, right),
             unmasking=collusion.default_unmasking(right, LEFT), mask_seed=source.seed(),

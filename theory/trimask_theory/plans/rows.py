@@ -17,15 +17,16 @@ from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.guarantee import Guarantee
 from trimask_core.randomness import RandomSource
 from trimask_core.rows import collusion
+from trimask_core.rows.discrete import PUBLISHING_STEPS, RELEASE_ENTRIES, discrete_epsilon
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
 from trimask_theory import honest_rows, masked_noise, vector_sum
 from trimask_theory.accounting import MaskedRelease
 from trimask_theory.accounting.studies import gaussian_cover
 from trimask_theory.plans.draft import Draft
-from trimask_theory.plans.rows_claims import verify
+from trimask_theory.plans.rows_claims import right_providers, rounding, verify
 from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
 
 __all__ = ["create", "verify"]
@@ -58,10 +59,24 @@ def create(draft: Draft, source: RandomSource) -> Study:
             CHECK_DIRECTIONS,
         )
 
+    def noise_columns_give(sigma: float) -> float:
+        return noise_columns_mu(
+            2 * block_rows - 1,
+            attributes,
+            noise_columns,
+            row_norm,
+            sigma,
+            tau(sigma),
+            plan.obfuscation_failure,
+            CHECK_DIRECTIONS,
+        )
+
     settings = RowsSettings(
         block_rows=block_rows,
         noise_columns=noise_columns,
         tau=tau(0.0),
+        noise_columns_mu=noise_columns_give(0.0),
+        publishing_steps=0,
         obfuscation_failure=plan.obfuscation_failure,
         share_leakage=plan.share_leakage,
         grid_exponent=_grid_exponent(row_norm, plan.share_leakage, right),
@@ -74,7 +89,13 @@ def create(draft: Draft, source: RandomSource) -> Study:
     if privacy.exact:
         return exact
     protection = _protect(privacy, exact)
-    return replace(exact, protection=protection, suite=replace(settings, tau=tau(protection.sigma)))
+    noisy = replace(
+        settings,
+        tau=tau(protection.sigma),
+        noise_columns_mu=noise_columns_give(protection.sigma),
+        publishing_steps=PUBLISHING_STEPS,
+    )
+    return replace(exact, protection=protection, suite=noisy)
 
 
 def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
@@ -124,6 +145,8 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     if privacy.epsilon is None or privacy.delta is None:
         raise StudyError("give epsilon and delta, or exact = true for a release without noise")
     row_norm = draft.protection.row_norm
+    grid = Grid(draft.rows.grid_exponent)
+    moved = rounding(draft)
     calibration = masked_noise.calibrate(
         privacy.epsilon,
         privacy.delta,
@@ -133,8 +156,8 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         row_norm,
         privacy.method,
         certified=privacy.certified,
+        rounding=moved,
     )
-    grid = Grid(draft.rows.grid_exponent)
     sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.rows.grid_exponent)
     epsilon = masked_noise.epsilon(
         privacy.delta,
@@ -145,6 +168,7 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         row_norm,
         privacy.method,
         certified=privacy.certified,
+        rounding=moved,
     )
     if not math.isfinite(epsilon):
         raise ImpossibleStudy(
@@ -152,10 +176,18 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             f"epsilon = {privacy.epsilon:g} asks for so little noise that a block has no guarantee at all; "
             "give a smaller epsilon, or exact = true and no claim of differential privacy",
         )
-    public, collector = calibration.guarantee, replace(calibration.guarantee, epsilon=epsilon)
+    steps = grid.steps_up(sigma)
+    public, collector = (
+        replace(
+            calibration.guarantee,
+            epsilon=found,
+            discrete_epsilon=discrete_epsilon(steps, RELEASE_ENTRIES * rows * draft.attributes),
+        )
+        for found, rows in ((privacy.epsilon, draft.release_rows), (epsilon, draft.rows.block_rows))
+    )
     if privacy.protect == "record":
         slack = privacy.delta * _SLACK
-        release = MaskedRelease(sigma, draft.release_rows, draft.attributes, row_norm=row_norm)
+        release = MaskedRelease(sigma, draft.release_rows, draft.attributes, row_norm=row_norm + moved / 2)
         public = replace(public, adds_up=(gaussian_cover(release, slack), slack))
     if privacy.certified:
         public, collector = (
@@ -171,12 +203,27 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         privacy.protect,
         row_norm,
         privacy.method,
+        moved,
     )
-    return Protection(row_norm, sigma, privacy.method, public, collector, by_honest_rows=honest)
+    return Protection(
+        row_norm,
+        sigma,
+        privacy.method,
+        public,
+        collector,
+        by_honest_rows=honest,
+        right_providers=right_providers(draft, public.neighbours, sigma),
+    )
 
 
 def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tuple[float, float]:
     row_norm = draft.protection.row_norm
     return masked_noise.delta(
-        guarantee.epsilon or 0.0, sigma, rows, draft.attributes, row_norm=row_norm, certified=True
+        guarantee.epsilon or 0.0,
+        sigma,
+        rows,
+        draft.attributes,
+        row_norm=row_norm,
+        certified=True,
+        rounding=rounding(draft),
     )

@@ -5,14 +5,17 @@ Basis: that of `masked_noise`, `honest_rows` and `accounting`; nothing the study
 
 from __future__ import annotations
 
+import math
+
 from trimask_core.errors import StudyError
-from trimask_core.guarantee import Guarantee
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.rows.discrete import RELEASE_ENTRIES, discrete_epsilon, right_providers_mu
 from trimask_core.study import Study
 from trimask_theory import honest_rows, masked_noise
 from trimask_theory.accounting import MaskedRelease
 from trimask_theory.accounting.studies import gaussian_cover
 
-__all__ = ["verify"]
+__all__ = ["right_providers", "rounding", "verify"]
 
 
 def verify(study: Study) -> None:
@@ -36,6 +39,7 @@ def verify(study: Study) -> None:
             near.relation,
             protection.row_norm,
             _method(protection.method),
+            rounding=rounding(study),
         )
         # Two machines' quadratures differ in their last digits, far less than this.
         if not got <= guarantee.delta * (1 + 1e-4):
@@ -43,10 +47,61 @@ def verify(study: Study) -> None:
                 f"towards {towards} the study claims delta = {guarantee.delta:g} at epsilon = "
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
+        _verify_discrete(study, guarantee, RELEASE_ENTRIES * rows * study.attributes, towards)
         _verify_enclosed(study, guarantee, rows, got, towards)
         if rows == study.release_rows:
             _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
     _verify_adds_up(study)
+    _verify_right_providers(study)
+
+
+def rounding(study: Study) -> float:
+    """How far apart rounding may move two rows: answers to the grid, and masked rows again (h sqrt(p) covers both).
+
+    docs/theory/calibration.md#discrete-noise.
+    """
+    return study.rows.grid.step * math.sqrt(study.rows.columns)
+
+
+def right_providers(study: Study, near: Neighbours, sigma: float) -> Guarantee:
+    """Towards all right providers together: they know B_0, so they see each row with its own noise."""
+    step = study.rows.grid.step
+    distance = near.distance or 0.0
+    if near.relation == "unit":
+        distance += step * math.sqrt(study.attributes)
+    return Guarantee(
+        neighbours=near,
+        basis="proved",
+        because="they see a row with its own noise alone",
+        citation="docs/theory/collection.md#claim; Dong, Roth, Su 2022, Theorem 2.7",
+        mu=right_providers_mu(distance, sigma, step),
+        discrete_epsilon=discrete_epsilon(math.ldexp(sigma, -study.rows.grid_exponent), study.attributes),
+    )
+
+
+def _verify_right_providers(study: Study) -> None:
+    stated, public = study.protection.right_providers, study.protection.public
+    if stated is None or public is None:
+        raise StudyError(
+            "the study does not say what all right providers together could tell: do not approve it"
+        )
+    wanted = right_providers(study, public.neighbours, study.protection.sigma)
+    found = wanted.mu or math.inf
+    if stated.neighbours != public.neighbours or not found <= (stated.mu or 0.0) * (1 + 1e-9):
+        raise StudyError(
+            f"towards all right providers the study states mu = {stated.mu}, but its noise gives {found:.4g}: do not "
+            "approve it"
+        )
+    _verify_discrete(study, stated, study.attributes, "all right providers")
+
+
+def _verify_discrete(study: Study, guarantee: Guarantee, entries: int, towards: str) -> None:
+    added = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries)
+    if guarantee.discrete_epsilon is None or not added <= guarantee.discrete_epsilon * (1 + 1e-6):
+        raise StudyError(
+            f"towards {towards} the study does not state that noise on its grid adds {added:.2g} to epsilon: do not approve "
+            "it"
+        )
 
 
 def _verify_adds_up(study: Study) -> None:
@@ -55,7 +110,10 @@ def _verify_adds_up(study: Study) -> None:
     if protection.public is not None and protection.public.adds_up is not None:
         mu, slack = protection.public.adds_up
         release = MaskedRelease(
-            protection.sigma, study.release_rows, study.attributes, row_norm=protection.row_norm
+            protection.sigma,
+            study.release_rows,
+            study.attributes,
+            row_norm=protection.row_norm + rounding(study) / 2,
         )
         # Rounded up to a thousandth, so that two machines cannot differ by it.
         if protection.public.neighbours.relation != "record" or gaussian_cover(release, slack) > mu * (
@@ -90,6 +148,7 @@ def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, 
             study.attributes,
             row_norm=protection.row_norm,
             certified=True,
+            rounding=rounding(study),
         )
         fits = lower <= most and least <= upper
     if not fits:
@@ -110,6 +169,7 @@ def _verify_honest_rows(study: Study, protect: masked_noise.Protection, delta: f
         protect,
         protection.row_norm,
         _method(protection.method),
+        rounding(study),
     )
     stated = dict(protection.by_honest_rows)
     for rows, epsilon in wanted:

@@ -16,6 +16,7 @@ from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.publication import Tally, place_files, remove_others, signed_manifest
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.pool import masked_release
+from trimask_server.protocol.publishing_noise import with_publishing_noise
 from trimask_server.suites.rows.factor_ledger import FactorLedger
 
 __all__ = ["Publisher", "write_parquet"]
@@ -37,7 +38,9 @@ class Publisher:
         factor = await self._factors.factor(study.id, release.number)
         dataset_id = f"{study.id.hex()[:12]}-{release.number}"
         stored_rows = study.attributes if node.config.compact_releases else release.rows
-        rows = await node.workers.run(masked_release, factor, stored_rows, node.source.seed())
+        scale = study.rows.publishing_steps * study.rows.grid.step
+        noisy = await node.workers.run(with_publishing_noise, factor, release.rows, scale, node.source.seed())
+        rows = await node.workers.run(masked_release, noisy, stored_rows, node.source.seed())
         catalogue = Catalogue(self._factors.database)
         counted = await catalogue.counted(study.id, release.number)
         files = await node.workers.run(

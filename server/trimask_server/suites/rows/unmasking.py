@@ -25,6 +25,7 @@ from trimask_server.operations.callers import Context, require_role, require_sui
 from trimask_server.protocol.attempts import attempt_bytes, worker_of
 from trimask_server.protocol.blinding import blind
 from trimask_server.protocol.matrices import Assembler, slices
+from trimask_server.protocol.publishing_noise import publishing_noise
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
 from trimask_server.protocol.tag_check import BlockKeys, mask_keys
 from trimask_server.suites.rows.held_content import HeldContents
@@ -35,9 +36,16 @@ from trimask_server.suites.rows.tries import Tries
 __all__ = ["UnmaskingServicer", "unmask_component"]
 
 
-def unmask_component(study: Study, masked: Matrix, mask: RightMask) -> NDArray[np.int64]:
-    """A X^k on the grid, from A X^k B_k, once its Gram matrix has been checked."""
-    return study.rows.grid.round(remove_right_mask(masked, mask))
+def unmask_component(study: Study, masked: Matrix, mask: RightMask, seed: bytes) -> NDArray[np.int64]:
+    """A X^k on the grid, from A X^k B_k, once its Gram matrix has been checked; with the noise of publishing.
+
+    The noise, of one node at least, is what the guarantee towards the collector takes discrete noise to be Gaussian by
+    (docs/theory/calibration.md#discrete-noise).
+    """
+    values = remove_right_mask(masked, mask)
+    if study.rows.publishing_steps:
+        values += publishing_noise(study.rows.publishing_steps * study.rows.grid.step, values.shape, seed)
+    return study.rows.grid.round(values)
 
 
 @dataclass
@@ -231,7 +239,10 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         node, component = self._node, state.components[k]
         if component.mask is None or state.key is None:
             raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
-        values = await node.workers.run(unmask_component, study, component.masked.take(), component.mask)
+        seed = node.source.seed()
+        values = await node.workers.run(
+            unmask_component, study, component.masked.take(), component.mask, seed
+        )
         delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
         state.components[k] = _Component(begun=True)
         state.blinded += 1

@@ -1,0 +1,46 @@
+"""How near discrete Gaussian noise comes to Gaussian noise, and the noise of publishing that brings it there.
+
+Devices add a discrete Gaussian, on multiples of the grid step h. What a mask adds to its privacy is proved for noise that
+no rotation changes, so whoever passes masked rows on (unmasking nodes to the collector, the collector to the public) adds
+N(0, (2h)^2): A (X + C) + G has the law of A (X + C + G).
+
+Statement. For s = sigma/h >= 2 let q = exp(-2 pi^2 v), v = 4 s^2/(s^2 + 4), and eta = 8 q. A discrete Gaussian plus
+N(0, 4h^2) has a density within e^(+-eta) of N(0, sigma^2 + 4h^2); and a discrete Gaussian is, within e^(+-eta) too, what a
+random rounding makes of N(0, sigma^2 - 4h^2). So k entries change epsilon by at most 2 k eta, and delta by e^(k eta).
+Basis: proved (docs/theory/calibration.md#discrete-noise); float64 is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["PUBLISHING_STEPS", "RELEASE_ENTRIES", "discrete_epsilon", "published_sigma", "right_providers_mu"]
+
+PUBLISHING_STEPS = 2
+"""The noise of publishing, in grid steps."""
+
+RELEASE_ENTRIES = 4
+"""A release has fewer than this many times the rows a study asks for: what is left over joins the last one."""
+
+
+def discrete_epsilon(sigma_steps: float, entries: int) -> float:
+    """By how much epsilon of Gaussian noise on so many entries grows, noise of `sigma_steps` being discrete; rounded up.
+
+    delta grows by less than this part of itself.
+    """
+    if not sigma_steps >= PUBLISHING_STEPS:
+        return math.inf
+    square = sigma_steps * sigma_steps
+    v = PUBLISHING_STEPS**2 * square / (square + PUBLISHING_STEPS**2)
+    return 2 * entries * 8 * math.exp(-2 * math.pi**2 * v) * (1 + 1e-9)
+
+
+def right_providers_mu(distance: float, sigma: float, step: float) -> float:
+    """mu of two rows so far apart for whoever sees a row as its device sent it, B_0 known; rounded up."""
+    square = sigma * sigma - (PUBLISHING_STEPS * step) ** 2
+    return distance / math.sqrt(square) * (1 + 1e-12) if square > 0 else math.inf
+
+
+def published_sigma(sigma: float, step: float, deliveries: int) -> float:
+    """The noise that is in a release: the devices', and that of every unmasking node and of the collector."""
+    return math.hypot(sigma, PUBLISHING_STEPS * step * math.sqrt(deliveries + 1)) if sigma else 0.0
