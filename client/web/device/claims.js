@@ -3,13 +3,15 @@
  * than its sigma gives is refused; what cannot be worked out here is said, not passed over.
  */
 import { StudyError } from "./errors.js";
-import { erfc } from "./floats.js";
+import { erfc, ldexp } from "./floats.js";
 import { maskedDelta } from "./rows/masked_delta.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {import("./protection.js").Guarantee} Guarantee */
 
 const ALLOWED = 1e-3; // a delta this part above the stated one passes: more than the arithmetic here errs upwards
+const PUBLISHING_STEPS = 2;
+const RELEASE_ENTRIES = 4; // a release has fewer than this many times the rows a study asks for
 const FAR = 30; // standard deviations from which on a tail is its first two terms
 
 /** What could not be checked here, as words of a catalogue: "unit", "single_column". @param {Study} study @returns {string[]} */
@@ -44,8 +46,10 @@ function rowsClaims(study) {
     [protection.public, study.releaseRows, "everybody"],
     [protection.collector, study.rows.blockRows, "the collector"],
   ];
+  checkRightProviders(study);
   for (const [guarantee, rows, towards] of claims) {
     if (guarantee === null) continue;
+    checkDiscrete(study, guarantee, RELEASE_ENTRIES * rows * attributes, towards);
     const near = guarantee.neighbours;
     if (near.relation === "unit") return ["unit"];
     if (near.relation !== "record" || near.rowNorm !== norm || near.distance !== 2 * norm) {
@@ -64,6 +68,36 @@ function rowsClaims(study) {
     }
   }
   return [];
+}
+
+/** mu towards whoever sees a row with its own noise alone. @param {Study} study */
+function checkRightProviders(study) {
+  const { rightProviders: stated, rowNorm: norm, sigma, public: everybody, collector } = study.protection;
+  if (stated === null) {
+    if (everybody === null && collector === null) return;
+    throw new StudyError("this study does not say what all right providers together could tell: take no part", "claims");
+  }
+  const { relation, rowNorm, distance } = stated.neighbours;
+  const step = ldexp(1, study.rows.gridExponent);
+  const own = rowNorm === norm && (relation === "record" ? distance === 2 * norm : relation === "unit" && distance === 1);
+  if (!own) throw new StudyError("what this study promises towards right providers is not about its own rows: take no part", "claims");
+  const apart = relation === "record" ? 2 * norm : 1 + step * Math.sqrt(study.attributes);
+  const square = sigma * sigma - (PUBLISHING_STEPS * step) ** 2;
+  const found = square > 0 ? (apart / Math.sqrt(square)) * (1 + 1e-12) : Infinity;
+  if (stated.mu === null || !(found <= stated.mu * (1 + ALLOWED))) {
+    throw new StudyError(`towards all right providers this study states mu = ${stated.mu}, but its noise gives ${found}: take no part`, "claims");
+  }
+  checkDiscrete(study, stated, study.attributes, "all right providers");
+}
+
+/** What noise on a grid adds to epsilon. @param {Study} study @param {Guarantee} guarantee @param {number} entries @param {string} towards */
+function checkDiscrete(study, guarantee, entries, towards) {
+  const square = ldexp(study.protection.sigma, -study.rows.gridExponent) ** 2;
+  const v = (PUBLISHING_STEPS ** 2 * square) / (square + PUBLISHING_STEPS ** 2);
+  const found = square >= PUBLISHING_STEPS ** 2 ? 2 * entries * 8 * Math.exp(-2 * Math.PI ** 2 * v) : Infinity;
+  if (guarantee.discreteEpsilon === null || !(found <= guarantee.discreteEpsilon * (1 + ALLOWED))) {
+    throw new StudyError(`towards ${towards} this study does not state that noise on its grid adds ${found} to epsilon: take no part`, "claims");
+  }
 }
 
 /** @param {Study} study */

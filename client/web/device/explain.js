@@ -4,7 +4,7 @@ import { minimalCoalitions } from "./rows/collusion.js";
 /** @typedef {import("./study.js").Study} Study */
 /**
  * `publicPromise` holds towards everybody, `collectorPromise` towards the collector (in the rows suite; null where it is the
- * same). `exact`: no noise at all. `budget`: private answers are given until it is spent, and nothing else is published.
+ * same), `rightProvidersPromise` towards all right providers together, who see a row with its own noise. `exact`: no noise at all. `budget`: private answers are given until it is spent, and nothing else is published.
  * `byHonestRows`: what epsilon is left if only so many of the people are honest. `coalitions`: who together could see answers,
  * smallest groups first. `honestProviders`: in the moments suite, how many right providers must add their noise as agreed.
  * `altered`: whether a right provider that alters what it was given would be found out.
@@ -12,6 +12,7 @@ import { minimalCoalitions } from "./rows/collusion.js";
  * @property {string} suite
  * @property {import("./protection.js").Guarantee | null} publicPromise
  * @property {import("./protection.js").Guarantee | null} collectorPromise
+ * @property {import("./protection.js").Guarantee | null} rightProvidersPromise
  * @property {boolean} exact
  * @property {import("./protection.js").Budget | null} budget
  * @property {[number, number][]} byHonestRows
@@ -22,8 +23,8 @@ import { minimalCoalitions } from "./rows/collusion.js";
 
 /** @param {Study} study @returns {Explained} */
 export function explain(study) {
-  const { public: publicPromise, collector: collectorPromise, budget, byHonestRows, sigma } = study.protection;
-  const said = { suite: study.suite, publicPromise, collectorPromise, budget, byHonestRows, exact: !sigma && budget === null };
+  const { public: publicPromise, collector: collectorPromise, rightProviders: rightProvidersPromise, budget, byHonestRows, sigma } = study.protection;
+  const said = { suite: study.suite, publicPromise, collectorPromise, rightProvidersPromise, budget, byHonestRows, exact: !sigma && budget === null };
   if (study.suite === "rows") {
     const coalitions = minimalCoalitions(study.right.length, study.left.length, study.rows.unmasking);
     return { ...said, coalitions, honestProviders: null, altered: study.rows.tagHolders.length > 0 };

@@ -15,6 +15,7 @@ import { items, keysOf, objectOf, realOf, realOrNull, textOf, wholeOf } from "./
  * @property {string} citation
  * @property {[number, number] | null} enclosed
  * @property {[number, number] | null} addsUp
+ * @property {number | null} discreteEpsilon what noise drawn on a grid adds to epsilon, at the most
  */
 /** @typedef {{ epsilon: number | null, delta: number | null, mu: number | null }} Budget */
 /**
@@ -26,12 +27,13 @@ import { items, keysOf, objectOf, realOf, realOrNull, textOf, wholeOf } from "./
  * @property {Guarantee | null} collector
  * @property {Budget | null} budget
  * @property {[number, number][]} byHonestRows
+ * @property {Guarantee | null} rightProviders towards all right providers together
  */
 
 /** @param {Json | undefined} data @returns {Protection} */
 export function readProtection(data) {
   const given = objectOf(data, "protection");
-  keysOf(given, ["row_norm", "sigma", "method", "public", "collector", "budget", "by_honest_rows"], "protection");
+  keysOf(given, ["row_norm", "sigma", "method", "public", "collector", "budget", "by_honest_rows", "right_providers"], "protection");
   return {
     rowNorm: realOf(given["row_norm"], "protection.row_norm"),
     sigma: realOf(given["sigma"], "protection.sigma"),
@@ -40,6 +42,7 @@ export function readProtection(data) {
     collector: given["collector"] === null ? null : readGuarantee(given["collector"], "protection.collector"),
     budget: given["budget"] === null ? null : readBudget(given["budget"]),
     byHonestRows: readHonest(items(given["by_honest_rows"], "protection.by_honest_rows")),
+    rightProviders: given["right_providers"] === null ? null : readGuarantee(given["right_providers"], "protection.right_providers"),
   };
 }
 
@@ -77,7 +80,7 @@ function readBudget(data) {
 /** @param {Json | undefined} data @param {string} field @returns {Guarantee} */
 function readGuarantee(data, field) {
   const given = objectOf(data, field);
-  keysOf(given, ["epsilon", "delta", "mu", "neighbours", "basis", "because", "citation"], field, ["enclosed", "adds_up"]);
+  keysOf(given, ["epsilon", "delta", "mu", "neighbours", "basis", "because", "citation"], field, ["enclosed", "adds_up", "discrete_epsilon"]);
   const near = objectOf(given["neighbours"], `${field}.neighbours`);
   keysOf(near, ["relation", "row_norm", "distance"], `${field}.neighbours`);
   const relation = textOf(near["relation"], `${field}.relation`);
@@ -88,7 +91,8 @@ function readGuarantee(data, field) {
   if ((epsilon === null) !== (delta === null) || (epsilon === null && mu === null)) {
     throw new StudyError("is stated by epsilon and delta, or by mu", "", field);
   }
-  if (![epsilon, delta, mu].every((value) => value === null || value >= 0)) {
+  const discreteEpsilon = given["discrete_epsilon"] === undefined ? null : realOf(given["discrete_epsilon"], `${field}.discrete_epsilon`, true);
+  if (![epsilon, delta, mu, discreteEpsilon].every((value) => value === null || value >= 0)) {
     throw new StudyError("has a number below 0", "", field);
   }
   const enclosed = readPair(given["enclosed"], `${field}.enclosed`);
@@ -100,7 +104,7 @@ function readGuarantee(data, field) {
     throw new StudyError("must be mu and a slack, both above 0", "", `${field}.adds_up`);
   }
   return {
-    epsilon, delta, mu, enclosed, addsUp,
+    epsilon, delta, mu, enclosed, addsUp, discreteEpsilon,
     neighbours: {
       relation: /** @type {Guarantee["neighbours"]["relation"]} */ (relation),
       rowNorm: realOrNull(near["row_norm"], `${field}.row_norm`),

@@ -3,6 +3,7 @@ import { StudyError } from "../errors.js";
 import { frexp, ldexp } from "../floats.js";
 import { bytesOf, items, keysOf, realOf, textOf, wholeOf } from "../reading.js";
 import { refuseSingleBreaker } from "./collusion.js";
+import { noiseColumnsMu } from "./noise_columns.js";
 import { keyHolders, TAGS } from "./tags.js";
 
 /** @typedef {import("../json.js").JsonObject} JsonObject */
@@ -15,6 +16,8 @@ const CHECK_DIRECTIONS = 32;
 const LEAST_LEFT = 96;
 const COARSEST_EXPONENT = -12;
 const DEVIATIONS = 12;
+const PUBLISHING_STEPS = 2;
+const LEAST_SIGMA_STEPS = 8;
 
 /** @param {string} reason @param {string} problem @returns {never} */
 function impossible(reason, problem) {
@@ -26,7 +29,7 @@ export class RowsStudy {
   /** @param {JsonObject} data @param {Around} around */
   constructor(data, around) {
     const keys = ["name", "block_rows", "noise_columns", "tau", "obfuscation_failure", "share_leakage", "grid_exponent"];
-    keysOf(data, [...keys, "unmasking", "mask_commitment"], "suite");
+    keysOf(data, [...keys, "unmasking", "noise_columns_mu", "publishing_steps", "mask_commitment"], "suite");
     this.blockRows = wholeOf(data["block_rows"], "suite.block_rows");
     this.noiseColumns = wholeOf(data["noise_columns"], "suite.noise_columns");
     this.tau = realOf(data["tau"], "suite.tau");
@@ -34,6 +37,8 @@ export class RowsStudy {
     this.shareLeakage = realOf(data["share_leakage"], "suite.share_leakage");
     this.gridExponent = wholeOf(data["grid_exponent"], "suite.grid_exponent");
     this.unmasking = items(data["unmasking"], "suite.unmasking").map((role) => textOf(role, "suite.unmasking"));
+    this.noiseColumnsMu = realOf(data["noise_columns_mu"], "suite.noise_columns_mu");
+    this.publishingSteps = wholeOf(data["publishing_steps"], "suite.publishing_steps");
     this.maskCommitment = bytesOf(data["mask_commitment"], "suite.mask_commitment");
     this.around = around;
     this.columns = around.attributes + this.noiseColumns;
@@ -56,7 +61,10 @@ export class RowsStudy {
     const tau = leastTau(rows, attributes, this.noiseColumns, rowNorm, sigma, this.obfuscationFailure);
     if (this.tau < tau * (1 - 1e-12)) impossible("tau", `tau = ${this.tau} is below ${tau}, which blocks of this size need`);
     this.#checkGrid();
-    if (sigma && ldexp(sigma, -this.gridExponent) % 1) impossible("sigma", "sigma must be a whole number of grid steps");
+    const steps = ldexp(sigma, -this.gridExponent);
+    if (steps % 1 || (steps > 0 && steps < LEAST_SIGMA_STEPS)) {
+      impossible("sigma", `sigma must be 0 or a whole number of grid steps, at least ${LEAST_SIGMA_STEPS}`);
+    }
     if (this.maskCommitment.length !== 32) impossible("bad_key", "mask_commitment must be 32 bytes");
     const roles = new Set(["collector"]);
     for (let k = 1; k <= right; k++) roles.add(`R${k}`);
@@ -67,6 +75,13 @@ export class RowsStudy {
     refuseSingleBreaker(right, left, this.unmasking);
     if (this.tagHolders.length && this.columns < TAGS * rows + 1) {
       impossible("too_few_noise_columns", `with p = ${this.columns} columns the tag keys of a block would give a right mask away`);
+    }
+    const publishing = sigma ? PUBLISHING_STEPS : 0;
+    if (this.publishingSteps !== publishing) impossible("publishing_steps", `publishing_steps must be ${publishing} in this study`);
+    const columns = this.noiseColumns - CHECK_DIRECTIONS;
+    const mu = noiseColumnsMu(rows, attributes, columns, rowNorm, sigma, this.tau, this.obfuscationFailure);
+    if (!(mu * (1 - 1e-6) <= this.noiseColumnsMu && this.noiseColumnsMu < Infinity)) {
+      impossible("noise_columns_mu", `noise_columns_mu = ${this.noiseColumnsMu} is below ${mu}, which these noise columns give`);
     }
   }
 
