@@ -1,8 +1,8 @@
 """The attributes a study asks for, and how answers become a row of numbers in [-1, 1].
 
-Nothing nonlinear can be computed after masking, so squares, products and logarithms that an analysis will need are
-declared here and formed on the device. A categorical attribute becomes one indicator a level (the whole group adds
-1 to a row's squared norm); everything else is mapped from its declared bounds to [-1, 1].
+Nothing nonlinear can be computed after masking, so squares, products, logarithms and intervals that an analysis will need
+are declared here and formed on the device (`trimask_core.derived`). A categorical attribute becomes one indicator a level
+(the whole group adds 1 to a row's squared norm); everything else is mapped from its declared bounds to [-1, 1].
 """
 
 from __future__ import annotations
@@ -10,28 +10,18 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
+from trimask_core.derived import ONES, Column, Derived, DerivedKind, Part, check_name
 from trimask_core.errors import AnswerError, ImpossibleStudy
 
 __all__ = ["ONES", "Attribute", "AttributeKind", "Column", "Derived", "DerivedKind", "Schema"]
 
 AttributeKind = Literal["continuous", "integer", "binary", "categorical"]
-DerivedKind = Literal["square", "product", "log"]
-ONES = "one"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _TRUE, _FALSE = {"yes", "true", "1"}, {"no", "false", "0"}
-
-
-def _name(name: str) -> str:
-    if not _NAME.fullmatch(name) or name == ONES:
-        raise ImpossibleStudy(
-            "bad_name",
-            f"{name!r} cannot name an attribute: use a letter, then letters, digits and _, and not {ONES!r}",
-        )
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +44,7 @@ class Attribute:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        _name(self.name)
+        check_name(self.name)
         if self.kind not in get_args(AttributeKind):
             raise ImpossibleStudy(
                 "bad_kind", f"{self.name}: kind must be one of {', '.join(get_args(AttributeKind))}"
@@ -141,63 +131,6 @@ class Attribute:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """A column formed on the device from answers: the square, the product, or the logarithm."""
-
-    name: str
-    kind: DerivedKind
-    of: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        _name(self.name)
-        if self.kind not in get_args(DerivedKind):
-            raise ImpossibleStudy(
-                "bad_kind", f"{self.name}: kind must be one of {', '.join(get_args(DerivedKind))}"
-            )
-        if len(self.of) != (2 if self.kind == "product" else 1):
-            raise ImpossibleStudy(
-                "bad_derived",
-                f"{self.name}: a {self.kind} is of {'two' if self.kind == 'product' else 'one'}",
-            )
-
-    def bounds(self, sources: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        """The least and greatest value, from the bounds of what it is formed from."""
-        if self.kind == "log":
-            low, high = sources[0]
-            if low <= 0:
-                raise ImpossibleStudy(
-                    "bad_derived", f"{self.name}: a logarithm needs an attribute with minimum > 0"
-                )
-            return math.log(low), math.log(high)
-        if self.kind == "square":
-            low, high = sources[0]
-            return (0.0 if low <= 0 <= high else min(low * low, high * high)), max(low * low, high * high)
-        corners = [a * b for a in sources[0] for b in sources[1]]
-        return min(corners), max(corners)
-
-    def form(self, values: Sequence[float]) -> float:
-        """The derived value."""
-        if self.kind == "log":
-            return math.log(values[0])
-        return values[0] * values[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the row: scaled = (value - center) / half_range."""
-
-    name: str
-    center: float = 0.0
-    half_range: float = 1.0
-    source: str = ""
-    level: str | None = None
-
-    def scale(self, value: float) -> float:
-        """The value mapped to [-1, 1]; the clamp only removes a last-bit overshoot of the division."""
-        return min(1.0, max(-1.0, (value - self.center) / self.half_range))
-
-
 @dataclass(frozen=True)
 class Schema:
     """Attributes, derived columns and the ones column (on by default: means and intercepts need it)."""
@@ -209,43 +142,77 @@ class Schema:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ImpossibleStudy("no_attributes", "a study needs at least one attribute")
-        names = [attribute.name for attribute in self.attributes] + [derived.name for derived in self.derived]
+        names = self._items
         columns = [column.name for column in self.columns]
         for group in (names, columns):
             twice = sorted({name for name in group if group.count(name) > 1})
             if twice:
                 raise ImpossibleStudy("bad_name", f"{twice[0]} is named twice")
-
-    def _numeric_bounds(self, name: str, wanted_by: str) -> tuple[float, float]:
-        for attribute in self.attributes:
-            if attribute.name == name and attribute.kind != "categorical":
-                return attribute.bounds
-        raise ImpossibleStudy("bad_derived", f"{wanted_by}: {name} is not a numeric attribute of this study")
+        for name in names:
+            if name in columns and self.parts[name].columns[0].name != name:
+                raise ImpossibleStudy("bad_name", f"{name} is named twice: a level has this name too")
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The p1 columns, in the order of the row."""
-        columns = [Column(ONES, source=ONES)] if self.ones else []
+    def _items(self) -> list[str]:
+        """Attributes, then what is derived."""
+        return [item.name for item in self.attributes] + [item.name for item in self.derived]
+
+    @cached_property
+    def parts(self) -> dict[str, Part]:
+        """What can be a factor, by name: attributes, single levels, and derived columns; in the order of the row."""
+        found: dict[str, Part] = {}
         for attribute in self.attributes:
             if attribute.kind == "categorical":
-                columns += [
-                    Column(f"{attribute.name}_{level}", source=attribute.name, level=level)
-                    for level in attribute.levels
-                ]
+                found[attribute.name] = Part.of_choice(attribute.name, attribute.levels)
             else:
-                columns.append(_scaled(attribute.name, *attribute.bounds))
+                found[attribute.name] = Part.of_number(attribute.name, attribute.bounds)
+        for attribute in self.attributes:
+            if attribute.kind == "categorical":
+                found |= found[attribute.name].singles()
+        kinds = {attribute.name: attribute.kind for attribute in self.attributes}
         for derived in self.derived:
-            low, high = derived.bounds([self._numeric_bounds(name, derived.name) for name in derived.of])
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise ImpossibleStudy(
-                    "bad_derived", f"{derived.name}: its bounds are not finite or not apart"
-                )
-            columns.append(_scaled(derived.name, low, high))
+            for name in derived.of:
+                if name not in found:
+                    raise ImpossibleStudy(
+                        "bad_derived",
+                        f"{derived.name}: {name} is not an attribute of this study, a level, or derived before it",
+                    )
+                if derived.kind != "product" and (
+                    kinds.get(name, "categorical") == "categorical"
+                    or (derived.cuts and kinds[name] == "binary")
+                ):
+                    raise ImpossibleStudy(
+                        "bad_derived", f"{derived.name}: {name} is not a numeric attribute of this study"
+                    )
+            found[derived.name] = derived.part([found[name] for name in derived.of])
+            if derived.kind == "bins":
+                found |= found[derived.name].singles()
+        return found
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The p1 columns, in the order of the row."""
+        parts = self.parts
+        columns = [Column(ONES, source=ONES)] if self.ones else []
+        for name in self._items:
+            columns += parts[name].columns
         return tuple(columns)
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Everything of which a person has exactly one: choices, bins and products of those, each with its levels.
+
+        The column of a level is `f"{group}_{level}"`.
+        """
+        named = [(name, self.parts[name]) for name in self._items]
+        return {name: part.levels for name, part in named if part.kind == "choice" and part.complete}
 
     @property
     def row_norm(self) -> float:
-        """The largest norm a row can have: 1 for the ones column, each scaled value and each one-hot group."""
+        """The largest norm a row can have: 1 for the ones column, each attribute and each derived item.
+
+        Of the columns of a choice, of bins and of a product with either one at most is not 0, and none is above 1.
+        """
         return math.sqrt(self.ones + len(self.attributes) + len(self.derived))
 
     def read(self, answers: Mapping[str, object]) -> dict[str, float | str]:
@@ -263,26 +230,37 @@ class Schema:
     def encode(self, answers: Mapping[str, object]) -> list[float]:
         """The row x1, scaled; answers are refused as by `read`."""
         values = self.read(answers)
+        parts = self.parts
         row = [1.0] if self.ones else []
-        numbers: dict[str, float] = {}
+        # In original units: a number's value, or an indicator a level.
+        formed: dict[str, list[float]] = {}
         for attribute in self.attributes:
             value = values[attribute.name]
             if isinstance(value, str):
-                row += [float(level == value) for level in attribute.levels]
+                formed[attribute.name] = [float(level == value) for level in attribute.levels]
+                for level, indicator in zip(attribute.levels, formed[attribute.name], strict=True):
+                    formed[f"{attribute.name}_{level}"] = [indicator]
+                row += formed[attribute.name]
             else:
-                numbers[attribute.name] = value
-                row.append(_scaled(attribute.name, *attribute.bounds).scale(value))
+                formed[attribute.name] = [value]
+                row.append(parts[attribute.name].columns[0].scale(value))
         for derived in self.derived:
-            low, high = derived.bounds([self._numeric_bounds(name, derived.name) for name in derived.of])
-            value = min(max(derived.form([numbers[name] for name in derived.of]), low), high)
-            row.append(_scaled(derived.name, low, high).scale(value))
+            made, scaled = derived.form(
+                parts[derived.name],
+                [parts[name] for name in derived.of],
+                [formed[name] for name in derived.of],
+            )
+            formed[derived.name] = made
+            for column, value in zip(parts[derived.name].columns, made, strict=True):
+                formed.setdefault(column.name, [value])
+            row += scaled
         return row
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
         return {
             "attributes": [_attribute_dict(attribute) for attribute in self.attributes],
-            "derived": [{"name": d.name, "kind": d.kind, "of": list(d.of)} for d in self.derived],
+            "derived": [derived.to_dict() for derived in self.derived],
             "ones": self.ones,
         }
 
@@ -294,7 +272,8 @@ class Schema:
                 Attribute(**{**item, "levels": tuple(item.get("levels", ()))}) for item in data["attributes"]
             ),
             derived=tuple(
-                Derived(item["name"], item["kind"], tuple(item["of"])) for item in data.get("derived", ())
+                Derived(**{**item, **{key: tuple(item.get(key, ())) for key in ("of", "cuts", "levels")}})
+                for item in data.get("derived", ())
             ),
             ones=data.get("ones", True),
         )
@@ -309,7 +288,3 @@ def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
         grid = {"step": attribute.step, "centre": attribute.centre, "scale": attribute.scale}
         data |= {field: float(value) for field, value in grid.items() if value is not None}
     return data | {"label": attribute.label, "unit": attribute.unit}
-
-
-def _scaled(name: str, low: float, high: float) -> Column:
-    return Column(name, (low + high) / 2, (high - low) / 2, source=name)

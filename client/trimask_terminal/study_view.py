@@ -150,7 +150,8 @@ def _questions(study: Study) -> Table:
     for attribute in study.schema.attributes:
         table.add_row(attribute.label or attribute.name, attribute.name, attribute.kind, _answers(attribute))
     for derived in study.schema.derived:
-        table.add_row("(formed on the device)", derived.name, derived.kind, " and ".join(derived.of))
+        cuts = " at " + ", ".join(f"{cut:g}" for cut in derived.cuts) if derived.cuts else ""
+        table.add_row("(formed on the device)", derived.name, derived.kind, " and ".join(derived.of) + cuts)
     return table
 
 

@@ -4,7 +4,7 @@ Every column is a polynomial in what people are asked: `one` is 1, an attribute 
 that is 0 or 1, a declared square or product is a polynomial. So every entry of the Gram matrix is the sum over people of
 a polynomial, and after the rules
     b^2 = 1 (a yes-or-no answer, scaled to -1 and 1),   l^2 = l and l l' = 0 (levels of one choice),
-    reference level = 1 - the other levels
+    reference level = 1 - the other levels,   an interval of a number = the sum of the smaller ones it is cut into
 entries with the same polynomial are equal, whatever the answers: a level's square is itself, two levels exclude each
 other, levels add up to `one`, <one, product> = <a, b>, <one, square> = <a, a>, <a, ab> = <b, aa>, and so on. The sum of
 the polynomial 1 is N, where rows are not shortened (a shortened row keeps all equations but this one).
@@ -13,6 +13,8 @@ The equations are found by elimination: an entry whose polynomial is a combinati
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.schema import Schema
+from trimask_core.schema import ONES, Schema
 
 __all__ = ["Identities", "layout_identities", "schema_identities"]
 
@@ -109,34 +111,104 @@ def schema_identities(
 
 
 def _polynomials(schema: Schema, clipped: frozenset[str]) -> tuple[dict[str, Polynomial], _Rules]:
+    """Of every column, scaled. Intervals of a number are levels of one choice: those between all cuts of that number."""
     level: dict[str, str] = {}
-    polynomials: list[Polynomial] = [{(): 1.0}] if schema.ones else []
-    scaled: dict[str, tuple[float, float]] = {}
-    columns = {column.name: column for column in schema.columns}
+    scaled: dict[str, Polynomial] = {ONES: {(): 1.0}} if schema.ones else {}
+    # In original units, a polynomial a level or one of a number: what products are formed of.
+    formed: dict[str, list[Polynomial]] = {}
+    parts = schema.parts
     for attribute in schema.attributes:
         if attribute.kind == "categorical":
             names = [f"{attribute.name}_{item}" for item in attribute.levels]
             level |= dict.fromkeys(names[1:], attribute.name)
-            polynomials.append({(): 1.0, **{(name,): -1.0 for name in names[1:]}})
-            polynomials += [{(name,): 1.0} for name in names[1:]]
+            levels: list[Polynomial] = [{(name,): 1.0} for name in names[1:]]
+            formed[attribute.name] = [_first(names[1:]), *levels]
+            scaled |= dict(zip(names, formed[attribute.name], strict=True))
         else:
-            column = columns[attribute.name]
-            scaled[attribute.name] = column.center, column.half_range
+            (column,) = parts[attribute.name].columns
             moved = f"{attribute.name}, clipped" if attribute.name in clipped else attribute.name
-            polynomials.append({(moved,): 1.0})
+            scaled[attribute.name] = {(moved,): 1.0}
+            formed[attribute.name] = [{(): column.center, (attribute.name,): column.half_range}]
     binary = frozenset(item.name for item in schema.attributes if item.kind == "binary")
     rules = _Rules(binary, level)
+    atoms = {name: _Atoms(name, cuts) for name, cuts in _cuts(schema).items()}
+    for found in atoms.values():
+        level |= dict.fromkeys(found.variables, found.name)
+    for name in list(formed):
+        if len(formed[name]) > 1:
+            formed |= {
+                column.name: [item] for column, item in zip(parts[name].columns, formed[name], strict=True)
+            }
     for derived in schema.derived:
+        columns = parts[derived.name].columns
         if derived.kind == "log":
-            polynomials.append({(derived.name,): 1.0})
-            continue
-        factors = [
-            {(): scaled[name][0], (name,): scaled[name][1]} for name in (derived.of[0], derived.of[-1])
-        ]
-        value, column = rules.product(*factors), columns[derived.name]
-        value[()] = value.get((), 0.0) - column.center
-        polynomials.append({monomial: part / column.half_range for monomial, part in value.items()})
-    return dict(zip(columns, polynomials, strict=True)), rules
+            value: list[Polynomial] = [{(): columns[0].center, (derived.name,): columns[0].half_range}]
+        elif derived.cuts:
+            held = atoms[derived.of[0]]
+            edges = [-math.inf, *derived.cuts, math.inf]
+            pieces = [held.between(low, high) for low, high in itertools.pairwise(edges)]
+            value = pieces if derived.kind == "bins" else pieces[1:]
+        else:
+            first, second = formed[derived.of[0]], formed[derived.of[-1]]
+            if parts[derived.of[0]].kind == "number" and len(second) > 1:
+                first, second = second, first  # a choice's levels name the columns
+            value = [rules.product(one, other) for one in first for other in second]
+        formed[derived.name] = value
+        for column, item in zip(columns, value, strict=True):
+            if derived.kind == "bins":
+                formed[column.name] = [item]
+            away = (
+                {(): column.center} if column.within is None else _times(scaled[column.within], column.middle)
+            )
+            found_one = dict(item)
+            _subtract(found_one, away, 1.0)
+            scaled[column.name] = _times(found_one, 1 / column.half_range)
+            if column.name in clipped:
+                scaled[column.name] = {(f"{column.name}, clipped",): 1.0}
+    return scaled, rules
+
+
+def _times(polynomial: Polynomial, factor: float) -> Polynomial:
+    """A multiple of a polynomial."""
+    return {monomial: part * factor for monomial, part in polynomial.items()}
+
+
+def _first(others: Sequence[str]) -> Polynomial:
+    """The reference level: 1 less the others."""
+    return {(): 1.0, **{(name,): -1.0 for name in others}}
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """The intervals between all cuts of a number, as levels of a choice of its own; below the first is the reference."""
+
+    of: str
+    cuts: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return f"intervals of {self.of}"
+
+    @property
+    def variables(self) -> list[str]:
+        return [f"{self.of}, interval {k}" for k in range(1, len(self.cuts) + 1)]
+
+    def between(self, low: float, high: float) -> Polynomial:
+        """The indicator of low <= value < high, both cuts (or endless)."""
+        if low == -math.inf:
+            return _first([name for name, cut in zip(self.variables, self.cuts, strict=True) if cut >= high])
+        return {
+            (name,): 1.0 for name, cut in zip(self.variables, self.cuts, strict=True) if low <= cut < high
+        }
+
+
+def _cuts(schema: Schema) -> dict[str, tuple[float, ...]]:
+    """All cuts of each number that has any."""
+    found: dict[str, set[float]] = {}
+    for derived in schema.derived:
+        if derived.cuts:
+            found.setdefault(derived.of[0], set()).update(derived.cuts)
+    return {name: tuple(sorted(cuts)) for name, cuts in found.items()}
 
 
 @lru_cache(maxsize=64)
@@ -144,21 +216,39 @@ def layout_identities(layout: MomentsLayout, places: tuple[int, ...] | None = No
     """Of the columns (1, z_1 / w_1, .., z_q / w_q) of the moments suite, or those at some places, with their 1."""
     level: dict[str, str] = {}
     binary: set[str] = set()
-    polynomials: list[Polynomial] = [{(): 1.0}]
-    for column in layout.columns if places is None else [layout.columns[j] for j in places]:
-        names = [column.name] if column.factors is None else [layout.columns[j].name for j in column.factors]
-        size = 1.0
-        if column.kind in ("level", "clipped"):
-            # The variable is the bit; the others are z / w as they are.
-            level[column.name] = column.sources[0] if column.sources else column.name
-            size = 1.0 / column.width
+    cuts: dict[int, set[float]] = {}
+    for column in layout.columns:
+        if column.kind == "interval":
+            cuts.setdefault(column.number, set()).update({column.first, column.last + 1})
+        elif column.kind in ("level", "clipped"):
+            level[column.name] = column.group or column.name
         elif column.kind == "bounded" and (column.steps, column.offset, column.width) == (1, 1, 1):
             binary.add(column.name)
-        polynomials.append({tuple(sorted(names)): size})
+    atoms = {}
+    for number, found in cuts.items():
+        held = layout.columns[number]
+        inner = sorted(cut for cut in found if 0 < cut <= held.steps)
+        atoms[number] = _Atoms(held.name, tuple(inner))
+        level |= dict.fromkeys(atoms[number].variables, atoms[number].name)
+    references = {f"{name}_{levels[0]}": name for name, levels in layout.schema.groups.items()}
+    level = {name: group for name, group in level.items() if name not in references}
     rules = _Rules(frozenset(binary), level)
-    # A product of yes-or-no columns with themselves is not in its one form yet.
-    one: Polynomial = {(): 1.0}
-    return _equations([rules.product(one, item) for item in polynomials], rules, known=True)
+    polynomials: list[Polynomial] = []
+    for column in layout.columns:
+        if column.factors is not None:
+            a, b = column.factors
+            polynomials.append(rules.product(polynomials[a], polynomials[b]))
+        elif column.kind == "interval":
+            low = -math.inf if column.first == 0 else column.first
+            polynomials.append(atoms[column.number].between(low, column.last + 1))
+        elif column.name in references:
+            group = references[column.name]
+            polynomials.append(_first([f"{group}_{item}" for item in layout.schema.groups[group][1:]]))
+        else:  # the variable of a level or of `clipped` is the bit; the others are z / w as they are
+            size = 1.0 / column.width if column.kind in ("level", "clipped") else 1.0
+            polynomials.append({(column.name,): size})
+    chosen = range(layout.q) if places is None else places
+    return _equations([{(): 1.0}, *(polynomials[j] for j in chosen)], rules, known=True)
 
 
 def _equations(polynomials: Sequence[Polynomial], rules: _Rules, *, known: bool) -> Identities:

@@ -110,7 +110,7 @@ def _time(milliseconds: int) -> dict[str, str]:
 def _variable(column: Column, schema: Schema) -> dict[str, Any]:
     """Name, meaning, unit and bounds in original units, and how the stored value leads back to them."""
     asked = next((item for item in schema.attributes if item.name == column.source), None)
-    derived = next((item for item in schema.derived if item.name == column.name), None)
+    derived = next((item for item in schema.derived if item.name == column.source), None)
     low, high = column.center - column.half_range, column.center + column.half_range
     if column.name == ONES or column.level is not None:
         low, high = (1.0 if column.name == ONES else 0.0), 1.0
@@ -133,6 +133,12 @@ def _variable(column: Column, schema: Schema) -> dict[str, Any]:
     elif derived is not None:
         found["trimask:kind"] = derived.kind
         found["prov:wasDerivedFrom"] = list(derived.of)
+        if derived.cuts:
+            found["trimask:cuts"] = list(derived.cuts)
+        if column.level is not None:
+            found["trimask:indicates"] = {"trimask:attribute": derived.name, "trimask:level": column.level}
+        if column.within is not None:
+            found["trimask:within"], found["trimask:middle"] = column.within, column.middle
     else:
         found["trimask:kind"] = "constant"
         found["schema:description"] = "one on every row; means and intercepts come from it"

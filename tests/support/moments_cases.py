@@ -45,6 +45,62 @@ def random_schema(random: Random) -> Schema:
     return Schema(tuple(attributes), tuple(derived))
 
 
+EFFECTS = Schema(
+    (
+        Attribute("hours", "continuous", 0, 6, step=0.5, centre=2, scale=2),
+        Attribute("age", "integer", 18, 33),
+        Attribute("smoker", "binary"),
+        Attribute("region", "categorical", levels=("north", "south", "west")),
+        Attribute("sex", "categorical", levels=("m", "f")),
+    ),
+    derived=(
+        Derived("age_group", "bins", ("age",), cuts=(21, 25), levels=("young", "middle", "old")),
+        Derived("long", "threshold", ("hours",), cuts=(2.75,)),
+        Derived("region_hours", "product", ("hours", "region")),
+        Derived("region_sex", "product", ("region", "sex")),
+        Derived("region_smoker", "product", ("region", "smoker")),
+        Derived("north_hours", "product", ("region_north", "hours")),
+        Derived("old_f", "product", ("age_group_old", "sex_f")),
+        Derived("long_hours", "product", ("long", "hours")),
+        Derived("region_sex_hours", "product", ("region_sex", "hours")),
+        Derived("three", "product", ("age_group", "region_sex")),
+    ),
+)
+"""Every kind of product, bins and a threshold."""
+
+
+def random_effects(random: Random) -> Schema:
+    """Three to five attributes, bins and thresholds of the numbers, and up to four products of anything with anything."""
+    attributes = [_attribute(random, f"a{i}") for i in range(random.randint(3, 5))]
+    derived: list[Derived] = []
+    schema = Schema(tuple(attributes))
+    for attribute in attributes:
+        low, high = attribute.bounds
+        if attribute.kind in ("continuous", "integer") and high - low >= 2:
+            cuts = sorted({round(random.uniform(low + 0.5, high), 1) for _ in range(random.randint(1, 3))})
+            bins = random.random() < 0.6
+            kept = tuple(cuts) if bins else (cuts[0],)
+            made = Derived(f"b{attribute.name}", "bins" if bins else "threshold", (attribute.name,), kept)
+            schema = _kept(schema, derived, made)
+    for i in range(random.randint(1, 4)):
+        names = [name for name, part in schema.parts.items() if part.kind != "within"]
+        of = (random.choice(names), random.choice(names))
+        schema = _kept(schema, derived, Derived(f"p{i}", "product", of))
+    return schema
+
+
+def _kept(schema: Schema, derived: list[Derived], made: Derived) -> Schema:
+    """The schema with one more, if both suites can form it in a small report."""
+    try:
+        larger = Schema(schema.attributes, (*derived, made))
+        if MomentsLayout.of(larger).q > 30:
+            return schema
+    except ImpossibleStudy:
+        return schema
+    derived.append(made)
+    return larger
+
+
 def _attribute(random: Random, name: str) -> Attribute:
     kind = random.choice(KINDS)
     if kind == "binary":

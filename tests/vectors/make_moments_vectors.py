@@ -40,6 +40,16 @@ LARGE = Schema(
     (AGE, WEIGHT, SMOKER, REGION),
     (Derived("age_squared", "square", ("age",)), Derived("log_weight", "log", ("weight",))),
 )
+EFFECTS = Schema(
+    (AGE, HOURS, SMOKER, REGION),
+    (
+        Derived("age_group", "bins", ("age",), cuts=(40, 65)),
+        Derived("long", "threshold", ("hours",), cuts=(3.0,)),
+        Derived("region_hours", "product", ("region", "hours")),
+        Derived("region_age", "product", ("region", "age_group")),
+        Derived("three", "product", ("region_age", "smoker")),
+    ),
+)
 CASES: list[tuple[str, Schema, float | None, dict[str, Any], int]] = [
     ("one binary answer", Schema((SMOKER,)), None, {"smoker": True}, 2),
     ("a grid with centre and scale, a choice, a product", SMALL, None, {"hours": 6, "smoker": False, "region": "north"}, 2),
@@ -47,6 +57,10 @@ CASES: list[tuple[str, Schema, float | None, dict[str, Any], int]] = [
     ("a row shrunk to the ball", SMALL, 2.25, {"hours": 6, "smoker": True, "region": "west"}, 3),
     ("steps of a thousandth, a square, a logarithm", LARGE, None,
      {"age": 37, "weight": 71.3, "smoker": False, "region": "south"}, 3),
+    ("bins, a threshold, products with choices, a product of three", EFFECTS, None,
+     {"age": 64, "hours": 3, "smoker": True, "region": "north"}, 2),
+    ("bins of a number that is shrunk to the ball", EFFECTS, 2.9,
+     {"age": 90, "hours": 6, "smoker": True, "region": "west"}, 2),
 ]  # fmt: skip
 
 
@@ -97,6 +111,17 @@ def layout_dict(layout: MomentsLayout) -> dict[str, Any]:
             for column in layout.columns
         ],
         "choices": [list(bits) for bits in layout.choices],
+        "comparisons": [
+            {
+                "number": layout.columns[item.number].name, "bits": list(item.bits), "first": list(item.first),
+                "last": list(item.last), "above": item.above, "below": item.below, "weights": list(item.weights),
+            }
+            for item in layout.comparisons
+        ],
+        "linear_checks": [
+            {"terms": [[index, str(coefficient)] for index, coefficient in item.terms], "total": str(item.total)}
+            for item in layout.linear_checks
+        ],
         "ball": ball and {
             "exponent": ball.exponent, "coefficients": numbers(ball.coefficients), "capacity": str(ball.capacity),
             "first_bit": layout.ball_bit, "weights": numbers(ball.weights),

@@ -73,7 +73,7 @@ def _type(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(f"`{word}`" for word in get_args(kind))
     if get_origin(kind) is tuple:
-        return "list of texts" if get_args(kind)[0] is str else "list of tables"
+        return {str: "list of texts", float: "list of numbers"}.get(get_args(kind)[0], "list of tables")
     return _PLAIN.get(kind, "table")
 
 

@@ -87,6 +87,14 @@ class Table:
             raise self._wrong(key, "a list of texts")
         return tuple(value)
 
+    def numbers(self, key: str) -> tuple[float, ...]:
+        value = self.data.get(key, [])
+        if not isinstance(value, list) or not all(
+            isinstance(item, int | float) and not isinstance(item, bool) for item in value
+        ):
+            raise self._wrong(key, "a list of numbers")
+        return tuple(map(float, value))
+
     def table(self, key: str) -> Table:
         value = self.data.get(key)
         if not isinstance(value, dict):

@@ -21,6 +21,7 @@ from typing import Literal
 
 from trimask_core.errors import ParameterError, Refused, TrimaskError
 from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.moments.ball import box_radius_squared
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import EntryNoise, entry_noise, release_noise
 from trimask_core.moments.study import DEVIATIONS, LARGEST_TOTAL
@@ -143,14 +144,9 @@ class MomentsQuestion:
 
     def radius_squared(self, layout: MomentsLayout) -> Fraction:
         """R^2 of the columns asked for, x_0 = 1 counted: their box's, or the study's ball if that is smaller."""
-        total, choices = Fraction(1), set()
-        for j in self._chosen(layout):
-            column = layout.columns[j]
-            if column.kind == "level":
-                choices.add(column.sources[0])
-            else:
-                total += Fraction(column.largest, column.width) ** 2
-        return min(total + len(choices), layout.radius_squared)
+        chosen = [layout.columns[j] for j in self._chosen(layout)]
+        marks = sum((Fraction(1, item.width**2) for item in chosen if item.kind == "clipped"), Fraction())
+        return min(box_radius_squared(chosen) + marks, layout.radius_squared)
 
     def require_room(self, study: Study, reports: int) -> None:
         """Refuse a question whose totals and noise may not fit the field (docs/theory/verified-moments.md#room)."""

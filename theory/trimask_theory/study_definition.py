@@ -216,4 +216,10 @@ def _attribute(table: Table) -> Attribute:
 def _derived(table: Table) -> Derived:
     table = table.named()
     table.refuse_unknown(names_of(Derived))
-    return Derived(table.text("name"), table.text("kind"), table.words("of"))  # type: ignore[arg-type]
+    return Derived(
+        table.text("name"),
+        table.text("kind"),  # type: ignore[arg-type]  # Derived refuses any other word
+        table.words("of"),
+        table.numbers("cuts"),
+        table.words("levels"),
+    )

@@ -159,8 +159,12 @@ SECTIONS = (
         "Nothing nonlinear can be computed after collection, so it is formed on the device.",
         {
             "name": "The column's name.",
-            "kind": "The square or the natural logarithm of one attribute, or the product of two.",
-            "of": "The attributes it is formed of.",
+            "kind": "The square or the natural logarithm of a number; a threshold of it (1 from its cut on, 0 below) or "
+            "bins (one column an interval, like the levels of a choice); or a product of two.",
+            "of": "What it is formed of: an attribute; for a product two of attributes, levels (`region_north`) and derived "
+            "columns above it. A choice times a number has one column a level, a choice times a choice one a pair.",
+            "cuts": "Of bins, going up, or the one of a threshold: intervals begin at their cut and end below the next.",
+            "levels": "Names of the bins, one more than cuts; `below_40`, `40_to_65`, `from_65` when left out.",
         },
         Derived,
     ),

@@ -34,18 +34,20 @@ class Ball:
     capacity: int
 
     @classmethod
-    def of(cls, columns: Sequence[MomentsColumn], choices: int, row_norm: float) -> Ball:
+    def of(cls, columns: Sequence[MomentsColumn], row_norm: float) -> Ball:
         """The ball of radius `row_norm` (x_0 = 1 counted) for these columns, `clipped` among them."""
         exponent = max(column.width**2 for column in columns).bit_length() + _SPARE_BITS
         coefficients = tuple(-(-(1 << exponent) // column.width**2) for column in columns)
-        # The least a row can be shrunk to: every question on a level that is not the reference, odd columns at 1.
-        least = choices << exponent
-        for column, c in zip(columns, coefficients, strict=True):
-            if column.factors is not None:
-                least += c * columns[column.factors[0]].least * columns[column.factors[1]].least
-            elif column.level is None:
-                least += c * column.least
-        _check_row_norm(row_norm, 1 + Fraction(least, 1 << exponent), box_radius_squared(columns, choices))
+        # The least every row can be shrunk to: a level that is not the reference in every group, odd columns at 1.
+        smallest: list[int] = []
+        for column in columns:
+            factors = column.factors
+            smallest.append(column.least if factors is None else smallest[factors[0]] * smallest[factors[1]])
+        least = _one_a_group(
+            columns,
+            [Fraction(c * size, 1 << exponent) for c, size in zip(coefficients, smallest, strict=True)],
+        )
+        _check_row_norm(row_norm, 1 + least, box_radius_squared(columns))
         capacity = math.floor((Fraction(row_norm) ** 2 - 1) * (1 << exponent))
         if (
             sum(c * column.largest**2 for column, c in zip(columns, coefficients, strict=True)) + capacity
@@ -68,7 +70,10 @@ class Ball:
         return self.capacity - sum(c * value * value for c, value in zip(self.coefficients, z, strict=True))
 
     def clip(self, columns: Sequence[MomentsColumn], z: Sequence[int]) -> list[int]:
-        """The row itself where it is inside; else shrunk by the largest k / 2^20 that fits, with `clipped` set."""
+        """The row itself where it is inside; else shrunk by a k / 2^20 that fits while the next does not, and `clipped`.
+
+        Without intervals that is the largest k that fits. A number that is shrunk is in the interval it is shrunk to.
+        """
         if self.left(z) >= 0:
             return list(z)
         low, high = 0, 1 << SHRINK_BITS  # k = low fits (`of` has seen to that), k = high does not
@@ -81,10 +86,22 @@ class Ball:
         return _shrunk(columns, z, low)
 
 
-def box_radius_squared(columns: Sequence[MomentsColumn], choices: int) -> Fraction:
-    """R^2 of every row the bits allow: 1 for x_0, 1 for each choice question, (largest / w)^2 for the other columns."""
-    others = (column for column in columns if column.kind not in ("level", "clipped"))
-    return 1 + choices + sum((Fraction(column.largest, column.width) ** 2 for column in others), Fraction())
+def box_radius_squared(columns: Sequence[MomentsColumn]) -> Fraction:
+    """R^2 of every row the bits allow: 1 for x_0, (largest / w)^2 for a column, the largest of those for a group."""
+    held = [column for column in columns if column.kind != "clipped"]
+    return 1 + _one_a_group(held, [Fraction(column.largest, column.width) ** 2 for column in held])
+
+
+def _one_a_group(columns: Sequence[MomentsColumn], sizes: Sequence[Fraction]) -> Fraction:
+    """The sum of the columns' sizes, of a group the largest alone: its other columns are 0 then."""
+    groups: dict[str, Fraction] = {}
+    total = Fraction()
+    for column, size in zip(columns, sizes, strict=True):
+        if column.group:
+            groups[column.group] = max(size, groups.get(column.group, Fraction()))
+        else:
+            total += size
+    return total + sum(groups.values(), Fraction())
 
 
 def _shrunk(columns: Sequence[MomentsColumn], z: Sequence[int], k: int) -> list[int]:
@@ -93,6 +110,8 @@ def _shrunk(columns: Sequence[MomentsColumn], z: Sequence[int], k: int) -> list[
     for column, value in zip(columns, z, strict=True):
         if column.factors is not None:
             row.append(row[column.factors[0]] * row[column.factors[1]])
+        elif column.kind == "interval":
+            row.append(column.holds(columns[column.number], row[column.number]))
         elif column.shrinks:
             size = abs(value) * k >> SHRINK_BITS
             size = max(value & 1, size - ((size ^ value) & 1))

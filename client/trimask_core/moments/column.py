@@ -4,6 +4,7 @@ kind      z                                          w (x = z / w)              
 bounded   2 answer - offset, answer in 0..steps      steps, or round(2 scale / step)  of the answer
 level     1 if it is the chosen one, else 0          1                                one
 product   z_a z_b (a square: a = b)                  w_a w_b                          none: it is the shared product T_ab
+interval  1 if the number is in it, else 0           1                                one (and those of `Comparison`)
 log       2 answer - 1000, thousandths of its range  1000                             of the answer
 clipped   1 if the row was shrunk, else 0            4                                one
 
@@ -11,7 +12,10 @@ The offset is `steps` (the middle of the range) or round(2 (centre - minimum) / 
 1, a continuous one of `step` (a thousandth of its range unless given), a binary one has the answers 0 and 1. Halves
 are rounded up: floor(x + 1/2) in double precision.
 
-A choice question has one bit a level; its first level is the reference, which has a bit and no column.
+A choice question has one bit a level, and so have bins and a threshold (below its cut, and from it on); the first level is
+the reference, which has a bit and no column. A product with a choice has a column for every column of the choice. Where
+that is not enough to find the reference's from (a product of a product; the product of a reference level alone) the
+reference has a column like the others.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from trimask_core.schema import Attribute, Derived, Schema
 __all__ = [
     "CLIPPED",
     "ColumnKind",
+    "Columns",
+    "Comparison",
     "MomentsColumn",
     "bit_weights",
     "bits_of",
@@ -33,7 +39,7 @@ __all__ = [
     "columns_of",
 ]
 
-ColumnKind = Literal["bounded", "level", "product", "log", "clipped"]
+ColumnKind = Literal["bounded", "level", "interval", "product", "log", "clipped"]
 CLIPPED = "clipped"
 # One bit that costs 1/16 of |x|^2: a shrunk row has to make room for it. The noise on its sum is then 4 times a level's.
 _CLIPPED_WIDTH = 4
@@ -58,6 +64,10 @@ class MomentsColumn:
     first_bit: int = -1  # -1: a product has no bits
     weights: tuple[int, ...] = ()
     factors: tuple[int, int] | None = None  # columns a <= b of a product
+    group: str = ""  # of the columns of one group at most one is not 0
+    number: int = -1  # an interval's: the column of the number
+    first: int = 0  # an interval's: its least answer in whole steps
+    last: int = 0  # and its greatest
 
     @property
     def shrinks(self) -> bool:
@@ -68,6 +78,10 @@ class MomentsColumn:
     def least(self) -> int:
         """The least |z| a clipped row can have here: z keeps the parity of the offset. A chosen level stays."""
         return self.offset & 1 if self.shrinks else 1
+
+    def holds(self, number: MomentsColumn, z: int) -> int:
+        """Of an interval: 1 if the number's z is in it."""
+        return int(self.first <= (z + number.offset) // 2 <= self.last)
 
     def answer(self, value: float) -> int:
         """The value in whole steps 0..steps, to the nearest."""
@@ -88,16 +102,52 @@ def bit_weights(largest: int) -> tuple[int, ...]:
 
 def bits_of(number: int, weights: tuple[int, ...]) -> list[int]:
     """Bits that give the number; the last one is set only where the others are not enough."""
+    if not weights:
+        return []
     powers = len(weights) - 1
     last = int(number >= 1 << powers)
     rest = number - last * weights[-1]
     return [*(rest >> i & 1 for i in range(powers)), last]
 
 
-def columns_of(schema: Schema) -> tuple[tuple[MomentsColumn, ...], tuple[tuple[int, ...], ...], int]:
-    """The columns of attributes and derived ones, the bits of each choice question (reference first), and all bits."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What proves that a number is in the interval it says: bits of `above` and `below` (docs/theory/verified-moments.md).
+
+    With answer the number in whole steps, first_k and last_k those of interval k, and one bit beta_k an interval,
+        answer - sum_k first_k beta_k = above >= 0,   sum_k last_k beta_k - answer = below >= 0.
+    """
+
+    number: int  # the column
+    bits: tuple[int, ...]  # beta_k
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    above: int  # the first bit
+    below: int
+    weights: tuple[int, ...]  # of either
+
+    def rests(self, answer: int) -> tuple[int, int]:
+        """`above` and `below` of an answer."""
+        k = max(k for k, first in enumerate(self.first) if first <= answer)
+        return answer - self.first[k], self.last[k] - answer
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of attributes and derived ones, the bits of each choice (reference first), comparisons, and all bits."""
+
+    columns: tuple[MomentsColumn, ...]
+    choices: tuple[tuple[int, ...], ...]
+    comparisons: tuple[Comparison, ...]
+    bits: int
+
+
+def columns_of(schema: Schema) -> Columns:
+    """What the attributes and derived columns of a schema become."""
     columns: list[MomentsColumn] = []
     choices: list[tuple[int, ...]] = []
+    comparisons: list[Comparison] = []
+    whole = _with_reference(schema)
     used = 0
     for attribute in schema.attributes:
         if attribute.kind == "categorical":
@@ -105,22 +155,93 @@ def columns_of(schema: Schema) -> tuple[tuple[MomentsColumn, ...], tuple[tuple[i
             columns += [
                 MomentsColumn(
                     f"{attribute.name}_{level}", "level", (attribute.name,),
-                    level=level, first_bit=used + place, weights=(1,),
+                    level=level, first_bit=used + place, weights=(1,), group=attribute.name,
                 )
-                for place, level in enumerate(attribute.levels) if place
+                for place, level in enumerate(attribute.levels) if place or attribute.name in whole
             ]  # fmt: skip
             used += len(attribute.levels)
         else:
             columns.append(_bounded(attribute, used))
             used += len(columns[-1].weights)
-    places = {column.name: place for place, column in enumerate(columns) if column.kind == "bounded"}
     for derived in schema.derived:
         if derived.kind == "log":
             columns.append(_log(schema, derived, used))
             used += len(columns[-1].weights)
+        elif derived.cuts:
+            number = next(j for j, column in enumerate(columns) if column.name == derived.of[0])
+            made = _intervals(derived, number, columns[number], used)
+            names = [column.name for column in schema.parts[derived.name].columns]
+            if derived.kind == "threshold":
+                names = ["", *names]  # below the cut is the reference
+            columns += [
+                MomentsColumn(
+                    name, "interval", (derived.name,), first_bit=made.bits[place], weights=(1,),
+                    group=derived.name, number=number, first=made.first[place], last=made.last[place],
+                )
+                for place, name in enumerate(names) if place or derived.name in whole
+            ]  # fmt: skip
+            choices.append(made.bits)
+            comparisons.append(made)
+            used = made.below + len(made.weights)
         else:
-            columns.append(_product(derived, columns, places))
-    return tuple(columns), tuple(choices), used
+            columns += _products(schema, derived, columns)
+    return Columns(tuple(columns), tuple(choices), tuple(comparisons), used)
+
+
+def _with_reference(schema: Schema) -> set[str]:
+    """The choices whose reference level is a column too."""
+    made = {derived.name: derived for derived in schema.derived}
+    groups = {f"{name}_{levels[0]}": name for name, levels in schema.groups.items()}
+    found: set[str] = set()
+    # From the last on: what a product is formed of stands before it.
+    for derived in reversed(schema.derived):
+        for name in derived.of:
+            if name in groups:
+                found.add(groups[name])
+            source = made.get(name)
+            choice = schema.parts[name].kind == "choice"
+            if choice and (derived.name in found or (source is not None and source.kind == "product")):
+                found.add(name)
+    return found
+
+
+def _intervals(derived: Derived, number: int, column: MomentsColumn, bit: int) -> Comparison:
+    """The intervals between the cuts, in the steps of the number's grid; a cut between steps counts from the next on."""
+    cuts = [math.ceil((cut - column.minimum) / column.step - _DIVIDES) for cut in derived.cuts]
+    first, last = (0, *cuts), (*(cut - 1 for cut in cuts), column.steps)
+    if any(a > b for a, b in zip(first, last, strict=True)):
+        raise ImpossibleStudy(
+            "bad_grid",
+            f"{derived.name}: an interval has no step of {derived.of[0]}'s grid in it; give wider ones or smaller steps",
+        )
+    bits = tuple(range(bit, bit + len(first)))
+    weights = bit_weights(max(b - a for a, b in zip(first, last, strict=True)))
+    above = bit + len(first)
+    return Comparison(number, bits, first, last, above, above + len(weights), weights)
+
+
+def _products(schema: Schema, derived: Derived, columns: list[MomentsColumn]) -> list[MomentsColumn]:
+    """One number's, or one for every column of its choices: those of references are found from the others' (`natural`)."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    parts = [schema.parts[name] for name in (derived.of[0], derived.of[-1])]
+    if parts[0].kind == "number" and parts[1].kind == "choice":
+        parts.reverse()  # as `Derived.part` has them: the choice's levels name the columns
+    names = iter(schema.parts[derived.name].columns)
+    found = []
+    for one in parts[0].columns:
+        for other in parts[1].columns:
+            name = next(names).name
+            if one.name not in places or other.name not in places:
+                continue
+            a, b = sorted((places[one.name], places[other.name]))
+            found.append(
+                MomentsColumn(
+                    name, "product", derived.of, factors=(a, b),
+                    width=columns[a].width * columns[b].width, largest=columns[a].largest * columns[b].largest,
+                    group="" if schema.parts[derived.name].kind == "number" else derived.name,
+                )
+            )  # fmt: skip
+    return found
 
 
 def clipped_column(bit: int) -> MomentsColumn:
@@ -175,15 +296,6 @@ def _log(schema: Schema, derived: Derived, bit: int) -> MomentsColumn:
     return MomentsColumn(
         derived.name, "log", derived.of, offset=steps, width=steps, largest=steps,
         minimum=low, step=(high - low) / steps, steps=steps, first_bit=bit, weights=bit_weights(steps),
-    )  # fmt: skip
-
-
-def _product(derived: Derived, columns: list[MomentsColumn], places: dict[str, int]) -> MomentsColumn:
-    # Schema has refused sources that are not numeric attributes, so both have a bounded column.
-    a, b = sorted((places[derived.of[0]], places[derived.of[-1]]))
-    return MomentsColumn(
-        derived.name, "product", derived.of, factors=(a, b),
-        width=columns[a].width * columns[b].width, largest=columns[a].largest * columns[b].largest,
     )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 m bits and q columns make 2m + q(q+1)/2 + q + 4 elements of the field:
 
-    b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first), logarithms,
-                        `clipped`, then what is left of the ball
+    b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first); logarithms, bins
+                        and thresholds in theirs (every interval, then `above` and `below`); `clipped`; what is left of
+                        the ball
     T_jl, j <= l        products z_j z_l, upper triangle row by row
     rho                 uniform; hides s in the check
     rho z_1..rho z_q
@@ -25,7 +26,14 @@ from functools import cached_property, lru_cache
 
 from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.ball import Ball, box_radius_squared
-from trimask_core.moments.column import CLIPPED, MomentsColumn, bits_of, clipped_column, columns_of
+from trimask_core.moments.column import (
+    CLIPPED,
+    Comparison,
+    MomentsColumn,
+    bits_of,
+    clipped_column,
+    columns_of,
+)
 from trimask_core.moments.field import P
 from trimask_core.moments.natural import NaturalColumn, natural_columns
 from trimask_core.schema import Schema
@@ -62,6 +70,7 @@ class MomentsLayout:
     choices: tuple[tuple[int, ...], ...]  # the bits of each choice question, the reference first
     ball: Ball | None
     ball_bit: int  # the first bit of what is left of the ball: all bits before it are answers'
+    comparisons: tuple[Comparison, ...] = ()  # of bins and thresholds
 
     @staticmethod
     def of(schema: Schema, row_norm: float | None = None) -> MomentsLayout:
@@ -133,8 +142,19 @@ class MomentsLayout:
 
     @cached_property
     def linear_checks(self) -> tuple[LinearCheck, ...]:
-        """Each choice question has one level; then the ball."""
+        """Each choice question has one level; each number is in the interval it says; then the ball."""
         checks = [LinearCheck(tuple((bit, 1) for bit in bits), 1) for bits in self.choices]
+        for comparison in self.comparisons:
+            number = self.columns[comparison.number]
+            answer = [(number.first_bit + i, weight) for i, weight in enumerate(number.weights)]
+            for sign, ends, first_bit in (
+                (1, comparison.first, comparison.above),
+                (-1, comparison.last, comparison.below),
+            ):
+                held = [(bit, -sign * end) for bit, end in zip(comparison.bits, ends, strict=True) if end]
+                rest = [(first_bit + i, -weight) for i, weight in enumerate(comparison.weights)]
+                terms = [(index, sign * coefficient) for index, coefficient in answer]
+                checks.append(LinearCheck((*terms, *held, *rest), 0))
         if self.ball is not None:
             squares = tuple((self.product(j, j), c) for j, c in enumerate(self.ball.coefficients))
             left = tuple((self.ball_bit + i, weight) for i, weight in enumerate(self.ball.weights))
@@ -146,7 +166,7 @@ class MomentsLayout:
         """R^2 >= |x|^2 of every row the check accepts, x_0 = 1 counted: the box's, or the ball's."""
         if self.row_norm is not None:
             return Fraction(self.row_norm) ** 2
-        return box_radius_squared(self.columns, len(self.choices))
+        return box_radius_squared(self.columns)
 
     @cached_property
     def natural(self) -> tuple[NaturalColumn, ...]:
@@ -171,6 +191,8 @@ class MomentsLayout:
         for column in self.columns:
             if column.factors is not None:
                 z.append(z[column.factors[0]] * z[column.factors[1]])
+            elif column.kind == "interval":
+                z.append(column.holds(self.columns[column.number], z[column.number]))
             elif column.kind == "level":
                 z.append(int(values[column.sources[0]] == column.level))
             elif column.kind == "clipped":
@@ -194,6 +216,12 @@ class MomentsLayout:
                 bits[column.first_bit] = value
         for reference, *others in self.choices:
             bits[reference] = 1 - sum(bits[other] for other in others)
+        for comparison in self.comparisons:
+            number = self.columns[comparison.number]
+            above, below = comparison.rests((z[comparison.number] + number.offset) // 2)
+            for first, rest in ((comparison.above, above), (comparison.below, below)):
+                held = bits_of(rest, comparison.weights)
+                bits[first : first + len(held)] = held
         return bits if self.ball is None else bits + bits_of(self.ball.left(z), self.ball.weights)
 
     def totals_of(self, elements: Sequence[int], reports: int = 0) -> tuple[list[int], list[int]]:
@@ -212,7 +240,8 @@ class MomentsLayout:
 
 @lru_cache(maxsize=64, typed=True)  # typed: True is refused, though it is equal to 1.0
 def _layout(schema: Schema, row_norm: float | None) -> MomentsLayout:
-    columns, choices, used = columns_of(schema)
+    found = columns_of(schema)
+    columns, used = found.columns, found.bits
     ball = None
     if row_norm is not None:
         if CLIPPED in [column.name for column in schema.columns]:
@@ -221,8 +250,9 @@ def _layout(schema: Schema, row_norm: float | None) -> MomentsLayout:
             )
         columns = (*columns, clipped_column(used))
         used += 1
-        ball = Ball.of(columns, len(choices), row_norm)
-    layout = MomentsLayout(schema, row_norm, columns, choices, ball, used)
+        ball = Ball.of(columns, row_norm)
+    layout = MomentsLayout(schema, row_norm, columns, found.choices, ball, used, found.comparisons)
+    layout.natural  # noqa: B018 - refused here if the schema's own columns could not be found from z
     for j, column in enumerate(columns):
         if layout.largest(j, j) >= _LARGEST_PRODUCT:
             raise ImpossibleStudy(

@@ -104,18 +104,34 @@ def _values(frame: pd.DataFrame, name: str, schema: Schema) -> Matrix:
     if name in frame.columns:
         return _numbers(frame, name)
     column = next(item for item in schema.columns if item.name == name)
-    if column.level is not None:
-        answers = _answers(frame, column.source)
-        levels = next(item.levels for item in schema.attributes if item.name == column.source)
-        unknown = sorted({str(value) for value in answers} - set(levels))
+    made = _formed(frame, column.source, schema)
+    names = [item.name for item in schema.parts[column.source].columns]
+    found: Matrix = made[:, names.index(name)]
+    if column.within is not None:  # in original units: the number itself, on the members
+        found = found + column.middle * _values(frame, column.within, schema)
+    return found
+
+
+def _formed(frame: pd.DataFrame, name: str, schema: Schema) -> Matrix:
+    """The columns of an attribute, a level or something derived, in original units, a row a person."""
+    attribute = next((item for item in schema.attributes if item.name == name), None)
+    if attribute is not None and attribute.kind != "categorical":
+        return _numbers(frame, name)[:, None]
+    if attribute is not None:
+        answers = [str(value) for value in _answers(frame, name)]
+        unknown = sorted(set(answers) - set(attribute.levels))
         if unknown:
-            raise ParameterError(column.source, f"one of {', '.join(levels)}", unknown[0])
-        return np.array([float(str(value) == column.level) for value in answers])
+            raise ParameterError(name, f"one of {', '.join(attribute.levels)}", unknown[0])
+        return np.array([[float(value == level) for level in attribute.levels] for value in answers])
     derived = next((item for item in schema.derived if item.name == name), None)
-    if derived is None:
-        return _numbers(frame, name)
-    parts = np.column_stack([_numbers(frame, of) for of in derived.of])
-    return np.array([derived.form(list(row)) for row in parts])
+    if derived is None:  # one level, of a choice or of bins
+        (column,) = schema.parts[name].columns
+        whole = [item.name for item in schema.parts[column.source].columns]
+        return _formed(frame, column.source, schema)[:, [whole.index(name)]]
+    part, sources = schema.parts[name], [schema.parts[of] for of in derived.of]
+    values = [_formed(frame, of, schema) for of in derived.of]
+    rows = range(len(frame))
+    return np.array([derived.form(part, sources, [list(value[at]) for value in values])[0] for at in rows])
 
 
 def _answers(frame: pd.DataFrame, name: str) -> Sequence[Any]:

@@ -63,9 +63,9 @@ def select(study: Study, names: Sequence[str]) -> Selection:
     places = {column.name: place for place, column in enumerate(columns)}
     require_known(names, list(places))
     chosen = tuple(columns[places[name]] for name in names)
-    # As in Schema.row_norm: a one-hot group has one 1 in it, every other column is at most 1.
-    groups = {column.source for column in chosen if column.level is not None}
-    free = sum(column.level is None for column in chosen)
+    # As in Schema.row_norm: of a group's columns one at most is not 0, and no column is above 1.
+    groups = {column.source for column in chosen if column.exclusive}
+    free = sum(not column.exclusive for column in chosen)
     norm = min(study.protection.row_norm, math.sqrt(free + len(groups)))
     rounding = _rounding(study)
     return Selection(chosen, tuple(places[name] for name in names), norm + rounding, rounding)
@@ -90,9 +90,9 @@ def refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
     """
     names = set(chosen)
     whole_groups = [
-        attribute.name
-        for attribute in study.schema.attributes
-        if attribute.levels and names.issuperset(f"{attribute.name}_{level}" for level in attribute.levels)
+        group
+        for group, levels in study.schema.groups.items()
+        if names.issuperset(f"{group}_{level}" for level in levels)
     ]
     constants = ([ONES] if ONES in names else []) + whole_groups
     if len(constants) > 1:
