@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from moments_cases import random_answers, random_schema
 from trimask_core.clipping import Clipping
+from trimask_core.errors import ImpossibleStudy
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.hpke import hpke_seal
 from trimask_core.identity import SigningKey
@@ -36,7 +39,7 @@ from trimask_core.web import Web
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 from true_claims import masked_epsilon, moments_epsilon
 
-__all__ = ["Made", "Recorded", "made_study", "submission"]
+__all__ = ["Made", "Recorded", "made_study", "random_case", "submission"]
 
 FAILURE = 1e-9
 CREATED = 1_700_000_000_000
@@ -190,3 +193,72 @@ def submission(study: Study, answers: Mapping[str, object], source: RandomSource
     )
     key_ids = tuple(sealing_key_id(party.sealing) for party in study.right)
     return SealedSubmission(study.id, submission_id, sealed, key, key_ids)
+
+
+def random_case(number: int) -> dict[str, Any]:
+    """A study of either suite and one person's answers, with all that a device sends; JSON-ready."""
+    random = Random(number)
+    while True:
+        try:
+            made = _random_study(random, f"random {number}")
+            break
+        except ImpossibleStudy:
+            continue  # a ball that no row fits, bounds too near: another study
+    study, source = made.study, Recorded(f"submission {number}")
+    answers = random_answers(random, study.schema)
+    for attribute in study.schema.attributes:  # as forms and files give them
+        value = answers[attribute.name]
+        if attribute.kind == "binary":
+            answers[attribute.name] = random.choice([bool(value), value, "yes" if value else "No"])
+        elif attribute.kind != "categorical" and random.random() < 0.2:
+            answers[attribute.name] = str(value)
+    sent = submission(study, answers, source)
+    return {
+        "signed": made.signed.to_json(),
+        "answers": answers,
+        "randomness": b"".join(source.reads).hex(),
+        "submission_id": sent.submission_id.hex(),
+        "sealed": [part.hex() for part in sent.sealed],
+        "key_ids": [key_id.hex() for key_id in sent.key_ids],
+    }
+
+
+def _random_study(random: Random, label: str) -> Made:
+    schema = random_schema(random)
+    more = random_schema(random)  # up to eight attributes
+    if random.random() < 0.5:
+        names = {attribute.name: f"b{place}" for place, attribute in enumerate(more.attributes)}
+        schema = Schema(
+            (*schema.attributes, *(replace(item, name=names[item.name]) for item in more.attributes)),
+            schema.derived,
+        )
+    if random.random() < 0.5:
+        norm = random.uniform(1.1, 3.0) if random.random() < 0.5 else None
+        return made_study(
+            label,
+            schema,
+            suite="moments",
+            right=random.randint(2, 4),
+            sigma=random.choice([0.0, 40.0]),
+            row_norm=norm,
+        )
+    schema = replace(schema, ones=random.random() < 0.8)
+    numeric = [item for item in schema.columns if item.level is None and item.name != "one"]
+    settings: dict[str, Any] = {"sigma": random.choice([0.0, 0.25, 3.0])}
+    if schema.ones and numeric and random.random() < 0.3:
+        chosen = random.sample(numeric, random.randint(1, len(numeric)))
+        centre = tuple(item.center + random.uniform(-0.9, 0.9) * item.half_range for item in chosen)
+        deviations = tuple(random.uniform(0.05, 0.6) * item.half_range for item in chosen)
+        clipping = Clipping(tuple(item.name for item in chosen), centre, deviations, random.uniform(0.3, 2.0))
+        settings = {"budget": Budget(1.0, 1e-6, None), "clipping": clipping}
+    elif random.random() < 0.4:
+        settings["row_norm"] = random.uniform(0.4, 1.0) * schema.row_norm
+    right, left = random.choice([(2, 1), (3, 1), (3, 2), (4, 2), (5, 3)])
+    return made_study(
+        label,
+        schema,
+        right=right,
+        left=left,
+        block_rows=len(schema.columns) + random.randint(1, 12),
+        **settings,
+    )

@@ -212,7 +212,7 @@ def study_cases() -> dict[str, Any]:
     for text in TEXTS_REFUSED:
         _must_refuse(text, text)
     return {
-        "what": "Signed studies as devices get them, with id and binding (what parcels are sealed to); then what a device must "
+        "what": "Signed studies as devices get them, with id, binding (what parcels are sealed to) and private keys; then what a device must "
         "refuse: study `of` with the value at `path` set or removed. Those with `signatures` (in the order of the approvals) are "
         "signed by everybody: only what they say is wrong.",
         "accepted": [
@@ -222,6 +222,7 @@ def study_cases() -> dict[str, Any]:
                 "canonical": study.study.canonical.decode(),
                 "id": study.study.id.hex(),
                 "binding": study.study.binding.hex(),
+                "identities": {role: key.secret_bytes().hex() for role, key in study.identities.items()},
             }
             for name, study, _ in every
         ],

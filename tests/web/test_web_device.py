@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import runpy
+from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import sync_playwright
 
 from trimask_browser import ARGUMENTS, CHROMIUM, needs_browser
 from trimask_web import REPOSITORY, WEB, run_node, serve_repository, type_checker
+from web_cases import random_case
 
 VECTORS = REPOSITORY / "tests" / "vectors"
 # Published values and tables of the theory, which no device computes.
@@ -46,6 +50,18 @@ def test_every_vector_in_chromium() -> None:
         browser.close()
     assert {name: result for name, result in found.items() if not (isinstance(result, int) and result)} == {}
     assert set(found) == {path.name for path in VECTORS.glob("*.json")} - NOT_A_DEVICE_S
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [range(24), pytest.param(range(24, 500), marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
+    ids=["24", "500"],
+)
+def test_random_studies_and_answers_give_the_same_bytes(numbers: range, tmp_path: Path) -> None:
+    """Of both suites, sealed by Python and again by node from the same randomness."""
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([random_case(number) for number in numbers]), encoding="utf-8")
+    assert f"{len(numbers)} alike" in run_node("tests/web/random_cases.js", path, seconds=900)
 
 
 def test_tables_made_from_the_protos_and_the_catalogue() -> None:
