@@ -1,4 +1,4 @@
-"""Write messages.js and refusals.js of client/web/device from the .proto files and the catalogue of refusals.
+"""Write what client/web has from Python: messages and refusals from the .proto files and the catalogue, a form's sentences.
 
 python scripts/web_tables.py
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from trimask_core.form_words import SENTENCES
 from trimask_core.refusals import Reason, Status
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 
@@ -82,6 +83,7 @@ def documents() -> dict[str, str]:
     reasons = {str(item): [item.status.name, str(item.retry), item.told] for item in sorted(Reason)}
     statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
     return {
+        "../form/words.js": f"{made}export default {json.dumps(SENTENCES, ensure_ascii=False, indent=1)};\n",
         "messages.js": made
         + _table(
             "MESSAGES",

@@ -5,9 +5,9 @@ English where a language has none; a question's own `message` goes before them.
 
 from __future__ import annotations
 
-__all__ = ["LANGUAGES", "words"]
+__all__ = ["LANGUAGES", "SENTENCES", "words"]
 
-_WORDS: dict[str, dict[str, str]] = {
+SENTENCES: dict[str, dict[str, str]] = {
     "en": {
         "yes": "Yes",
         "no": "No",
@@ -100,13 +100,59 @@ _WORDS: dict[str, dict[str, str]] = {
         "times": "debe ser una hora de {low} a {high}",
         "outside_time": "esta hora queda fuera de lo que pregunta el estudio",
     },
+    "ar": {
+        "yes": "نعم",
+        "no": "لا",
+        "needed": "الإجابة مطلوبة",
+        "number": "أدخل عددًا",
+        "whole": "أدخل عددًا صحيحًا",
+        "between": "يجب أن يكون بين {low} و{high}",
+        "step": "يجب أن يكون على خطوات من {step} ابتداءً من {low}",
+        "yes_no": "أجب بنعم أو لا",
+        "choose": "اختر إحدى الإجابات المعروضة",
+        "choose_some": "اختر من الإجابات المعروضة",
+        "dates": "يجب أن يكون تاريخًا من {low} إلى {high}",
+        "outside": "هذا التاريخ خارج ما تسأل عنه الدراسة",
+        "ambiguous": "قد يعني {text} العدد {small} أو العدد {large}؛ اكتب {large} أو {sure}",
+        "thousands": "يبدو {text} كأنه {value}؛ اكتبه بلا علامات بين الأرقام: {value}",
+        "exclusive": "لا يمكن اختيار «{choice}» مع إجابة أخرى",
+        "date": "أدخل تاريخًا مثل {example}",
+        "two_dates": "قد يعني {text} تاريخ {first} أو {second}؛ اكتب الشهر بالحروف، أو {iso}",
+        "year": "اكتب السنة بأرقامها الأربعة",
+        "time": "أدخل وقتًا مثل {example}",
+        "times": "يجب أن يكون وقتًا من {low} إلى {high}",
+        "outside_time": "هذا الوقت خارج ما تسأل عنه الدراسة",
+    },
+    "hi": {
+        "yes": "हाँ",
+        "no": "नहीं",
+        "needed": "उत्तर आवश्यक है",
+        "number": "कोई संख्या लिखें",
+        "whole": "कोई पूर्ण संख्या लिखें",
+        "between": "{low} और {high} के बीच होना चाहिए",
+        "step": "{low} से {step} के चरणों में होना चाहिए",
+        "yes_no": "हाँ या नहीं में उत्तर दें",
+        "choose": "दिए गए उत्तरों में से एक चुनें",
+        "choose_some": "दिए गए उत्तरों में से चुनें",
+        "dates": "{low} से {high} तक की तारीख़ होनी चाहिए",
+        "outside": "यह तारीख़ उससे बाहर है जो अध्ययन पूछता है",
+        "ambiguous": "{text} का अर्थ {small} या {large} हो सकता है; {large} या {sure} लिखें",
+        "thousands": "{text} शायद {value} है; इसे अंकों के बीच चिह्न के बिना लिखें: {value}",
+        "exclusive": "“{choice}” को किसी दूसरे उत्तर के साथ नहीं चुना जा सकता",
+        "date": "कोई तारीख़ लिखें, जैसे {example}",
+        "two_dates": "{text} का अर्थ {first} या {second} हो सकता है; महीना शब्द में लिखें, या {iso}",
+        "year": "वर्ष चारों अंकों में लिखें",
+        "time": "दिन का कोई समय लिखें, जैसे {example}",
+        "times": "{low} से {high} तक का समय होना चाहिए",
+        "outside_time": "यह समय उससे बाहर है जो अध्ययन पूछता है",
+    },
 }
 
 
-LANGUAGES = tuple(_WORDS)
+LANGUAGES = tuple(SENTENCES)
 
 
 def words(language: str, key: str, **values: str) -> str:
     """A form's own sentence, in English where there is none in the language."""
-    known = _WORDS.get(language.split("-")[0], _WORDS["en"])
+    known = SENTENCES.get(language.split("-")[0], SENTENCES["en"])
     return known[key].format(**values)

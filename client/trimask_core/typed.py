@@ -25,12 +25,14 @@ _DIGITS = {zero + digit: str(digit) for zero in _ZEROS for digit in range(10)}
 _SAME = dict.fromkeys((0x200E, 0x200F, 0x061C), "") | {0x2212: "-", 0x2019: "'"}
 _SAME |= dict.fromkeys((0x00A0, 0x202F, 0x2009), " ")
 _ARABIC_DECIMAL, _ARABIC_THOUSANDS = "\u066b", "\u066c"
-_PLAIN = re.compile(r"[-+]?\d+")
-_ONE_MARK = re.compile(r"([-+]?)(\d*)([.,\u066b])(\d+)")
-_GROUPED = re.compile(r"([-+]?)(\d{1,3}(?:([.,' \u066c])\d{3})(?:\3\d{3})*)(?:([.,\u066b])(\d+))?")
-_NUMERIC_DATE = re.compile(r"(\d+)\s*[./\-\s]\s*(\d+)\s*[./\-\s]\s*(\d+)\.?")
-_TIME = re.compile(r"(\d{1,2})\s*[:.hH]\s*(\d{2})(?:\s*([aApP])\.?\s?[mM]\.?)?")
-_WORD = re.compile(r"[^\W\d_]+")
+_PLAIN = re.compile(r"[-+]?[0-9]+")
+_ONE_MARK = re.compile(r"([-+]?)([0-9]*)([.,\u066b])([0-9]+)")
+_GROUPED = re.compile(
+    r"([-+]?)([0-9]{1,3}(?:([.,' \u066c])[0-9]{3})(?:\3[0-9]{3})*)(?:([.,\u066b])([0-9]+))?"
+)
+_NUMERIC_DATE = re.compile(r"([0-9]+)\s*[./\-\s]\s*([0-9]+)\s*[./\-\s]\s*([0-9]+)\.?")
+_TIME = re.compile(r"([0-9]{1,2})\s*[:.hH]\s*([0-9]{2})(?:\s*([aApP])\.?\s?[mM]\.?)?")
+_WORD = re.compile(r"[^0-9\s.,/\-]+")
 
 
 class Unread(ValueError):
@@ -106,7 +108,7 @@ def read_date(text: str, language: str) -> date:
 
 
 def _date_with_word(plain: str, language: str) -> date:
-    numbers, named = re.findall(r"\d+", plain), [word.casefold() for word in _WORD.findall(plain)]
+    numbers, named = re.findall(r"[0-9]+", plain), [word.casefold() for word in _WORD.findall(plain)]
     names = [name.casefold() for name in month_names(language)]
     # Three letters say which month, but for French June and July.
     months = {

@@ -26,10 +26,12 @@ _MONTHS = {
     "en": "January February March April May June July August September October November December",
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "ar": "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
+    "hi": "जनवरी फ़रवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर",
     "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
 }
 _DATES = {"en": "{day} {month} {year}", "de": "{day}. {month} {year}", "fr": "{day} {month} {year}",
-          "es": "{day} de {month} de {year}"}  # fmt: skip
+          "es": "{day} de {month} de {year}", "ar": "{day} {month} {year}", "hi": "{day} {month} {year}"}  # fmt: skip
 
 
 def decimal_comma(language: str) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import functools
 import http.server
+import json
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["REPOSITORY", "WEB", "node", "run_node", "serve_repository", "type_checker"]
+__all__ = ["REPOSITORY", "WEB", "development_package", "node", "run_node", "serve_repository", "type_checker"]
 
 REPOSITORY = Path(__file__).parents[2]
 WEB = REPOSITORY / "client" / "web"
@@ -53,23 +54,24 @@ def run_node(*arguments: str | Path, seconds: float = 240) -> str:
 
 def type_checker() -> Path:
     """tsc of the version in client/web/package-lock.json; installed by npm where it is missing."""
-    wanted = re.search(r'"typescript": "([^"]+)"', (WEB / "package.json").read_text(encoding="utf-8"))
-    home = WEB / "node_modules" / "typescript"
+    return development_package("typescript") / "bin" / "tsc"
+
+
+def development_package(name: str) -> Path:
+    """A package of client/web/package-lock.json; installed by npm where that version is missing."""
+    wanted = json.loads((WEB / "package.json").read_text(encoding="utf-8"))["devDependencies"][name]
+    home = WEB / "node_modules" / name
     with (WEB / ".install.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         have = home / "package.json"
-        if (
-            wanted is None
-            or not have.exists()
-            or f'"version": "{wanted[1]}"' not in have.read_text(encoding="utf-8")
-        ):
+        if not have.exists() or json.loads(have.read_text(encoding="utf-8"))["version"] != wanted:
             npm = shutil.which("npm")
             if npm is None:
                 pytest.fail("no npm on this machine: `make system` installs it")
             subprocess.run(
                 [npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, check=True, capture_output=True, timeout=200
             )
-    return home / "bin" / "tsc"
+    return home
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

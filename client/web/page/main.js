@@ -1,0 +1,122 @@
+// The page: from its link to the first view, and from every change of the guide to the next.
+
+import { DeviceError, parseStudy, supported, toHex, Unreachable } from "../device/index.js";
+import { readCode } from "../device/invitation.js";
+import { catalogue, Catalogue, direction, loadAll } from "./catalogue.js";
+import { append, h } from "./dom.js";
+import { Guide } from "./guide.js";
+import { Keeper } from "./keeper.js";
+import { PageError } from "./problem.js";
+import { readReceiptFragment } from "./receipt_link.js";
+import { openStore } from "./store.js";
+import { consentView } from "./views/consent.js";
+import { eligibilityView } from "./views/eligibility.js";
+import { problemView } from "./views/problem.js";
+import { questionView } from "./views/question.js";
+import { receiptView, withdrawView } from "./views/receipt.js";
+import { reviewView } from "./views/review.js";
+import { discardView, forgetView, sendingView } from "./views/sending.js";
+import { studyView } from "./views/study.js";
+
+/** @typedef {{title: string, titleInForm?: boolean, body: import("./dom.js").Child[] | any[]}} View */
+
+/** @type {Record<import("./guide.js").Screen, (guide: Guide) => View>} */
+const VIEWS = {
+  starting: (guide) => ({ title: guide.say("app"), body: [h("p", { role: "status" }, guide.say("starting"))] }),
+  study: studyView,
+  consent: consentView,
+  eligibility: eligibilityView,
+  question: questionView,
+  review: reviewView,
+  sending: sendingView,
+  discard: discardView,
+  forget: forgetView,
+  receipt: receiptView,
+  withdraw: withdrawView,
+  problem: problemView,
+};
+const TICK_MS = 15_000;
+
+let shown = "";
+
+/** @param {Guide} guide */
+function show(guide) {
+  const root = /** @type {HTMLElement} */ (document.getElementById("page"));
+  const view = VIEWS[guide.screen](guide);
+  const language = guide.words.language;
+  document.documentElement.lang = language;
+  document.documentElement.dir = direction(language);
+  document.title = guide.maybeOpened ? `${view.title} · ${guide.title}` : view.title;
+  const place = guide.maybePart ? `${guide.screen} ${guide.part.at}` : guide.screen;
+  const focused = place === shown ? document.activeElement?.id : "";
+  const heading = h("h1", { tabindex: -1, ...(view.titleInForm ? guide.inForm : {}) }, view.title);
+  const form = h("form", { novalidate: true, onsubmit: (/** @type {Event} */ event) => event.preventDefault() });
+  append(form, view.body.flat(Infinity));
+  const main = h("main", { id: "main", class: guide.screen, tabindex: -1 }, heading,
+    h("p", { class: "error", id: "unkept", role: "alert", hidden: !guide.unkept }, guide.say("unkept")), form);
+  root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: skip }, guide.say("skip")), top(guide), main);
+  const again = focused ? document.getElementById(focused) : null;
+  if (again) again.focus();
+  else if (place !== shown && shown !== "") heading.focus();
+  if (place !== shown) window.scrollTo(0, 0);
+  shown = place;
+}
+
+/** The fragment is the invitation: a skip link must not replace it. @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** @param {Guide} guide */
+function top(guide) {
+  const languages = guide.maybePart ? guide.part.form.languages : [];
+  const choice = h("select", { id: "language", onchange: (/** @type {any} */ event) => guide.chooseLanguage(event.target.value) },
+    languages.map((language) => h("option", { value: language, lang: language }, Catalogue.nameOf(language))));
+  if (guide.maybePart) choice.value = guide.part.language;
+  const asking = guide.maybePart && ["study", "consent", "eligibility", "question", "review"].includes(guide.screen);
+  return h("header", {},
+    h("p", guide.inForm, guide.title),
+    languages.length > 1 ? h("label", {}, guide.say("language"), choice) : null,
+    asking ? h("progress", { max: 1, value: guide.part.progress, "aria-label": guide.say("progress") }) : null);
+}
+
+/** From the link to the study. @param {Guide} guide */
+async function start(guide) {
+  guide.go("starting");
+  try {
+    const fragment = location.hash.slice(1);
+    const receipt = readReceiptFragment(fragment);
+    const { studyId, invitation } = receipt ? { studyId: receipt.studyId, invitation: null } : readCode(fragment);
+    if (!(await supported())) throw new PageError("browser");
+    const { store, key, lasting } = await openStore();
+    guide.unkept = !lasting;
+    const keeper = new Keeper(store, key);
+    const checked = (await keeper.known(toHex(studyId))) ?? (await parseStudy(await fetched("study.json"), { expectedId: studyId }));
+    const opened = await keeper.join(checked, invitation, location.origin);
+    await guide.open(keeper, opened);
+    if (receipt) await guide.importReceipt(receipt.toJson());
+  } catch (error) {
+    guide.failed(error, error instanceof Unreachable || !(error instanceof DeviceError) ? () => start(guide) : null);
+  }
+}
+
+/** A file beside the page. @param {string} name */
+async function fetched(name) {
+  try {
+    const response = await fetch(new URL(name, document.baseURI), { credentials: "omit", referrerPolicy: "no-referrer" });
+    if (response.ok) return new Uint8Array(await response.arrayBuffer());
+  } catch {
+    // told below, like an answer that is none
+  }
+  throw new Unreachable("the study could not be fetched", name);
+}
+
+const wanted = navigator.language || "en";
+const guide = new Guide(await catalogue(wanted), wanted, () => show(guide));
+window.addEventListener("hashchange", () => location.reload());
+window.addEventListener("online", () => { if (guide.entry) void guide.tryNow(); });
+document.addEventListener("visibilitychange", () => { if (!document.hidden) void guide.tick(); });
+setInterval(() => void guide.tick(), TICK_MS);
+await start(guide);
+await loadAll().catch(() => undefined); // so that the language can be changed when the network is gone

@@ -1,0 +1,45 @@
+// What an error is to the person: which texts say it, whether trying again can help.
+
+import { ApprovalError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "../device/index.js";
+import { FormError } from "../form/errors.js";
+
+/** `kind` names the texts; `detail` is the software's own words, for whoever is asked for help.
+ * @typedef {{kind: string, detail: string, again: boolean, values: Record<string, string>}} Problem */
+
+// Refusals whose texts a page has; the others say that there was a refusal, and its words.
+const TOLD = [
+  "answered", "busy", "closed", "combined", "expired", "keyless", "link", "misplaced", "missing", "retired", "stopped", "unaccepted",
+  "uninvited", "unknown_study", "untrusted", "used", "withdrawn",
+];
+
+/** Something that ends the way and is no error of the device's. */
+export class PageError extends Error {
+  /** @param {string} kind @param {Record<string, string>} [values] */
+  constructor(kind, values = {}) {
+    super(kind);
+    this.kind = kind;
+    this.values = values;
+  }
+}
+
+/** @param {unknown} error @returns {Problem} */
+export function explain(error) {
+  const detail = error instanceof Error ? error.message : String(error);
+  const told = (/** @type {string} */ kind, again = false, values = {}) => ({ kind, detail, again, values });
+  if (error instanceof PageError) return { kind: error.kind, detail: "", again: false, values: error.values };
+  if (error instanceof FormError) return told("form");
+  if (error instanceof ApprovalError) return told("unapproved");
+  if (error instanceof InvitationError) return told("link");
+  if (error instanceof Unreachable) return told("offline", true);
+  if (error instanceof Refused) {
+    const { told: kind, final } = error.reason;
+    return told(kind !== null && TOLD.includes(kind) ? kind : "refused", !final);
+  }
+  if (error instanceof StudyError || error instanceof VerificationError) return told("untrusted");
+  if (error instanceof DOMException) return told("storage", true);
+  return told("other", true);
+}
+
+/** The texts of a refusal that an entry carries; null where it has none.
+ * @param {string | null} told */
+export const toldKind = (told) => (told !== null && TOLD.includes(told) ? told : null);

@@ -1,0 +1,125 @@
+"""The survey page in Chromium, against real institutions over HTTPS: the whole way of one person."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from trimask_browser import needs_browser
+from trimask_core.receipt import Receipt
+from trimask_core.signed_study import SignedStudy
+from trimask_survey import SurveyLab, Visitor
+
+pytestmark = needs_browser
+RIGHT = ("R1", "R2", "R3")
+Look = Callable[[Page], None]
+
+
+def held(lab: SurveyLab, signed: SignedStudy) -> list[set[bytes]]:
+    """The submissions each right provider holds."""
+    return [set(lab.rows(name, signed.study.id)) for name in RIGHT]
+
+
+def test_the_whole_way(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Callable[..., Visitor], look: Look, tmp_path: Path
+) -> None:
+    before = held(web_lab, open_study)[0]
+    person = visitor()
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    person.see("How do you sleep?")
+    for said in (
+        "Institute for Sleep Research",
+        "City Hospital",
+        "University Library",
+        "This device adds noise",
+    ):
+        expect(page.locator("main")).to_contain_text(said)
+    for more in ("The exact statement", "About this page"):
+        page.get_by_text(more).click()
+    expect(page.locator("main")).to_contain_text("-differential privacy")
+    expect(page.locator("main")).to_contain_text(web_lab.origin)
+    expect(page.locator("main")).to_contain_text("ab" * 32)
+    look(page)
+    person.consent()
+    person.press("Next")
+    expect(page.get_by_role("alert").filter(has_text="An answer is needed.")).to_be_visible()
+    look(page)
+    person.eligible()
+
+    def between(label: str) -> None:
+        look(page)
+        if label.startswith("How long"):
+            person.fill(label, "1.000")
+            person.press("Next")
+            expect(page.get_by_role("alert").filter(has_text="1.000 can mean 1 or 1000")).to_be_visible()
+            expect(page.get_by_label(label)).to_be_focused()
+            look(page)
+            person.fill(label, "217,5")
+        if label.startswith("What do you take"):
+            person.choose("Nothing")
+            expect(page.get_by_label("Herbal tea")).not_to_be_checked()
+            person.choose("Herbal tea")
+            expect(page.get_by_label("Nothing")).not_to_be_checked()
+
+    person.answer(between)
+    for understood in (
+        "17 May 1984",
+        "217.5 hours",
+        "23:30",
+        "Once or twice a week",
+        "Herbal tea",
+        "Sometimes",
+    ):
+        expect(page.locator("dl")).to_contain_text(understood)
+    look(page)
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    page.get_by_text("Show it as a code").click()
+    look(page)
+    # On disk at every provider, and the file is a receipt for it.
+    with page.expect_download() as saved:
+        person.press("Save")
+    saved.value.save_as(tmp_path / "receipt.json")
+    receipt = Receipt.from_json((tmp_path / "receipt.json").read_text())
+    receipt.verify(open_study.study)
+    assert all(ids - before == {receipt.submission_id} for ids in held(web_lab, open_study))
+    # The code, read by another program, opens the receipt in another browser, which withdraws with it.
+    page.locator("svg.code").screenshot(path=tmp_path / "code.png", scale="css")
+    read = subprocess.run(
+        ["zbarimg", "-q", "--raw", tmp_path / "code.png"], capture_output=True, text=True, check=True
+    )
+    other = visitor()
+    other.page.goto(read.stdout.strip())
+    other.see("Sent. Thank you!")
+    other.press("Withdraw my answers")
+    look(other.page)
+    other.press("Withdraw")
+    other.see("Withdrawn")
+    look(other.page)
+    assert held(web_lab, open_study) == [before] * 3
+    # What is left in the browser has neither answers nor name in the clear.
+    kept = json.dumps(page.evaluate(ALL_RECORDS))
+    assert kept.count("Uint8Array") > 1
+    assert "Ada" not in kept
+    assert "herbal" not in kept.lower()
+
+
+ALL_RECORDS = """() => new Promise((done) => { const open = indexedDB.open('trimask'); open.onsuccess = () => {
+  const read = open.result.transaction('records').objectStore('records').getAll();
+  const plain = (value) => value.constructor.name + new TextDecoder('latin1').decode(value);
+  read.onsuccess = () => done(read.result.map(plain)); }; })"""
+
+
+def test_an_invitation_that_is_over_is_said_before_anything_is_asked(
+    web_lab: SurveyLab, invited_study: SignedStudy, visitor: Callable[..., Visitor], look: Look
+) -> None:
+    person = visitor()
+    person.page.goto(web_lab.link(invited_study, int(time.time() * 1000) - 1000))
+    person.see("This invitation has expired")
+    look(person.page)
