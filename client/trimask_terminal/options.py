@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any, TypeAlias
 
-__all__ = ["Subparsers", "add_json", "duration_ms", "print_json", "shown_time"]
+__all__ = ["Subparsers", "add_json", "duration_ms", "moment_ms", "print_json", "shown_time"]
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -32,6 +32,18 @@ def duration_ms(text: str) -> int:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 45m, 12h, 30d or 8w")
     return int(match[1]) * _UNITS[match[2]]
+
+
+def moment_ms(text: str) -> int:
+    """A day and time to come, UTC unless it says otherwise, in milliseconds since 1970; for argparse's `type`."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 2027-01-31T08:00") from None
+    moment = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
+    if moment <= dt.datetime.now(dt.UTC):
+        raise argparse.ArgumentTypeError(f"{text!r} has passed")
+    return int(moment.timestamp() * 1000)
 
 
 def shown_time(time_ms: int) -> str:

@@ -33,9 +33,9 @@ __all__ = [
 CALL_SECONDS = 30.0
 
 
-def open_study(signed: SignedStudy, owner: Path) -> None:
-    """Hand a study that every party approved to the collector, as its owner."""
-    request = study_pb2.OpenStudyRequest(signed_study=signed.to_json().encode())
+def open_study(signed: SignedStudy, owner: Path, open_ms: int = 0) -> None:
+    """Hand a study that every party approved to the collector, as its owner; it opens now, or at a time."""
+    request = study_pb2.OpenStudyRequest(signed_study=signed.to_json().encode(), open_time_ms=open_ms)
     _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from trimask_cli import owner
 from trimask_cli.study_file import seed_file, write_seed, write_signed
 from trimask_client import Client
+from trimask_core.errors import Refused
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, some_people
 from trimask_terminal.program import main
@@ -98,3 +101,34 @@ def test_repro_a_closed_study_is_not_opened_again(
     capsys.readouterr()
     assert main([*open_it, "--wait"]) == 4  # and a refusal is not waited out
     assert "is closed and cannot be opened again" in capsys.readouterr().err
+
+
+def test_a_study_opens_by_itself_at_its_time_and_not_before(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = lab.new_study()
+    file = tmp_path / "study.json"
+    write_signed(file, signed.without_seed(), replace=False)
+    write_seed(seed_file(file), signed.mask_seed)
+    opening = ["study", "open", str(file), "--owner", str(lab.owner), "--json", "--at"]
+    assert main([*opening, "2100-01-31T08:00"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["state"], said["opens_ms"]) == ("scheduled", 4105065600000)
+    with pytest.raises(Refused, match="opens by itself on 2100-01-31 08:00 UTC"):
+        owner.study_status(signed.study)
+    with Client(signed, attempts=1) as device, pytest.raises(Refused) as refused:  # no node has heard of it
+        device.submit(some_people(1, seed=1)[0])
+    assert refused.value.reason == "unknown_study"
+
+    lab.stop("collector")  # and a collector that is started again keeps it in mind
+    lab.start("collector")
+    due = int(time.time() * 1000) + 1000
+    owner.open_study(signed, lab.owner, due)  # takes the place of what was said before
+    lab.stop("collector")
+    lab.until(lambda: time.time() * 1000 > due)
+    lab.start("collector")
+    lab.until(lambda: not lab.query("collector", "SELECT study_id FROM scheduled_opens"))
+    assert owner.study_status(signed.study).state == "open"
+    with Client(signed) as device:
+        device.submit(some_people(1, seed=1)[0])
+    lab.close(signed.study)

@@ -481,16 +481,20 @@ class OpenStudyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SIGNED_STUDY_FIELD_NUMBER: _builtins.int
+    OPEN_TIME_MS_FIELD_NUMBER: _builtins.int
     signed_study: _builtins.bytes
     """The signed study, as JSON in UTF-8."""
+    open_time_ms: _builtins.int
+    """When to open it, milliseconds since 1970 UTC: the collector keeps it until then. 0: now."""
     def __init__(
         self,
         *,
         signed_study: _builtins.bytes = ...,
+        open_time_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["signed_study", b"signed_study"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_time_ms", b"open_time_ms", "signed_study", b"signed_study"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -498,21 +502,25 @@ Global___OpenStudyRequest: _TypeAlias = OpenStudyRequest  # noqa: Y015
 
 @_typing.final
 class OpenStudyResponse(_message.Message):
-    """Open."""
+    """Open, or to be opened."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
+    OPEN_TIME_MS_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id."""
+    open_time_ms: _builtins.int
+    """When it opens, where that is to come; 0: it is open."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
+        open_time_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_time_ms", b"open_time_ms", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

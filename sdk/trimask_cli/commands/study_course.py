@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from trimask_terminal.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, moment_ms, print_json, shown_time
 
 if TYPE_CHECKING:
     from trimask.catalogue import StudyStatus
@@ -42,6 +42,14 @@ def register_in(commands: Subparsers) -> None:
         metavar="SECONDS",
         help=f"wait for nodes that do not answer yet: they take a moment to start (--wait alone: {_WAIT_SECONDS:.0f})",
     )
+    opened.add_argument(
+        "--at",
+        type=moment_ms,
+        metavar="TIME",
+        help="open by itself at this time, such as 2027-01-31T08:00 (UTC); until then the collector alone has it, and "
+        "another `open` takes its place",
+    )
+    add_json(opened)
     opened.set_defaults(run=run_open)
 
     close = commands.add_parser(
@@ -105,9 +113,25 @@ def run_open(args: argparse.Namespace) -> int:
     for_devices = signed
     if signed.needs_seed:
         for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
-    _once_up(lambda: owner.open_study(for_devices, args.owner), args.wait)
+    open_ms = 0 if args.at is None else args.at
+    _once_up(lambda: owner.open_study(for_devices, args.owner, open_ms), args.wait)
     device_file = study_file.device_file(args.study)
     study_file.write_signed(device_file, for_devices, replace=True)
+    if args.json:
+        print_json(
+            {
+                "study_id": signed.study.id.hex(),
+                "state": "scheduled" if open_ms else "open",
+                "opens_ms": open_ms or None,
+                "device_file": str(device_file),
+            }
+        )
+        return _DONE
+    if open_ms:
+        print(
+            f"Opens by itself on {shown_time(open_ms)}: study {signed.study.id.hex()}; for devices: {device_file}"
+        )
+        return _DONE
     print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
     if signed.study.web is not None:
         from trimask_cli.invitations import open_link

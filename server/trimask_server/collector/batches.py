@@ -18,9 +18,7 @@ from trimask_server.node.context import NodeContext
 __all__ = ["PASSING", "Batches"]
 
 T = TypeVar("T")
-PASSING = frozenset(
-    {Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED, Reason.INTERNAL_ERROR}
-)
+PASSING = frozenset({Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED})
 """Refusals of a node that is away or ill (a full disk, say), not of what it is asked: rows are never given up for one,
 however often it is met. It may last; the owner can still give a block up."""
 

@@ -21,6 +21,7 @@ from trimask_server.access.proposals import Proposals
 from trimask_server.collector.catalogue import Catalogue, dataset_folder
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
+from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.node.context import NodeContext
@@ -40,8 +41,16 @@ _STATES = {
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     """Reading studies and their progress."""
 
-    def __init__(self, node: NodeContext, ledger: Ledger, catalogue: Catalogue, sightings: Sightings) -> None:
+    def __init__(
+        self,
+        node: NodeContext,
+        ledger: Ledger,
+        catalogue: Catalogue,
+        sightings: Sightings,
+        opens: ScheduledOpens,
+    ) -> None:
         self._node = node
+        self._opens = opens
         self._ledger = ledger
         self._catalogue = catalogue
         self._sightings = sightings
@@ -68,6 +77,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudy(
         self, request: study_pb2.GetStudyRequest, context: Context
     ) -> study_pb2.GetStudyResponse:
+        await self._opens.refuse_early(request.study_id)
         signed = self._node.studies.signed(request.study_id)
         copy = signed if request.for_device else signed.without_seed()
         return study_pb2.GetStudyResponse(signed_study=copy.to_json().encode())
@@ -75,6 +85,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudyStatus(
         self, request: study_pb2.GetStudyStatusRequest, context: Context
     ) -> study_pb2.GetStudyStatusResponse:
+        await self._opens.refuse_early(request.study_id)
         return await self.status_of(self._node.studies.get(request.study_id))
 
     async def complete_rows(self, study: Study) -> int:
@@ -139,8 +150,11 @@ def _abandoned(block: Block) -> study_pb2.AbandonedBlock:
 class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     """Opening and closing studies: the owner's certificate only."""
 
-    def __init__(self, node: NodeContext, proposals: Proposals, drivers: Drivers) -> None:
+    def __init__(
+        self, node: NodeContext, proposals: Proposals, drivers: Drivers, opens: ScheduledOpens
+    ) -> None:
         self._node = node
+        self._opens = opens
         self._proposals = proposals
         self._drivers = drivers
 
@@ -179,6 +193,19 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             raise Refused(
                 Reason.MALFORMED, "the study came without the seed of B_0; open it where it was made"
             )
+        if request.open_time_ms > node.clock.now_ms():
+            if not request.open_time_ms < 1 << 48:
+                raise Refused(
+                    Reason.MALFORMED, "open_time_ms must be a time in milliseconds since 1970, or 0 for now"
+                )
+            await self._opens.put(signed, request.open_time_ms)
+            return study_pb2.OpenStudyResponse(study_id=study.id, open_time_ms=request.open_time_ms)
+        await self.open(signed)
+        return study_pb2.OpenStudyResponse(study_id=study.id)
+
+    async def open(self, signed: SignedStudy) -> None:
+        """Hand a verified study to every node, and take it in."""
+        node, study = self._node, signed.study
         for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():
             if name == "collector":
@@ -192,9 +219,9 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
         entry = node.audit.entry("study_opened", study=study.id.hex(), admission=study.admission)
         await node.studies.register(signed, node.clock.now_ms(), entry)
+        await self._opens.remove(study.id)
         self._drivers.look()
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
-        return study_pb2.OpenStudyResponse(study_id=study.id)
 
     async def CloseStudy(
         self, request: study_pb2.CloseStudyRequest, context: Context

@@ -14,6 +14,7 @@ import grpc
 
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, AnyReason, Reason
+from trimask_server.operations.ill_store import reason_of_failure
 from trimask_server.operations.refusal_counts import Refusals
 
 __all__ = [
@@ -179,13 +180,16 @@ class GuardedServer:
                 await context.abort(status_of(reason), str(error), trailers_of(reason, error))
             except grpc.aio.AbortError:
                 raise
-            except Exception:  # answered without detail
-                refusals.count(Reason.INTERNAL_ERROR)
+            except Exception as error:  # answered without detail
+                reason = reason_of_failure(error)
+                refusals.count(reason)
                 log.exception("failed %s", method)
                 await context.abort(
-                    status_of(Reason.INTERNAL_ERROR),
-                    "internal error; the node's log has it",
-                    ((REASON_KEY, str(Reason.INTERNAL_ERROR)),),
+                    status_of(reason),
+                    "internal error; the node's log has it"
+                    if reason is Reason.INTERNAL_ERROR
+                    else "this node's disk or database is full or away; try again in a minute",
+                    ((REASON_KEY, str(reason)),),
                 )
 
         return rewrapped(handler, guarded)

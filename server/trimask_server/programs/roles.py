@@ -133,6 +133,7 @@ def _collector(host: Host) -> Node:
     from trimask_server.collector.console.records import Records
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
+    from trimask_server.collector.scheduled_opens import ScheduledOpens
     from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
     from trimask_server.collector.sightings import Sightings
     from trimask_server.collector.study_leases import Drivers
@@ -144,14 +145,15 @@ def _collector(host: Host) -> Node:
     sightings = Sightings(context)
     suites = ByStudy({name: suite.collector(host, sightings) for name, suite in SUITES.items()})
     drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
-    studies = StudyServicer(context, ledger, catalogue, sightings)
+    opens = ScheduledOpens(context.database, context.audit)
+    studies = StudyServicer(context, ledger, catalogue, sightings, opens)
     public: list[AddServices] = [
         studies.add_to,
         DatasetServicer(context, catalogue).add_to,
         ReleaseServicer(context, lambda study: suites.of(study).answers).add_to,
     ]
     # The owner, known by certificate, finds everything on one connection.
-    owned = StudyOwnerServicer(context, proposals, drivers)
+    owned = StudyOwnerServicer(context, proposals, drivers, opens)
     owner: list[AddServices] = [
         owned.add_to,
         ReleaseOwnerServicer(context, lambda study: suites.of(study).answers).add_to,
@@ -159,7 +161,7 @@ def _collector(host: Host) -> Node:
     ]
 
     records = Records(context.database, context.audit)
-    clerk = Clerk(context, records, studies, owned.close)
+    clerk = Clerk(context, records, studies, owned.close, opens, owned.open)
 
     def begin() -> None:
         host.spawn(drivers.run(), "driving studies")

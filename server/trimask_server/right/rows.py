@@ -486,7 +486,7 @@ def _fate(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes)
     try:
         _known(tx, study_id, submission_id, digest)
     except Refused as error:
-        return error.reason if isinstance(error.reason, Reason) else Reason.INTERNAL_ERROR
+        return error.reason if isinstance(error.reason, Reason) else Reason.UNKNOWN_SUBMISSION
     return None
 
 

@@ -90,8 +90,8 @@ class Adversary:
             _lies.set(servicer._node.config.name == "R2" and self.spoils(attempt.block_id))
             await mask(servicer, study, attempt, rows)
 
-        def altered(servicer: Any, study: Study, k: int, rows: Any) -> Any:
-            component = honest(servicer, study, k, rows)
+        def altered(servicer: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
+            component = honest(servicer, study, k, rows, *more)
             if _lies.get():  # somebody else's row, many times over
                 component[0] += 1e3 * component[-1]
             return component

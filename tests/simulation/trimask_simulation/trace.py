@@ -19,6 +19,7 @@ class Trace:
         self._keep = keep
         self.lines: list[str] = []
         self.faults: Counter[str] = Counter()
+        self.mistakes: list[str] = []  # errors that no fault explains, only a program that is wrong
 
     def event(self, who: str, what: str, data: bytes = b"") -> None:
         """Something happened; `data` goes into the hash whole and into the text as eight digits."""
@@ -49,6 +50,8 @@ class TraceHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._trace.event(self._who, f"{record.levelname} {record.getMessage()}")
+        if record.exc_info and isinstance(record.exc_info[1], (TypeError, AttributeError, NameError)):
+            self._trace.mistakes.append(f"{self._who}: {record.exc_info[1]!r}")
         if record.exc_info and record.exc_info[1] is not None and self._trace._keep:
             text = logging.Formatter().formatException(record.exc_info)
             self._trace.lines += [f"{'':25}{line}" for line in text.splitlines()]

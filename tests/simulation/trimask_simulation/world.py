@@ -245,6 +245,9 @@ class _World:
         owning.result()
         self.faults.on = False
         misfortunes.cancel()
+        # Else a hostile party whose program no longer fits what it changes would only look like one that fails.
+        if self.trace.mistakes:
+            raise Violation(f"a node's program is wrong: {self.trace.mistakes[0]}")
         await self._check_refusals()
 
     async def _check_refusals(self) -> None:

@@ -1,12 +1,14 @@
-"""What is done for the console while nobody looks: submissions are counted by day, studies closed when their time comes."""
+"""What is done while nobody looks: submissions are counted by day, studies opened and closed when their time comes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_server.collector.console.records import Records
+from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.services import StudyServicer
 from trimask_server.node.context import NodeContext
 
@@ -24,21 +26,34 @@ class Clerk:
         records: Records,
         studies: StudyServicer,
         close: Callable[[Study], Awaitable[None]],
+        opens: ScheduledOpens,
+        open_study: Callable[[SignedStudy], Awaitable[None]],
     ) -> None:
         self._node = node
         self._records = records
         self._studies = studies
         self._close = close
+        self._opens = opens
+        self._open = open_study
 
     async def run(self) -> None:
         """Until the node stops."""
         while True:
+            await self.open_due()
             for study in self._node.studies.all():
                 try:
                     await self.look(study)
                 except Exception as error:  # noqa: BLE001 - the store may be away, and the next round comes
                     self._node.log.warning("console: study=%s %s", study.id.hex()[:12], error)
             await asyncio.sleep(_EVERY_SECONDS)
+
+    async def open_due(self) -> None:
+        """Open what was to open by now; a node that does not answer is asked again in the next round."""
+        try:
+            for signed in await self._opens.due(self._node.clock.now_ms()):
+                await self._open(signed)
+        except Exception as error:  # noqa: BLE001 - a node or the store may be away, and the next round comes
+            self._node.log.warning("a study that was to open by now is not open yet: %s", error)
 
     async def look(self, study: Study) -> None:
         """One study, once."""

@@ -288,6 +288,7 @@ CREATE TABLE invited (
   expire_ms INTEGER NOT NULL
 );
 CREATE TABLE scheduled_closes (study_id BLOB PRIMARY KEY, close_ms INTEGER NOT NULL);
+CREATE TABLE scheduled_opens (study_id BLOB PRIMARY KEY, open_ms INTEGER NOT NULL, signed_study BLOB NOT NULL);
 CREATE TABLE witnessed_heads (
   identity BLOB PRIMARY KEY,
   sequence INTEGER NOT NULL,

@@ -17,6 +17,7 @@ from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.node.tasks import Spawn
+from trimask_server.operations.ill_store import reason_of_failure
 from trimask_server.protocol.attempts import AttemptTable, worker_of
 
 __all__ = ["TELL_SECONDS", "Tries"]
@@ -61,7 +62,7 @@ class Tries:
             node.metrics.tries.labels("done").inc()
         except Exception as error:
             node.metrics.tries.labels("given_up").inc()
-            reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL_ERROR
+            reason = error.reason if isinstance(error, Refused) else reason_of_failure(error)
             if not isinstance(error, Refused):
                 node.log.exception("failed while %s", what)
             node.refusals.count(reason)

@@ -1,0 +1,63 @@
+"""Studies that are to open by themselves: until then the collector alone has them, so no node takes anything in before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
+from trimask_core.signed_study import SignedStudy
+from trimask_server.audit.log import AuditLog
+from trimask_server.store.interface import Store, Transaction
+
+__all__ = ["ScheduledOpens", "erase_study"]
+
+
+@dataclass(frozen=True)
+class ScheduledOpens:
+    """The studies that wait for their time."""
+
+    database: Store
+    audit: AuditLog
+
+    async def put(self, signed: SignedStudy, open_ms: int) -> None:
+        """Open it at this time, in the place of what was said before."""
+        study_id = signed.study.id
+
+        def write(tx: Transaction) -> None:
+            tx.run("DELETE FROM scheduled_opens WHERE study_id = ?", (study_id,))
+            tx.run(
+                "INSERT INTO scheduled_opens (study_id, open_ms, signed_study) VALUES (?, ?, ?)",
+                (study_id, open_ms, signed.to_json().encode()),
+            )
+            self.audit.append(tx, "open_scheduled", study=study_id.hex(), open_ms=open_ms)
+
+        await self.database.write(write)
+
+    async def due(self, now_ms: int) -> list[SignedStudy]:
+        """Those whose time has come."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT signed_study FROM scheduled_opens WHERE open_ms <= ? ORDER BY open_ms", (now_ms,)
+            )
+        )
+        return [SignedStudy.from_json(bytes(row[0])) for row in rows]
+
+    async def remove(self, study_id: bytes) -> None:
+        """It is open now."""
+        await self.database.write(lambda tx: erase_study(tx, study_id))
+
+    async def refuse_early(self, study_id: bytes) -> None:
+        """Say when it opens, to whoever asks after a study that waits for its time."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT open_ms FROM scheduled_opens WHERE study_id = ?", (study_id,))
+        )
+        if row is not None:
+            when = f"{datetime.fromtimestamp(int(row[0]) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+            raise Refused(Reason.UNKNOWN_STUDY, f"this study opens by itself on {when}")
+
+
+def erase_study(tx: Transaction, study_id: bytes) -> int:
+    """Forget that it was to open."""
+    return tx.run("DELETE FROM scheduled_opens WHERE study_id = ?", (study_id,))
