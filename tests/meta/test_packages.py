@@ -142,6 +142,12 @@ def test_a_wheel_holds_its_packages_whole_and_nothing_else(wheels: dict[str, Whe
         for path in (folder / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    if name == "trimask-client":  # and the survey page, without what only its makers need
+        web = folder / "web"
+        paths = [path.relative_to(web) for path in web.rglob("*") if path.is_file()]
+        page = {path for path in paths if path.parts[0] in ("page", "device", "form", "index.html")}
+        assert page
+        sources |= {f"trimask_client/web/{path.as_posix()}" for path in page}
     assert set(files) == sources
     assert {f"{package}/py.typed" for package in PACKAGES[name]} <= sources
 

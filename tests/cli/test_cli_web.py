@@ -1,0 +1,316 @@
+"""The page as static files: one hash for it, integrity of everything it runs, a site, headers, and what a host serves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_cli.site.page import page_hash, page_of
+from trimask_cli.site.serving import site_server
+from trimask_cli.study_file import bundled_definition, device_file, read_signed, seed_file
+from trimask_client.fetch import fetch_linked
+from trimask_core.errors import ConfigError, StudyError, VerificationError
+from trimask_core.identity import SigningKey
+from trimask_core.invitation import Link
+from trimask_core.party_files import read_secret
+from trimask_core.signed_study import approve
+from trimask_server.local.keys import make_keys, node_places
+from trimask_terminal.program import main
+
+Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
+ROOT = Path(__file__).parents[2]
+HOST = "https://survey.example"
+INDEX = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Page</title>
+<link rel="stylesheet" href="page/page.css">
+<script type="module" src="page/main.js"></script>
+</head>
+<body></body>
+</html>
+"""
+FILES = {
+    "index.html": INDEX,
+    "package.json": "{}",
+    "page/page.css": "body { color: black }",
+    "page/main.js": 'import { a } from "../device/index.js";\nconst words = await import("./words/en.js");\n',
+    "page/words/en.js": "export default {};\n",
+    "device/index.js": 'export * from "./bytes.js";\n/** @typedef {import("./none.js").X} X */\nexport const a = 1;\n',
+    "device/bytes.js": "export const b = 2;\n",
+    "device/notes.md": "not served",
+    "node_modules/x/index.js": "not served",
+}
+
+
+@pytest.fixture(scope="module")
+def served_port() -> int:
+    """A port of this module's, for links that name it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def web_study(tmp_path_factory: pytest.TempPathFactory, served_port: int) -> Path:
+    """A page and a study that names it, which every party has approved; not to be written to."""
+    folder = tmp_path_factory.mktemp("web")
+    for name, text in FILES.items():
+        path = folder / "web" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    keys, file = folder / "keys", folder / "study.json"
+    make_keys(keys, node_places(3, 2, "127.0.0.1", 7400, https=True))
+    hosts = json.dumps([HOST, f"http://localhost:{served_port}"])
+    text = bundled_definition()
+    text += f'\n[web]\nhosts = {hosts}\npage_sha256 = "{page_hash(page_of(folder / "web"))}"\n'
+    (folder / "study.toml").write_text(text)
+    assert main(["study", "new", str(folder / "study.toml"), "--keys", str(keys), "--out", str(file)]) == 0
+    signed = read_signed(file)
+    for name in signed.study.parties:
+        key = SigningKey(read_secret(keys / name / "identity.key"))
+        signed = signed.with_approval(approve(signed.study, key, 1))
+    file.write_text(signed.to_json())
+    device_file(file).write_text(signed.with_seed(read_secret(seed_file(file))).to_json())
+    return folder
+
+
+@pytest.fixture
+def page(tmp_path: Path, web_study: Path) -> Path:
+    folder: Path = shutil.copytree(web_study / "web", tmp_path / "web")
+    return folder
+
+
+@pytest.fixture
+def study_file(tmp_path: Path, web_study: Path) -> Path:
+    """In the form devices get; without the seed of B_0 it is beside it."""
+    shutil.copy(web_study / "study.json", tmp_path)
+    return Path(shutil.copy(web_study / "study.device.json", tmp_path))
+
+
+@pytest.fixture
+def site(trimask: Run, tmp_path: Path, page: Path, study_file: Path) -> Path:
+    done = trimask("web", "export", study_file, "--out", tmp_path / "site", "--page", page)
+    assert done.status == 0, done.err
+    return tmp_path / "site"
+
+
+def test_the_hash_is_of_what_is_served_and_nothing_else(trimask: Run, page: Path) -> None:
+    first = trimask("web", "hash", "--page", page).out.strip()
+    (page / "package.json").write_text("{ }")
+    (page / "device" / "notes.md").write_text("others")
+    assert trimask("web", "hash", "--page", page).out.strip() == first
+    seen = {first}
+    for name in ("index.html", "page/page.css", "page/main.js", "page/words/en.js", "device/bytes.js"):
+        kept = (page / name).read_text()
+        (page / name).write_text(kept + "\n")
+        seen.add(trimask("web", "hash", "--page", page).out.strip())
+        (page / name).write_text(kept)
+    assert len(seen) == 6
+    (page / "page" / "more.js").write_text("")
+    seen.add(trimask("web", "hash", "--page", page).out.strip())
+    assert len(seen) == 7
+
+
+def test_every_script_and_style_has_its_hash(page: Path) -> None:
+    files = page_of(page)
+    text = files["index.html"].decode()
+
+    def integrity(path: str) -> str:
+        return "sha384-" + base64.b64encode(hashlib.sha384(files[path]).digest()).decode()
+
+    assert f'href="page/page.css" integrity="{integrity("page/page.css")}"' in text
+    assert (
+        f'<script type="module" src="page/main.js" integrity="{integrity("page/main.js")}"></script>' in text
+    )
+    (imports,) = re.findall(r'<script type="importmap">(.*?)</script>', text)
+    modules = [path for path in files if path.endswith(".js")]
+    assert json.loads(imports) == {"integrity": {f"./{path}": integrity(path) for path in modules}}
+    # Loaded at once: what is imported, not what is loaded when it is needed.
+    assert re.findall(r'modulepreload" href="([^"]+)"', text) == ["device/index.js", "device/bytes.js"]
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    allowed = base64.b64encode(hashlib.sha256(imports.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{allowed}';" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert policy[1].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("index.html", INDEX.replace("main.js", "gone.js"), "page/gone.js"),
+        ("index.html", INDEX.replace("page.css", "gone.css"), "page/gone.css"),
+        ("index.html", INDEX.replace('<script type="module"', "<script defer"), "one module script"),
+        ("device/index.js", 'import "./gone.js";\n', "imports ./gone.js"),
+    ],
+)
+def test_a_page_that_is_not_whole(page: Path, name: str, text: str, said: str) -> None:
+    (page / name).write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        page_of(page)
+
+
+def test_a_site_checks_with_plain_tools(site: Path, study_file: Path) -> None:
+    (folder,) = (site / "s").iterdir()
+    study = read_signed(study_file).study
+    assert Link(HOST, study.id).page == f"{HOST}/s/{folder.name}"
+    done = subprocess.run(
+        ["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=folder, check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert study.web is not None
+    assert hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest() == study.web.page_sha256
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    listed = {line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
+    assert there == listed | {"SHA256SUMS", "study.json"}
+    assert "device/notes.md" not in there
+    assert read_signed(folder / "study.json").verify() == study
+
+
+def test_what_is_not_exported(trimask: Run, tmp_path: Path, page: Path, study_file: Path, made: Path) -> None:
+    out = tmp_path / "elsewhere"
+
+    def refused(study: Path, *more: Any) -> str:
+        done = trimask("web", "export", study, "--out", out, "--page", page, *more)
+        assert done.status != 0
+        assert not out.exists()
+        return " ".join(done.err.split())
+
+    assert "has no [web]" in refused(made / "study.json")
+    assert "as devices get it" in refused(tmp_path / "study.json")
+    lacking = read_signed(study_file)
+    (tmp_path / "lacking.json").write_text(type(lacking)(lacking.study, lacking.approvals[1:]).to_json())
+    assert "not approved yet" in refused(tmp_path / "lacking.json")
+    (page / "page" / "main.js").write_text("changed()")
+    assert "names another page" in refused(study_file)
+
+
+def test_a_site_is_not_written_over_unasked(trimask: Run, site: Path, page: Path, study_file: Path) -> None:
+    command = ("web", "export", study_file, "--out", site, "--page", page)
+    assert "there already" in trimask(*command).err
+    assert trimask(*command, "--replace").status == 0
+
+
+@pytest.mark.parametrize("server", ["nginx", "caddy"])
+def test_headers_narrow_the_policy_to_the_studys_nodes(
+    trimask: Run, page: Path, study_file: Path, server: str
+) -> None:
+    told = trimask("web", "headers", study_file, "--page", page, "--for", server).out
+    nodes = [
+        "https://127.0.0.1:7412",
+        "https://127.0.0.1:7413",
+        "https://127.0.0.1:7414",
+        "https://127.0.0.1:7415",
+    ]
+    assert f"connect-src 'self' {' '.join(nodes)};" in told
+    assert "frame-ancestors 'none'" in told
+    assert "https:;" not in told
+    headers = json.loads(trimask("web", "headers", study_file, "--page", page, "--json").out)
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.fixture
+def served(site: Path, served_port: int) -> Iterator[str]:
+    with site_server(site, served_port) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://localhost:{served_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_site_is_served_as_browsers_want_it(served: str, site: Path) -> None:
+    (folder,) = (site / "s").iterdir()
+    with urllib.request.urlopen(f"{served}/s/{folder.name}") as answer:  # noqa: S310 - our own, redirected
+        assert answer.url.endswith(f"/s/{folder.name}/")
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert b"importmap" in answer.read()
+    with urllib.request.urlopen(f"{served}/s/{folder.name}/page/main.js") as answer:  # noqa: S310
+        assert answer.headers["Content-Type"] == "text/javascript"
+    for path in ("/s/", "/", "/s/../../study.seed", "/study.json"):
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(served + path)  # noqa: S310
+
+
+def test_a_link_to_a_page_leads_the_app_to_the_study(served: str, study_file: Path, site: Path) -> None:
+    """`trimask-client join` and the app read study.json beside the page, and check it by the link's hash."""
+    signed = read_signed(study_file)
+    link = Link.parse(str(Link(served, signed.study.id)))
+    assert fetch_linked(link) == signed
+    (folder,) = (site / "s").iterdir()
+    for text, said in (("{}", "not a study"), (signed.to_json().replace("Blood", "Other"), "another study")):
+        (folder / "study.json").write_text(text)
+        with pytest.raises(StudyError, match=said):
+            fetch_linked(link)
+    (folder / "study.json").unlink()
+    with pytest.raises(StudyError, match="HTTP status 404"):
+        fetch_linked(link)
+
+
+def test_a_host_that_the_study_does_not_name(served: str, study_file: Path, site: Path) -> None:
+    """The right study under a host of somebody else's: refused, although every byte of it is right."""
+    signed = read_signed(study_file)
+    link = Link(served.replace("localhost", "127.0.0.1"), signed.study.id)
+    with pytest.raises(StudyError, match="does not name"):
+        fetch_linked(link)
+
+
+def test_a_host_is_looked_at(trimask: Run, served: str, study_file: Path, site: Path) -> None:
+    from trimask_cli.site.checking import check_files, from_host
+
+    study = read_signed(study_file).study
+    assert "index.html" in check_files(study, from_host(study, served))
+    (folder,) = (site / "s").iterdir()
+    assert trimask("web", "check", study_file, "--folder", folder).status == 0
+    for name in ("page/main.js", "index.html", "SHA256SUMS"):
+        kept = (folder / name).read_bytes()
+        (folder / name).write_bytes(kept + b" ")
+        with pytest.raises(VerificationError, match=name.rpartition("/")[2]):
+            check_files(study, from_host(study, served))
+        done = trimask("web", "check", study_file, "--folder", folder)
+        assert done.status != 0
+        (folder / name).write_bytes(kept)
+    with pytest.raises(ConfigError, match="the study names"):
+        from_host(study, "https://elsewhere.example")
+
+
+def test_links_are_to_the_page(trimask: Run, study_file: Path, served_port: int, tmp_path: Path) -> None:
+    study = read_signed(study_file).study
+    assert trimask("study", "invite", study_file).out.strip() == str(Link(HOST, study.id))
+    other = f"http://localhost:{served_port}"
+    assert trimask("study", "invite", study_file, "--host", other).out.strip() == str(Link(other, study.id))
+    for_app = trimask("study", "invite", study_file, "--app").out.strip()
+    assert for_app == str(Link(study.collector.address, study.id))
+    assert for_app.startswith("trimask://")
+    assert "the study names" in trimask("study", "invite", study_file, "--host", "https://other.example").err
+    sheet = tmp_path / "sheet.html"
+    assert trimask("study", "invite", study_file, "--sheet", sheet).status == 0
+    assert f"opens {Link(HOST, study.id).page} in the browser" in sheet.read_text()
+
+
+@pytest.mark.skipif(not (ROOT / "client/web/index.html").exists(), reason="the page is not in this tree")
+def test_the_page_that_comes_with_it(trimask: Run, tmp_path: Path) -> None:
+    """Whole, small, the same from a copy elsewhere, and without anything from other hosts."""
+    files = page_of(ROOT / "client" / "web")
+    told = json.loads(trimask("web", "hash", "--json").out)
+    assert told["page_sha256"] == page_hash(files)
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "client" / "web", copy, ignore=shutil.ignore_patterns("node_modules"))
+    assert trimask("web", "hash", "--page", copy).out.strip() == told["page_sha256"]
+    assert {"index.html", "page/main.js", "device/index.js"} <= set(files)
+    assert not re.search(rb'(?:src|href)="(?:https?:)?//', files["index.html"])
