@@ -1,7 +1,6 @@
 // The page: from its link to the first view, and from every change of the guide to the next.
 
-import { DeviceError, parseStudy, supported, toHex, Unreachable } from "../device/index.js";
-import { readCode } from "../device/invitation.js";
+import { DeviceError, Link, parseStudy, supported, toHex, Unreachable } from "../device/index.js";
 import { catalogue, Catalogue, direction, loadAll } from "./catalogue.js";
 import { append, h } from "./dom.js";
 import { Guide } from "./guide.js";
@@ -85,9 +84,8 @@ function top(guide) {
 async function start(guide) {
   guide.go("starting");
   try {
-    const fragment = location.hash.slice(1);
-    const receipt = readReceiptFragment(fragment);
-    const { studyId, invitation } = receipt ? { studyId: receipt.studyId, invitation: null } : readCode(fragment);
+    const receipt = readReceiptFragment(location.hash.slice(1));
+    const { studyId, invitation } = receipt ? { studyId: receipt.studyId, invitation: null } : Link.parse(location.href);
     if (!(await supported())) throw new PageError("browser");
     const { store, key, lasting } = await openStore();
     guide.unkept = !lasting;
