@@ -16,6 +16,7 @@ from trimask_mobile.model.worker import Workers
 from trimask_mobile.platforms import Platform, this_platform
 from trimask_mobile.screens.consent import ConsentScreen
 from trimask_mobile.screens.eligibility import EligibilityScreen
+from trimask_mobile.screens.institutions import InstitutionsScreen
 from trimask_mobile.screens.invitation import InvitationScreen
 from trimask_mobile.screens.problem import ProblemScreen
 from trimask_mobile.screens.question import QuestionScreen
@@ -36,7 +37,8 @@ __all__ = ["SurveyApp"]
 
 SCREENS = (
     StartingScreen, StudiesScreen, InvitationScreen, StudyScreen, ConsentScreen, EligibilityScreen, QuestionScreen,
-    ReviewScreen, SendingScreen, ReceiptScreen, WithdrawScreen, SettingsScreen, ProblemScreen,
+    ReviewScreen, SendingScreen, ReceiptScreen, WithdrawScreen, SettingsScreen, InstitutionsScreen,
+    ProblemScreen,
 )  # fmt: skip
 TICK_SECONDS = 5.0
 

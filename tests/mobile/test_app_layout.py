@@ -64,6 +64,11 @@ def each_screen(lab: Any, start: Callable[..., Any]) -> Iterator[Any]:
     yield app
     app.tap("Text size and language")
     yield app
+    app.tap("Known institutions")
+    app.on("institutions")
+    yield app
+    app.tap("Done")
+    app.on("settings")
     app.tap("Done")
     with lab.down("R2"):
         app.tap("Send")
@@ -108,7 +113,7 @@ def sweep(lab: Any, start: Callable[..., Any], pick: Callable[[], list[tuple[int
         wrong += more
     assert wrong == []
     assert seen == {
-        "studies", "invitation", "study", "consent", "eligibility", "question", "review", "settings", "sending",
+        "studies", "invitation", "study", "consent", "eligibility", "question", "review", "settings", "institutions", "sending",
         "receipt", "withdraw", "problem",
     }  # fmt: skip
 

@@ -13,6 +13,9 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
 from trimask_core.guarantee import factor_words
+from trimask_core.identity import SigningKey
+from trimask_core.institutions import Directory, Institution
+from trimask_core.randomness import SystemRandom
 from trimask_core.refusals import Reason, Status, Unlisted
 from trimask_core.signed_study import SignedStudy
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
@@ -178,6 +181,37 @@ def test_settings_are_kept(start: Callable[[], Guide]) -> None:
     again = start()
     assert again.scale == 1.75
     assert again.words.say("next") == "Weiter"
+
+
+def test_a_directory_is_added_once_it_is_compared_and_others_can_be_refused(
+    start: Callable[[], Guide], signed_study: SignedStudy
+) -> None:
+    guide = start()
+    guide.open_settings()
+    guide.open_institutions()
+    guide.paste_directory("not a directory")
+    assert guide.pasted_directory is None
+    assert guide.directory_problem
+    keeper = SigningKey.generate(SystemRandom())
+    every = tuple(Institution(role, party.identity) for role, party in signed_study.study.parties.items())
+    book = Directory("A university", keeper.public, every[1:]).signed_with(keeper)
+    forged = book.to_json().replace("A university", "Another one")
+    guide.paste_directory(forged)  # its signature does not hold
+    assert guide.pasted_directory is None
+    guide.paste_directory(book.to_json())
+    assert guide.directories == ()  # not before the person says so
+    guide.add_directory()
+    assert [found.keeper for found in guide.directories] == ["A university"]
+    guide.choose_unknown(True)
+    assert guide.back()
+    assert guide.screen == "settings"
+    with pytest.raises(StudyError, match=f"does not know .*{every[0].name}"):
+        start()  # which joins the study; the app has kept both
+    guide.paste_directory(Directory("A university", keeper.public, every).signed_with(keeper).to_json())
+    guide.add_directory()  # in the older one's place
+    again = start()
+    assert again.refuse_unknown
+    assert [len(found.institutions) for found in again.directories] == [len(every)]
 
 
 def test_a_draft_of_another_program_begins_at_the_beginning(start: Callable[[], Guide]) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from trimask_core.errors import TrimaskError
+from trimask_mobile.model.acquaintance import Acquaintance
 from trimask_mobile.model.catalogue import catalogue
 from trimask_mobile.model.device import CallState, Opened
 from trimask_mobile.model.participation import Consent
 from trimask_mobile.model.sending import Sending
 from trimask_mobile.model.shelf import Item, item, items
-from trimask_mobile.model.state import SETTLED, AppState
+from trimask_mobile.model.state import SETTLED
 
 __all__ = ["Courier"]
 
 
-class Courier(AppState):
+class Courier(Acquaintance):
     """Seals, sends, sends again, shows receipts, withdraws."""
 
     def send(self) -> None:

@@ -86,15 +86,34 @@ class Device:
             transport=self._transport,
             clock=self.clock,
             timeout_seconds=timeout_seconds,
-            institutions=_directories(home),
         )
         self._vault = Vault(FileDisk(home / "survey"), key, SystemRandom())
         for kind in (_CONSENTS, _APP):
             self._vault.tidy(kind)
+        self._home = home
+        self.directories = _directories(home)
+        self.know(refuse_unknown=bool(self.settings().get("refuse_unknown", False)))
 
     def close(self) -> None:
         """Drop the connections."""
         self.queue.close()
+
+    # Institutions
+
+    def know(self, *, refuse_unknown: bool) -> None:
+        """Whether a study with an institution that no directory of this app names is refused, or only shown as such."""
+        self.queue.know(self.directories, refuse_unknown=refuse_unknown)
+
+    def add_directory(self, directory: Directory, *, refuse_unknown: bool) -> None:
+        """Keep a directory whose keeper's key the person has compared; it takes the place of an older one of the same."""
+        folder = self._home / "institutions"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / f"{directory.keeper_key.hex()[:16]}.json"
+        fresh = path.with_suffix(".new")
+        fresh.write_text(directory.to_json(), encoding="utf-8")
+        fresh.replace(path)
+        self.directories = _directories(self._home)
+        self.know(refuse_unknown=refuse_unknown)
 
     # Studies
 

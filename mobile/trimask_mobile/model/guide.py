@@ -32,6 +32,7 @@ class Guide(Courier):
             settings, where, self.items = kept
             self.scale = settings.get("scale", 1.0) if settings.get("scale") in SCALES else 1.0
             self._language = str(settings.get("language", self._language))
+            self.refuse_unknown = bool(settings.get("refuse_unknown", False))
             self.words = catalogue(self._language)
             self.screen = "studies"
             if link or self._link_before_start:
@@ -219,6 +220,8 @@ class Guide(Courier):
         """One page back; False where there is none, and the app may close."""
         if self.screen == "settings":
             self._go(self._before_settings)
+        elif self.screen == "institutions":
+            self._go("settings")
         elif self.screen == "withdraw":
             self._go("receipt")
         elif self.screen in ("study", "consent", "eligibility", "question", "review"):

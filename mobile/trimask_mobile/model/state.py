@@ -25,7 +25,7 @@ __all__ = ["KEPT", "SETTLED", "AppState", "ScreenName"]
 
 ScreenName = Literal[
     "starting", "studies", "invitation", "study", "consent", "eligibility", "question", "review", "sending",
-    "receipt", "withdraw", "settings", "problem",
+    "receipt", "withdraw", "settings", "institutions", "problem",
 ]  # fmt: skip
 # What the receipt's page shows; the rest is on the page of sending.
 SETTLED = ("sent", "withdrawing", "withdrawn", "too_late")
@@ -48,6 +48,7 @@ class AppState:
         self._before_settings: ScreenName = "studies"
         self.busy = False
         self.scale = 1.0
+        self.refuse_unknown = False
         self.words: Catalogue = catalogue(language)
         self._language = language
         self.link_text = ""
@@ -89,7 +90,7 @@ class AppState:
 
     def open_settings(self) -> None:
         """Type size and language."""
-        if self.screen != "settings":
+        if self.screen not in ("settings", "institutions"):
             self._before_settings = self.screen
             self._go("settings")
 
@@ -122,7 +123,9 @@ class AppState:
         self._keep_settings()
 
     def _keep_settings(self) -> None:
-        settings = {"scale": self.scale, "language": self._language}
+        settings = {
+            "scale": self.scale, "language": self._language, "refuse_unknown": self.refuse_unknown,
+        }  # fmt: skip
         self._runner.records(lambda: self.device.keep_settings(settings), lambda _: None, self._failed)
         self._changed()
 
