@@ -113,8 +113,8 @@ def sweep(lab: Any, start: Callable[..., Any], pick: Callable[[], list[tuple[int
         wrong += more
     assert wrong == []
     assert seen == {
-        "studies", "invitation", "study", "consent", "eligibility", "question", "review", "settings", "institutions", "sending",
-        "receipt", "withdraw", "problem",
+        "studies", "invitation", "study", "consent", "eligibility", "question", "review", "settings", "institutions",
+        "sending", "receipt", "withdraw", "problem",
     }  # fmt: skip
 
 
