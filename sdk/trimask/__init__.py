@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trimask.manifest import Manifest
     from trimask.moments import Moments
     from trimask.simulation import simulate
+    from trimask.synthetic import synthesize
 
     __version__: str
 
@@ -41,6 +42,7 @@ __all__ = [
     "plot",
     "release",
     "simulate",
+    "synthesize",
 ]
 
 _HOME = {
@@ -54,6 +56,7 @@ _HOME = {
     "StudyStatus": "catalogue",
     "connect": "connection",
     "simulate": "simulation",
+    "synthesize": "synthetic",
 }
 
 

@@ -14,7 +14,7 @@ from trimask.moments import Matrix
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["record_batch", "row_schema", "write_arrow", "write_csv"]
+__all__ = ["record_batch", "row_schema", "write_arrow", "write_csv", "write_notes"]
 
 
 def row_schema(names: Sequence[str], notes: Mapping[str, str] | None = None) -> pa.Schema:
@@ -32,6 +32,11 @@ def record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def write_notes(path: Path, notes: Mapping[str, str]) -> None:
+    """What a file of rows is and is not, in a file NAME.json beside it."""
+    path.with_name(f"{path.name}.json").write_text(json.dumps(dict(notes), indent=1), encoding="utf-8")
+
+
 def write_csv(
     path: Path, names: Sequence[str], blocks: Iterable[Matrix], notes: Mapping[str, str] | None = None
 ) -> Path:
@@ -39,8 +44,7 @@ def write_csv(
     from pyarrow import csv
 
     if notes:
-        path.with_name(f"{path.name}.json").write_text(json.dumps(dict(notes), indent=1), encoding="utf-8")
-
+        write_notes(path, notes)
     schema = row_schema(names)
     with csv.CSVWriter(path, schema) as writer:
         for block in blocks:

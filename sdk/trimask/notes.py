@@ -72,7 +72,11 @@ def _model(manifest: Manifest) -> tuple[str, list[str]]:
         if column.level is None or column.level != groups.get(column.source or "")
     ]
     derived = {item.name for item in schema.derived}
-    plain = [name for name in asked if name not in derived]
+    plain = [
+        column.name
+        for column in schema.columns
+        if column.name in asked and not {column.name, column.source} & derived
+    ]
     numbers = [item.name for item in schema.attributes if item.kind != "categorical"]
     response = numbers[0] if numbers else plain[-1]
     return response, [name for name in plain if name != response]

@@ -8,6 +8,7 @@
 | `ols`                    | yes              | sampling and privacy                                        |
 | `linear_probability`     | yes              | sampling and privacy                                        |
 | `quadratic_logit`        | yes              | sampling and privacy, about the approximation               |
+| `logit`                  | yes, by synthetic records | approximate: sampling and privacy, the model left out |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
 | `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
 | `mediation`              | yes              | sampling and privacy, by Sobel and by bootstrap             |
@@ -23,14 +24,14 @@
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
 Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
-it pools. `logit`, `poisson`, `quantile` and `cox` say why they cannot be had, and what can.
+it pools. `poisson`, `quantile` and `cox` say why they cannot be had, and what can; `logit` takes synthetic records alone.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from trimask.fit.beyond import ALIASES, cox, logit, poisson, quantile
+from trimask.fit.beyond import ALIASES, cox, poisson, quantile, refuse
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
 from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
@@ -45,6 +46,7 @@ from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means
 from trimask.fit.hypothesis import FTest, TTest
+from trimask.fit.logistic import LogitResults, logit
 from trimask.fit.mediation import MediationResults, mediation
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
@@ -74,6 +76,7 @@ __all__ = [
     "FactorResults",
     "LinearProbabilityResults",
     "LinearResults",
+    "LogitResults",
     "MeansResults",
     "MediationResults",
     "OLSResults",
@@ -117,5 +120,5 @@ __all__ = [
 
 def __getattr__(name: str) -> NoReturn:
     if name in ALIASES:
-        globals()[ALIASES[name]]()
+        refuse(ALIASES[name])
     raise AttributeError(f"trimask.fit has no {name}; {nearest(name, __all__)}")

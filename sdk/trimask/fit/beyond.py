@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from trimask.errors import BeyondSecondMoments
 
-__all__ = ["ALIASES", "cox", "logit", "poisson", "quantile"]
+__all__ = ["ALIASES", "cox", "poisson", "quantile", "refuse"]
 
 _WHY = {
     "logit": (
@@ -14,26 +14,34 @@ _WHY = {
         "its likelihood has log(1 + exp(x'b)) of every row, which no second moment determines",
         (
             "fit.linear_probability (differences in probability), fit.quadratic_logit (log odds, an approximation for small "
-            "effects), or fit.crosstab (exact odds ratios of one group)"
+            "effects), fit.crosstab (exact odds ratios of one group), or fit.logit(trimask.synthesize(dataset), formula): "
+            "it fits synthetic records and says what its errors leave out"
         ),
     ),
     "poisson": (
         "a Poisson regression",
         "its likelihood has exp(x'b) of every row, which no second moment determines",
-        "fit.rates (rates over time at risk, by group), or fit.ols of a logarithm that the study declares",
+        (
+            "fit.rates (rates over time at risk, by group), fit.ols of a logarithm that the study declares, or a Poisson "
+            "regression by another program of trimask.synthesize(dataset).frame, whose errors are then too small"
+        ),
     ),
     "quantile": (
         "a quantile",
         "an order of values is in no sum of products",
         (
             "declare yes-or-no attributes for thresholds in the next study (is_above_140): fit.describe has their shares, "
-            "and quantiles follow by interpolation; fit.describe has mean (SD) now"
+            "and quantiles follow by interpolation; fit.describe has mean (SD) now. Quantiles of synthetic records "
+            "(trimask.synthesize) are as good as their cells, which are the study's bins where it declares them"
         ),
     ),
     "cox": (
         "a Cox regression",
         "it needs who was at risk at each event's time, row by row",
-        "fit.rates with the events and the time at risk, by group: rate ratios hold where hazards are constant",
+        (
+            "fit.rates with the events and the time at risk, by group: rate ratios hold where hazards are constant. "
+            "Synthetic records (trimask.synthesize) know of time and event no more than their two-way table"
+        ),
     ),
 }
 ALIASES = {
@@ -43,26 +51,22 @@ ALIASES = {
 }  # fmt: skip
 
 
-def _refuse(name: str) -> NoReturn:
+def refuse(name: str) -> NoReturn:
+    """Say why, and what instead."""
     what, why, instead = _WHY[name]
     raise BeyondSecondMoments(f"{what} cannot be fitted to a release: {why}. Instead: {instead}")
 
 
-def logit(*_: Any, **__: Any) -> NoReturn:
-    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
-    _refuse("logit")
-
-
 def poisson(*_: Any, **__: Any) -> NoReturn:
     """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
-    _refuse("poisson")
+    refuse("poisson")
 
 
 def quantile(*_: Any, **__: Any) -> NoReturn:
     """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
-    _refuse("quantile")
+    refuse("quantile")
 
 
 def cox(*_: Any, **__: Any) -> NoReturn:
     """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
-    _refuse("cox")
+    refuse("cox")

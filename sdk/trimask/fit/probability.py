@@ -41,7 +41,13 @@ from trimask_core.schema import ONES, Schema
 if TYPE_CHECKING:
     from trimask.fit.source import Source
 
-__all__ = ["LinearProbabilityResults", "QuadraticLogitResults", "linear_probability", "quadratic_logit"]
+__all__ = [
+    "LinearProbabilityResults",
+    "QuadraticLogitResults",
+    "binary_design",
+    "linear_probability",
+    "quadratic_logit",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +111,7 @@ def linear_probability(dataset: Source, formula: str) -> LinearProbabilityResult
     np.float64(0.04)
     """
     moments = moments_of(dataset)
-    design = _design(moments.schema, formula)
+    design = binary_design(moments.schema, formula)
     estimate = solve(moments, design)
     return LinearProbabilityResults(
         **_described(moments, design, formula),
@@ -133,7 +139,7 @@ def quadratic_logit(dataset: Source, formula: str) -> QuadraticLogitResults:
     np.float64(0.08)
     """
     moments = moments_of(dataset)
-    design = _design(moments.schema, formula)
+    design = binary_design(moments.schema, formula)
     if INTERCEPT not in design.names:
         raise FormulaError(
             f"{formula.strip()!r}: the approximation is about the share, and needs an intercept"
@@ -178,7 +184,8 @@ def _growth(widened: Matrix, first: Matrix) -> Matrix:
     return np.maximum(grown, 1.0)
 
 
-def _design(schema: Schema, formula: str) -> Design:
+def binary_design(schema: Schema, formula: str) -> Design:
+    """The design of a formula whose response is yes or no; `FormulaError` otherwise."""
     design = build(parse(formula, schema), schema)
     binary = [item.name for item in schema.attributes if item.kind == "binary"]
     levels = [column.name for column in schema.columns if column.level is not None]

@@ -1,0 +1,115 @@
+"""A logistic regression, of synthetic records (`trimask.synthesize`); of a release itself there is none, and it says why.
+
+The fit is the usual one, by Newton steps, to the records. Its errors are about the people of the release:
+*Sampling*: the inverse of the information of as many people as the release has, however many records were drawn.
+*Privacy*: that of one Newton step from the release (`quadratic_logit`), times (w / w')^2, with w = p (1 - p) at everybody's
+share and w' its mean over the records: noise in the sums of x y moves the logistic coefficient by 1 / w' where the step
+has 1 / w.
+Not in the errors: what the records' model had to assume. It knows two-way tables and second moments; a response that
+depends on three things at once in another way, or on the shape of a number within its cells, is estimated with a bias that
+no interval shows. docs/researchers.md has simulations.
+
+Approximate in every part; no interval here is proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from trimask.errors import FormulaError, ParameterError
+from trimask.fit.beyond import refuse
+from trimask.fit.design import INTERCEPT
+from trimask.fit.probability import binary_design, quadratic_logit
+from trimask.fit.report import noise_notes
+from trimask.fit.results import LinearResults
+from trimask.moments import Matrix, Moments, answers_of
+
+__all__ = ["LogitResults", "SyntheticRecords", "logit"]
+
+_STEPS = 50
+
+
+class SyntheticRecords(Protocol):
+    """What `trimask.synthesize` returns."""
+
+    frame: pd.DataFrame
+    moments: Moments
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogitResults(LinearResults):
+    """Log odds of a logistic regression of synthetic records; `records` is their number."""
+
+    records: int
+
+    @property
+    def title(self) -> str:
+        """What was fitted, and to what."""
+        return "Logistic regression of SYNTHETIC records"
+
+    @property
+    def odds_ratios(self) -> pd.Series[float]:
+        """exp of the slopes."""
+        slopes = self.params.drop(INTERCEPT)
+        return pd.Series(np.exp(slopes.to_numpy()), index=slopes.index, name="odds ratio")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return (
+            *noise_notes(self.sigma),
+            f"Fitted to {self.records:,} synthetic records, nobody's; errors are about the release's {self.nobs:,} people.",
+            "Errors are approximate, and leave out what the records' model assumes: two-way tables and second moments.",
+        )
+
+
+def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
+    """Log odds, of what `trimask.synthesize` returns; `BeyondSecondMoments` says why a release has none.
+
+    Parameters: synthetic records, and a formula with an intercept whose response is a yes-or-no attribute or a level.
+    Returns `LogitResults`.
+    """
+    if not (isinstance(getattr(source, "frame", None), pd.DataFrame) and hasattr(source, "moments")):
+        refuse("logit")
+    moments: Moments = source.moments
+    design = binary_design(moments.schema, formula)
+    if INTERCEPT not in design.names:
+        raise FormulaError(f"{formula.strip()!r}: a logistic regression needs an intercept here")
+    step = quadratic_logit(moments, formula)  # refuses where the noise leaves nothing to say
+    asked = source.frame[[item.name for item in moments.schema.attributes]]
+    rows = np.array([moments.schema.encode(one) for one in answers_of(asked, moments.schema)])
+    column = next(item for item in moments.columns if item.name == design.response)
+    y = column.center + column.half_range * (rows @ design.response_combine)
+    X = rows @ design.combine
+    found, information, weight = _newton(X, y)
+    change = design.to_original / design.response_half_range
+    grown = (step.share * (1 - step.share) / weight) ** 2
+    sampling = change @ np.linalg.inv(information) @ change.T * (len(rows) / moments.rows)
+    return LogitResults(
+        formula=formula.strip(), response=design.response, unit="log odds", basis="release", label=moments.label,
+        nobs=moments.rows, sigma=moments.sigma, names=design.names, coefficients=change @ found,
+        cov_sampling=sampling, cov_privacy=step.cov_privacy * grown, records=len(rows),
+    )  # fmt: skip
+
+
+def _newton(X: Matrix, y: Matrix) -> tuple[Matrix, Matrix, float]:
+    """Coefficients, information and the mean of p (1 - p)."""
+    b = np.zeros(X.shape[1])
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-np.clip(X @ b, -30, 30)))
+        weight = p * (1 - p)
+        information = X.T @ (X * weight[:, None])
+        if np.linalg.cond(information) > 1e12:
+            break
+        step = np.linalg.solve(information, X.T @ (y - p))
+        b = b + step
+        if float(np.abs(step).max()) < 1e-9:
+            return b, information, float(weight.mean())
+    raise ParameterError(
+        "formula",
+        "one whose regressors do not decide the response in the records: Newton's steps do not settle",
+    )

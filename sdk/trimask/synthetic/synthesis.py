@@ -1,0 +1,93 @@
+"""From a release to synthetic records."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimask.citation import version
+from trimask.errors import ParameterError
+from trimask.fit.source import Source, moments_of
+from trimask.moments import Moments
+from trimask.synthetic.cells import Cells, cells_of, statistics
+from trimask.synthetic.model import fitted
+from trimask.synthetic.report import utility
+from trimask.synthetic.result import MARK, NOBODY, Synthetic
+from trimask_core.schema import ONES
+
+if TYPE_CHECKING:
+    from trimask_core.schema import Attribute
+
+__all__ = ["synthesize"]
+
+
+def synthesize(
+    dataset: Source, n: int | None = None, *, bins: int = 8, iterations: int = 1000, seed: int = 0
+) -> Synthetic:
+    """`n` synthetic records (as many as people unless given) that agree with a release as far as its noise allows.
+
+    Parameters: a dataset, several releases of one study, or what `release.gram` returns; `bins` is into how many intervals a
+    number without declared ones is divided (`trimask.synthetic.cells` has the rule), `iterations` how long the model is
+    fitted at most, `seed` that of the records, which are nobody's and no secret. Returns `Synthetic`: `frame`, `report`,
+    `cite()`, `to_csv`. Needs the extra `synthetic`.
+    """
+    started = time.perf_counter()
+    moments = moments_of(dataset)
+    count = moments.rows if n is None else n
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ParameterError("n", "a number of records, at least 1", n)
+    if not 2 <= bins <= 50:
+        raise ParameterError("bins", "2 to 50", bins)
+    if not moments.schema.ones:
+        raise ParameterError("dataset", "of a study with a column of ones: without it nothing can be counted")
+    if moments.schema.attributes and any(item.name == MARK for item in moments.schema.attributes):
+        raise ParameterError(
+            "dataset", f"of a study without an attribute {MARK}: that column marks the records"
+        )
+    cells = [
+        cells_of(moments.schema, item, bins, *_spread(moments, item)) for item in moments.schema.attributes
+    ]
+    model = fitted(moments, cells, statistics(moments.schema, cells), iterations, seed)
+    rng = np.random.default_rng(seed)
+    frame = _records(cells, model.draw(count, rng), rng)[[item.name for item in moments.schema.attributes]]
+    seconds = time.perf_counter() - started
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    size = math.prod(len(one) for one in cells)
+    report = utility(moments, frame, model.method, size, seconds, megabytes)
+    frame[MARK] = True
+    manifest = getattr(dataset, "manifest", None)
+    frame.attrs.update(
+        {
+            "trimask": NOBODY,
+            "name": f"SYNTHETIC records of {moments.label}",
+            "made_from": moments.label,
+            "manifest_sha256": "" if manifest is None else manifest.sha256,
+            "guarantee": str(moments.protection.public) if moments.protection else "none",
+            "model": f"{model.method} over {size} cells, trimask {version()}",
+            "utility": str(report),
+        }
+    )
+    return Synthetic(frame, moments, report, manifest)
+
+
+def _spread(moments: Moments, item: Attribute) -> tuple[float, float]:
+    """The release's mean and deviation of a number, in original units."""
+    names = [column.name for column in moments.columns]
+    if item.name not in names:
+        return 0.0, 1.0
+    j, one = names.index(item.name), names.index(ONES)
+    column, n = moments.columns[j], moments.rows
+    mean = float(moments.gram[one, j]) / n
+    variance = max(float(moments.gram[j, j]) / n - mean**2, 0.0)
+    return column.center + column.half_range * mean, column.half_range * math.sqrt(variance)
+
+
+def _records(cells: list[Cells], drawn: Any, rng: np.random.Generator) -> Any:
+    import pandas as pd
+
+    frame = pd.DataFrame({one.name: one.draw(drawn[:, k], rng) for k, one in enumerate(cells)})
+    return frame.infer_objects()
