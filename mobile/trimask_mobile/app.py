@@ -67,6 +67,7 @@ class SurveyApp(App):
         self._device = self._device or Device(self._platform.home(self.user_data_dir))
         self.workers = Workers(_post)
         self.guide = Guide(self._device, self.workers, self._changed, self._platform.language())
+        self.guide.sends_when_closed = self._platform.sends_when_closed
         look.words = self.guide.words.words
         self.manager = ScreenManager(transition=NoTransition())
         for screen in SCREENS:

@@ -10,16 +10,20 @@ from typing import Any, Protocol
 
 from kivy.utils import platform
 
-__all__ = ["Desktop", "Platform", "this_platform"]
+__all__ = ["Desktop", "Platform", "decimal_keypad", "this_platform"]
 
 Scan = Callable[[Callable[[str], None]], None]
 
 
 class Platform(Protocol):
-    """`scan` and `share` are None where the system has nothing of the kind."""
+    """`scan` and `share` are None where the system has nothing of the kind.
+
+    `sends_when_closed`: whether what waits is sent by a service while the app is closed; the screens promise it only there.
+    """
 
     scan: Scan | None
     share: Callable[[str, str], None] | None
+    sends_when_closed: bool
 
     def home(self, default: str) -> Path:
         """Where the app keeps its records."""
@@ -43,6 +47,7 @@ class Desktop:
 
     scan: Scan | None = None
     share: Callable[[str, str], None] | None = None
+    sends_when_closed = False
 
     def home(self, default: str) -> Path:
         return Path(os.environ.get("TRIMASK_APP_HOME") or default)
@@ -81,6 +86,15 @@ class Android:
             self.scan = self._scan
             self._bind(on_activity_result=self._scanned)
         self.share: Callable[[str, str], None] | None = self._share
+        self.sends_when_closed = self._has_service(autoclass)
+
+    def _has_service(self, autoclass: Callable[[str], Any]) -> bool:
+        """Whether the package was built with its sending service (`services = Sending:...` in buildozer.spec)."""
+        try:
+            autoclass(f"{self._activity.getPackageName()}.ServiceSending")
+        except Exception:  # noqa: BLE001 - Java raises what it likes
+            return False
+        return True
 
     def _scanner(self) -> Any:
         intent = self._intent("com.google.zxing.client.android.SCAN")
@@ -124,6 +138,18 @@ class Android:
 
         self._bind(on_new_intent=told)
         told(self._activity.getIntent())
+
+
+def decimal_keypad() -> None:
+    """On a phone: digits with a decimal mark and a sign. Kivy's own "number" has digits alone."""
+    if platform != "android":
+        return
+    from jnius import autoclass
+    from kivy.clock import Clock
+
+    decimal = 0x2 | 0x1000 | 0x2000  # InputType: class number, signed, decimal
+    activity = autoclass("org.kivy.android.PythonActivity").mActivity
+    Clock.schedule_once(lambda _: activity.changeKeyboard(decimal))
 
 
 def _on_screen(call: Callable[[], None]) -> None:

@@ -121,6 +121,13 @@ class Phone:
         self.tap(field)
         return self.do("type", text)
 
+    def date(self, day: str, month: str, year: str) -> Any:
+        """A day, a month from the list, a year."""
+        self.write("day", day)
+        self.tap("Month")
+        self.tap(month)
+        return self.write("year", year)
+
     # Whole stretches of the way
 
     def open(self, link: str) -> None:
@@ -154,7 +161,7 @@ class Phone:
     def answer(self) -> None:
         """All eight questions, and a ninth that appears; to the review."""
         self.see("When were you born?")
-        self.write("date", "1984-05-17")
+        self.date("17", "May", "1984")
         self.tap("Next")
         self.see("How well have you felt")
         self.do("slide", 0.7)

@@ -209,13 +209,13 @@ class Driver:
         own = getattr(widget, "label", "") or getattr(widget, "text", "")
         return own or next((one.text for one in widget.walk(restrict=True) if isinstance(one, Label)), "")
 
-    def find(self, text: str) -> Any:
+    def find(self, text: str, which: int = 0) -> Any:
         """What can be touched and is called so; a part of its name will do where nothing is called just so."""
         widgets = [w for w in self.app.page.focusables if visible(w)]
         for match in (lambda w: self.name(w) == text, lambda w: text in self.name(w)):
             found = [w for w in widgets if match(w)]
             if found:
-                return found[0]
+                return found[which]
         raise LookupError(f"nothing to touch is called {text!r}; there are {[self.name(w) for w in widgets]}")
 
     # Doing
@@ -247,8 +247,8 @@ class Driver:
         touch.touch_up()
         self.rest()
 
-    def tap(self, text: str) -> dict[str, Any]:
-        widget = self.find(text)
+    def tap(self, text: str, which: int = 0) -> dict[str, Any]:
+        widget = self.find(text, which)
         self.show(widget)
         self.touch(*widget.to_window(*widget.center))
         return self.state()

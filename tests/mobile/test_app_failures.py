@@ -23,14 +23,19 @@ def test_wrong_input_is_named_below_the_field_and_goes_when_it_is_right(
     app.tap("Next")
     app.see("An answer is needed.")
     app.eligible()
-    app.write("date", "1984-13-40")
+    app.date("31", "April", "84")
     app.tap("Next")
-    app.see("Give a date as year-month-day")
-    app.do("clear", "date")
-    app.do("type", "2015-01-01")
-    app.see("The study is for people of 18 to 90 years.")  # what stood there follows what is typed
-    app.do("clear", "date")
-    app.do("type", "1984-05-17")
+    app.see("Write the year with all four digits.")
+    app.do("clear", "year")
+    app.do("type", "1984")
+    app.see("Give a date such as 31 December 2001.")  # what stood there follows what is typed
+    app.do("clear", "day")
+    app.do("type", "30")
+    app.do("clear", "year")
+    app.do("type", "2015")
+    app.see("The study is for people of 18 to 90 years.")
+    app.do("clear", "year")
+    app.do("type", "1984")
     assert not [
         text for text in app.do("state")["texts"] if "for people of 18" in text or "Give a date" in text
     ]
@@ -46,6 +51,10 @@ def test_wrong_input_is_named_below_the_field_and_goes_when_it_is_right(
     app.tap("Text size and language")
     app.tap("Deutsch")
     app.tap("Fertig")
+    app.do("clear", "sleep_hours")
+    app.do("type", "1.000")
+    app.tap("Weiter")
+    app.see("1.000 kann 1 oder 1000 heißen; schreiben Sie 1000 oder 1.")
     app.do("clear", "sleep_hours")
     app.do("type", "70,5")
     app.tap("Weiter")

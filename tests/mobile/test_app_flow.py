@@ -22,14 +22,14 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     app.tap("Scan a QR code")
     seen = "\n".join(app.on("study")["texts"])
     for words in ("How do you sleep?", "Institute for Sleep Research", "City Hospital", "Data Trust North",
-                  "University Library", "2048 people", "54.6 times", "one chance in 1 000 000"):  # fmt: skip
+                  "University Library", "2048 people", "Weak", "right 99 times in 100", "Who could see what"):  # fmt: skip
         assert words in seen
     app.consent()
     app.eligible()
     app.answer()
     review = app.on("review")["texts"]
     for words in (
-        "1984-05-17",
+        "17 May 1984",
         "7",
         "7.5 hours",
         "Yes",
@@ -52,7 +52,7 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
 
     everywhere = app.do("everywhere")["texts"]
     assert "Sent. Thank you!" in everywhere
-    assert not {"1984-05-17", "7.5 hours", "Once or twice a week"} & set(everywhere)  # not even out of sight
+    assert not {"17 May 1984", "7.5 hours", "Once or twice a week"} & set(everywhere)  # not even out of sight
 
     app.tap("Save")
     app.see("Saved as")

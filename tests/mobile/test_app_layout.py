@@ -40,11 +40,12 @@ def each_screen(lab: Any, start: Callable[..., Any]) -> Iterator[Any]:
     app.tap("Next")
     yield app
     app.eligible()
-    app.tap("Choose the date")
+    app.tap("Month")
     app.tap("Next")
     app.see("An answer is needed.")
     yield app
-    app.write("date", "1984-05-17")
+    app.tap("Month")
+    app.date("17", "May", "1984")
     app.tap("Next")
     yield app
     app.do("slide", 0.4)

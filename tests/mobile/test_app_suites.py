@@ -43,28 +43,28 @@ def test_every_study_has_its_story(make_study: Any, suite: str, kind: str, langu
     if kind == "budget":
         study = replace(study, protection=replace(study.protection, budget=Budget(mu=1.0)))
     story = story_of(study, language)
-    assert all((story.way, story.mixed, story.result, story.collusion, *story.promise, *story.notes))
-    # How many people are mixed, and what noise promises: in the rows suite to the collector and to everybody.
-    assert len(story.promise) == ({"rows": 3, "moments": 2}[suite] if kind == "noise" else 1)
-    said = " ".join((story.way, story.mixed, story.result, story.collusion, *story.promise, *story.notes))
+    seen = [f"{who}: {what}" for who, what in story.truth.seen]
+    assert all((story.way, story.mixed, story.result, story.promise, *story.notes))
+    # In the rows suite towards the collector and towards everybody.
+    assert len(story.truth.promises) == {"rows": 2, "moments": 1}[suite]
+    said = " ".join((story.way, story.mixed, story.result, story.promise, *story.notes, *seen))
     assert "{" not in said
     if suite == "moments":
         assert "Org L" not in said
         assert "32" not in said  # no release of this suite is promised to have so many people
 
 
-@pytest.mark.parametrize("language", list(LANGUAGES))
-def test_the_weaker_guarantee_comes_first(make_study: Any, language: str) -> None:
+def test_the_weaker_guarantee_comes_first(make_study: Any) -> None:
     study = make_study().study
-    public = replace(study.protection.public, epsilon=4.0)
-    towards = replace(study.protection, public=public, collector=replace(public, epsilon=19.7))
-    told = story_of(replace(study, protection=towards), language).promise[1:]
-    words = catalogue(language)
-    assert told == (
-        words.say("promise.factor.collector", factor="359 419 217", chance="1 000 000"),
-        words.say("promise.weak"),
-        words.say("promise.factor", factor="54.6", chance="1 000 000"),
-    )
+    public = replace(study.protection.public, epsilon=1.0, delta=1e-6)
+    towards = replace(study.protection, public=public, collector=replace(public, epsilon=4.0))
+    first, second = story_of(replace(study, protection=towards), "en").truth.promises
+    assert (first.towards, first.word) == ("Towards Org collector, which collects", "weak")
+    assert first.sentences[0].endswith("can guess right 99 times in 100 at most. A coin is right 50 times.")
+    assert (second.towards, second.word) == ("Towards everybody who sees what is published", "strong")
+    assert "74 times in 100" in second.sentences[0]
+    german = story_of(replace(study, protection=towards), "de").truth.promises[0]
+    assert (german.word, german.step) == ("schwach", "weak")
 
 
 @pytest.mark.parametrize("suite", ["rows", "moments"])
@@ -75,33 +75,42 @@ def test_weak_numbers_are_said(make_study: Any, suite: str) -> None:
     story = story_of(
         replace(study, protection=replace(study.protection, public=weak, collector=collector)), "en"
     )
-    assert "at most 10^44 times as likely, but for one chance in 2." in story.promise[1]
-    assert story.promise[2] == "That factor is large: this study asks for less protection than most."
-    assert story.promise[3].startswith("That chance is too large: in a result of 32 people")
+    for promise in story.truth.promises:
+        assert promise.step == "weak"
+        assert promise.sentences[0].endswith("may find out with near certainty.")
+        assert promise.sentences[1].startswith("The chance that the promise fails is above one in")
 
 
 def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
     study = make_study(suite="moments", right=3, sigma=30.0, honest_providers=2, label="three").study
     story = story_of(study, "en")
-    assert story.collusion == (
-        "Every one of these 3 institutions together could read your answers; nobody else, and no fewer of them:"
+    assert story.truth.seen == (
+        ("Org R1, Org R2 and Org R3", "your answers"),
+        ("Everybody, once it is published", "sums, with noise"),
+        ("Any 2 of the institutions, whatever programs they run", "no more than everybody"),
     )
-    assert story.coalitions == ("Org R1 and Org R2 and Org R3",)
-    assert story.notes[0] == "The result is private as long as 2 of them add their noise as agreed."
-    assert "changed program" in story.notes[1]
+    assert (
+        story.truth.promises[0].sentences[-1]
+        == "As long as 2 of the 3 institutions add their noise as agreed."
+    )
+    assert "changed program" in story.notes[0]
     assert story.receivers == ("Org R1", "Org R2", "Org R3")
 
 
 def test_without_noise_nothing_is_said_to_be_private(make_study: Any) -> None:
     story = story_of(make_study(suite="moments", sigma=0.0, label="exact").study, "en")
-    assert "could bring all the others itself" in story.promise[0]
-    assert "may show answers too" in story.collusion
+    assert "could bring all the others itself" in story.promise
+    assert story.truth.promises[0].step == "none"
+    assert (
+        "Org collector with a changed program",
+        "your answers, by bringing all the others itself",
+    ) in story.truth.seen
     assert not [note for note in story.notes if "private" in note or "cannot show" in note]
 
 
 def test_rows_say_that_they_count_on_the_agreed_program(make_study: Any) -> None:
     story = story_of(make_study().study, "en")
-    assert "counts on every institution running the agreed program" in story.notes[0]
+    assert "counted as running the agreed program" in story.notes[0]
     assert story.mixed == "Mixed again by Org L1 and Org L2"
 
 

@@ -77,7 +77,9 @@ class Guide(Courier):
         try:
             link = Link.parse(self.link_text)
         except InvitationError as error:
-            self.link_problem = sentence(str(error))
+            # Why exactly is said by the client, in English.
+            known = self.words.language == "en"
+            self.link_problem = sentence(str(error)) if known else self.words.say("invitation.wrong")
             self._changed()
             return
         if link.invitation is not None and link.invitation.expires_ms <= self.device.clock.now_ms():
@@ -198,9 +200,8 @@ class Guide(Courier):
                 return
             part.begin_questions()
         elif part.step == "question":
-            text = part.problem(part.question)
-            if text:
-                self.problems = {part.at: text}
+            self.problems = {one.name: text for one in part.page.questions if (text := part.problem(one))}
+            if self.problems:
                 self._changed()
                 return
             part.next_question()

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from trimask_core.asked import Asked
+from trimask_core.asked import Asked, AskedPage
 from trimask_core.errors import AnswerError
 from trimask_core.form import ConsentText, Form
-from trimask_core.writing import show_number
 
 __all__ = ["Consent", "Participation", "Step"]
 
@@ -79,7 +78,7 @@ class Participation:
         self.name = str(record["name"])
         self.agreed = bool(record["agreed"])
         self.editing = bool(record["editing"])
-        if self.step == "question" and self.at not in [asked.name for asked in self.questions]:
+        if self.step == "question" and self.at not in [page.name for page in self.pages]:
             self.step = "review"
 
     # What is shown
@@ -100,14 +99,19 @@ class Participation:
         return self.form.questions_for(self.responses, self.language)
 
     @property
-    def question(self) -> Asked:
-        """The question shown now."""
-        return next(asked for asked in self.questions if asked.name == self.at)
+    def pages(self) -> tuple[AskedPage, ...]:
+        """The same, as they are shown: a question a page, or a grid, with the headings before it."""
+        return self.form.pages_for(self.responses, self.language)
+
+    @property
+    def page(self) -> AskedPage:
+        """What is shown now."""
+        return next(page for page in self.pages if page.name == self.at)
 
     @property
     def number(self) -> int:
-        """Which question that is, from 1."""
-        return [asked.name for asked in self.questions].index(self.at) + 1
+        """Which page that is, from 1."""
+        return [page.name for page in self.pages].index(self.at) + 1
 
     def problem(self, asked: Asked) -> str:
         """What is wrong with the answer to a question; empty if nothing is."""
@@ -133,16 +137,12 @@ class Participation:
         return self.form.answers(self.responses, self.language)
 
     def shown(self, asked: Asked) -> str:
-        """An answer as the review shows it; empty if there is none."""
+        """An answer as it was understood, for the review; as it was given where it was not; empty if there is none."""
         value = self.responses.get(asked.name)
-        if value in (None, "", []):
-            return ""
-        labels = dict(asked.choices)
-        if isinstance(value, list):
-            return ", ".join(labels.get(item, str(item)) for item in value)
-        written = show_number(value, self.language) if isinstance(value, float) else str(value)
-        text = labels.get(written, written)
-        return f"{text} {asked.unit}".strip()
+        try:
+            return asked.shown(asked.check(value))
+        except AnswerError:
+            return "" if value is None else str(value)
 
     # Moving
 
@@ -156,14 +156,16 @@ class Participation:
 
     def begin_questions(self) -> None:
         """From consent and eligibility to the first question."""
-        self.step, self.at = "question", self.questions[0].name
+        self.step, self.at = "question", self.pages[0].name
 
     def next_question(self) -> None:
         """The question after this one; after the last, or after an edit, the review."""
-        names = [asked.name for asked in self.questions]
+        pages = self.pages
+        names = [page.name for page in pages]
         at = names.index(self.at) + 1
         # An edit can bring up a question that was not asked before: it is asked now.
-        open_ones = [name for name in names[at:] if self.editing and name in self.problems]
+        wrong = self.problems if self.editing else {}
+        open_ones = [page.name for page in pages[at:] if any(one.name in wrong for one in page.questions)]
         if self.editing:
             self.step, self.at = ("question", open_ones[0]) if open_ones else ("review", "")
             self.editing = bool(open_ones)
@@ -174,7 +176,8 @@ class Participation:
 
     def edit(self, name: str) -> None:
         """From the review to one question and back."""
-        self.step, self.at, self.editing = "question", name, True
+        page = next(page for page in self.pages if name in [asked.name for asked in page.questions])
+        self.step, self.at, self.editing = "question", page.name, True
 
     def back(self) -> bool:
         """One step back; False if this is the first."""
@@ -183,11 +186,11 @@ class Participation:
         if self.step == "question" and self.editing:
             self.step, self.at, self.editing = "review", "", False
         elif self.step == "question" and self.number > 1:
-            self.at = self.questions[self.number - 2].name
+            self.at = self.pages[self.number - 2].name
         elif self.step == "question":
             self.step, self.at = ("eligibility" if self.eligibility_questions else "consent"), ""
         elif self.step == "review":
-            self.step, self.at = "question", self.questions[-1].name
+            self.step, self.at = "question", self.pages[-1].name
         else:
             self.step = "consent" if self.step == "eligibility" else "study"
         return True
@@ -203,7 +206,7 @@ class Participation:
             return 0.1
         if self.step == "review":
             return 0.95
-        return 0.1 + 0.85 * (self.number - 1) / len(self.questions)
+        return 0.1 + 0.85 * (self.number - 1) / len(self.pages)
 
     def sign(self, now_ms: int) -> Consent:
         """The consent as it is kept."""

@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 from trimask_client import Entry
 from trimask_core.errors import TrimaskError
-from trimask_core.guarantee import factor_words
+from trimask_core.plain_truth import guess_of_100, step_of
 from trimask_core.spending import spending
 from trimask_core.study import Study
+from trimask_core.truth_words import guess_sentence, step_word
 from trimask_mobile.model.catalogue import Catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.story import party_name
@@ -85,8 +86,10 @@ def spent_words(lines: Iterable[Item], catalogue: Catalogue) -> str:
     found = spending(sent)
     said = []
     if found.counted:
-        factor, chance = factor_words(found.epsilon), f"{1 / found.delta:,.0f}"
-        said.append(catalogue.count("studies.spent", found.counted, factor=factor, chance=chance))
+        fewest = min(study.release_rows for study in sent)
+        step = step_word(step_of(found.epsilon, found.delta, fewest), catalogue.language)
+        guess = guess_sentence(guess_of_100(found.epsilon, found.delta), catalogue.language)
+        said.append(f"{catalogue.count('studies.spent', found.counted, step=step)} {guess}")
     if found.uncounted:
         said.append(catalogue.say("studies.unlimited", titles=", ".join(found.uncounted)))
     return " ".join(said)

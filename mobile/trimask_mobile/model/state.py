@@ -47,6 +47,7 @@ class AppState:
         self.screen: ScreenName = "starting"
         self._before_settings: ScreenName = "studies"
         self.busy = False
+        self.sends_when_closed = False
         self.scale = 1.0
         self.refuse_unknown = False
         self.words: Catalogue = catalogue(language)

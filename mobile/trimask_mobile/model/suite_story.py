@@ -14,27 +14,25 @@ __all__ = ["SuiteStory", "suite_story"]
 
 @dataclass(frozen=True)
 class SuiteStory:
-    """`promise` comes before what the guarantee's numbers say; `collusion` before the smallest coalitions, `notes` after."""
+    """`promise` comes before the scale; `notes` come after who could see what."""
 
     way: str
     promise: str
-    collusion: str
     notes: tuple[str, ...]
     mixed: str
     result: str
 
 
-def suite_story(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
-    """The texts of a study's suite; `smallest` is how many parties would have to collude."""
-    return _SUITES[study.suite.name](study, words, mixers, smallest)
+def suite_story(study: Study, words: Catalogue, mixers: tuple[str, ...]) -> SuiteStory:
+    """The texts of a study's suite."""
+    return _SUITES[study.suite.name](study, words, mixers)
 
 
-def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...], smallest: int) -> SuiteStory:
+def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...]) -> SuiteStory:
     noise = bool(study.protection.sigma)
     return SuiteStory(
         way=words.say("rows.way.noise" if noise else "rows.way.plain", parts=len(study.right)),
         promise=words.say(f"rows.promise.{_kind(study)}", people=study.release_rows),
-        collusion=words.say("rows.collusion", number=smallest),
         notes=(
             words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),
             *_together(study, words),
@@ -52,16 +50,12 @@ def _together(study: Study, words: Catalogue) -> tuple[str, ...]:
     return (words.say("rows.together", parts=len(study.right), chance=guess_words(seen.mu)),)
 
 
-def _moments(study: Study, words: Catalogue, _mixers: tuple[str, ...], _smallest: int) -> SuiteStory:
+def _moments(study: Study, words: Catalogue, _mixers: tuple[str, ...]) -> SuiteStory:
     report, number = moments_collusion(study), len(study.right)
-    noise = (words.count("moments.noise", report.honest),) if report.noise else ()
     return SuiteStory(
         way=words.say("moments.way", parts=number),
         promise=words.say(f"moments.promise.{_kind(study)}"),
-        collusion=words.say(
-            "moments.collusion" if report.noise else "moments.collusion.exact", number=number
-        ),
-        notes=(*noise, words.say("moments.note" if report.noise else "moments.note.exact")),
+        notes=(words.say("moments.note" if report.noise else "moments.note.exact"),),
         mixed=words.say("moments.picture.mixed"),
         result=words.say(f"moments.picture.result.{'noise' if report.noise else 'exact'}"),
     )

@@ -6,6 +6,7 @@ import datetime as dt
 
 from kivy.properties import ObjectProperty, StringProperty
 
+from trimask_core.writing import show_date
 from trimask_mobile.widgets.basics import StepRow
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
@@ -13,8 +14,10 @@ from trimask_mobile.widgets.page import Page
 __all__ = ["ReceiptScreen"]
 
 
-def _day(milliseconds: int) -> str:
-    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _day(milliseconds: int, language: str) -> str:
+    """Where the person is, as the person writes it."""
+    when = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).astimezone()
+    return f"{show_date(when.date(), language)}, {when:%H:%M}"
 
 
 class ReceiptScreen(Page):
@@ -50,7 +53,7 @@ class ReceiptScreen(Page):
         ids.signers.clear_widgets()
         receipts = () if item.entry.receipt is None else item.entry.receipt.providers
         for provider, receipt in zip(item.providers, receipts, strict=False):
-            when = words.say("receipt.signed", when=_day(receipt.receive_time_ms))
+            when = words.say("receipt.signed", when=_day(receipt.receive_time_ms, words.language))
             state = "done" if item.state in ("sent", "too_late") else "later"
             if receipt.role in entry.withdrawn_by:
                 when, state = words.say("receipt.erased"), "done"
@@ -59,7 +62,10 @@ class ReceiptScreen(Page):
         if guide.consent is not None:
             given = guide.consent
             ids.consent.text = words.say(
-                "receipt.consent", version=given.version, name=given.name, when=_day(given.signed_ms)
+                "receipt.consent",
+                version=given.version,
+                name=given.name,
+                when=_day(given.signed_ms, words.language),
             )
 
     def save_it(self) -> None:

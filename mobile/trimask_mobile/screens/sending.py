@@ -30,12 +30,13 @@ class SendingScreen(Page):
         state = "busy" if entry is None or sending.active else entry.state
         ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")
         ids.note.text, ids.why.text = "", ""
+        service = ".service" if guide.sends_when_closed else ""
         if state == "busy":
-            ids.note.text = words.say("sending.busy")
+            ids.note.text = words.say(f"sending.busy{service}")
         elif state == "waiting":
             when = words.span((entry.next_ms or 0) - guide.device.clock.now_ms())
             got = len(entry.received_by)
-            ids.note.text = words.say("sending.waiting", got=got, of=entry.providers, when=when)
+            ids.note.text = words.say(f"sending.waiting{service}", got=got, of=entry.providers, when=when)
             ids.why.text = words.say("sending.why", why=entry.why) if entry.why else ""
         elif state in ("refused", "damaged"):
             ids.note.text = words.say(f"sending.{state}", why=entry.why)

@@ -52,15 +52,16 @@ class StudiesScreen(Page):
     """The list, or a welcome where it is empty."""
 
     _lines: Any = None
+    _sure = b""  # the study whose draft a person has asked to delete, and is asked about
 
     def refresh(self) -> None:
         guide, words = self.guide, self.guide.words
         shown = self.ids.shown
         now_ms = guide.device.clock.now_ms()
         lines = [(item, item.words(words, now_ms)) for item in guide.items]
-        if self._lines == (words.language, lines):
+        if self._lines == (words.language, lines, self._sure):
             return  # what has the focus keeps it
-        self._lines = (words.language, lines)
+        self._lines = (words.language, lines, self._sure)
         shown.clear_widgets()
         for item, text in lines:
             sign, colour = _SIGNS[item.state]
@@ -82,13 +83,36 @@ class StudiesScreen(Page):
     def _add_actions(self, card: ItemCard, item: Item) -> None:
         words = self.guide.words
         buttons = card.ids.buttons
+        if item.state == "draft" and item.study_id == self._sure:
+            card.text = words.say("studies.delete.sure")
+            keep, sure = (
+                PushButton(text=words.say("studies.keep")),
+                PushButton(text=words.say("studies.delete"), kind="danger"),
+            )
+            keep.bind(on_release=lambda *_: self._ask(b""))
+            sure.bind(on_release=lambda *_: self._delete(item))
+            buttons.add_widget(keep)
+            buttons.add_widget(sure)
+            return
         main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
         main.bind(on_release=lambda *_: self.guide.show(item))
         buttons.add_widget(main)
         if item.state == "draft":
             delete = PushButton(text=words.say("studies.delete"), kind="quiet")
-            delete.bind(on_release=lambda *_: self.guide.delete_draft(item))
+            delete.bind(on_release=lambda *_: self._ask(item.study_id))
             buttons.add_widget(delete)
+
+    def _ask(self, study_id: bytes) -> None:
+        self._sure = study_id
+        self.refresh()
+
+    def _delete(self, item: Item) -> None:
+        self._sure = b""
+        self.guide.delete_draft(item)
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self._sure = b""
 
 
 load_kv(__file__)

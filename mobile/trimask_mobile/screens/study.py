@@ -1,15 +1,37 @@
-"""The study page: who asks, what for, where answers go, what is promised, who would have to collude."""
+"""The study page: who asks, what for, where answers go, how well a person is hidden, who could see what."""
 
 from __future__ import annotations
 
-from kivy.properties import BooleanProperty
+from kivy.properties import BooleanProperty, StringProperty
+from kivy.uix.boxlayout import BoxLayout
 
-from trimask_mobile.widgets.basics import Text
+from trimask_core.plain_truth import STEPS
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 from trimask_mobile.widgets.picture import SplitPicture
 
 __all__ = ["StudyScreen"]
+
+
+class PromiseRow(BoxLayout):
+    """Towards whom, how strong in a word and on the scale, and what that means."""
+
+    towards = StringProperty("")
+    step = StringProperty("none")
+    word = StringProperty("")
+    text = StringProperty("")
+
+    @staticmethod
+    def filled(step: str, place: int) -> bool:
+        """Whether the mark at this place of the scale, from 1, is filled."""
+        return STEPS.index(step) >= place
+
+
+class SeenRow(BoxLayout):
+    """Who, and what they could see."""
+
+    who = StringProperty("")
+    what = StringProperty("")
 
 
 class StudyScreen(Page):
@@ -28,11 +50,16 @@ class StudyScreen(Page):
         ids.contact.text = words.say("study.contact", contact=story.contact)
         ids.purpose.text = story.purpose
         ids.way.text = story.way
-        ids.promise.text = "\n\n".join(story.promise)
-        ids.collusion.text = story.collusion
-        ids.coalitions.clear_widgets()
-        for group in story.coalitions:
-            ids.coalitions.add_widget(Text(text=f"•  {group}"))
+        ids.promise.text = story.promise
+        ids.promises.clear_widgets()
+        for promise in story.truth.promises:
+            row = PromiseRow(towards=promise.towards, step=promise.step, word=promise.word)
+            row.text = " ".join(promise.sentences)
+            ids.promises.add_widget(row)
+        ids.scale.text = story.truth.note
+        ids.seen.clear_widgets()
+        for who, what in story.truth.seen:
+            ids.seen.add_widget(SeenRow(who=who, what=what))
         ids.notes.text = "\n\n".join(story.notes)
         ids.picture.clear_widgets()
         ids.picture.add_widget(SplitPicture(story, words))

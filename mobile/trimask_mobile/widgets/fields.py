@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from kivy.properties import (
@@ -17,10 +16,12 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.textinput import TextInput
 from kivy.uix.widget import Widget
 
-from trimask_mobile.widgets.basics import Card, Focusable
+from trimask_core.writing import date_order, month_names
+from trimask_mobile.platforms import decimal_keypad
+from trimask_mobile.widgets.basics import Focusable, PushButton
 from trimask_mobile.widgets.look import load_kv
 
-__all__ = ["Choice", "ChoiceList", "DateEntry", "Field", "Slide", "Stepper"]
+__all__ = ["Choice", "ChoiceList", "DateEntry", "Field", "Slide"]
 
 
 class Field(Focusable, TextInput):
@@ -29,6 +30,7 @@ class Field(Focusable, TextInput):
     focused = BooleanProperty(False)
     invalid = BooleanProperty(False)
     label = StringProperty("")
+    decimal = BooleanProperty(False)
 
     def activate(self) -> None:
         """Enter is the page's: see `keys`."""
@@ -44,6 +46,8 @@ class Field(Focusable, TextInput):
     def on_focus(self, _: object, focus: bool) -> None:
         if self.focused != focus:
             self.focused = focus
+        if focus and self.decimal:
+            decimal_keypad()
 
 
 class Choice(Focusable, ButtonBehavior, BoxLayout):
@@ -70,6 +74,8 @@ class ChoiceList(BoxLayout):
     several = BooleanProperty(False)
     options = ListProperty()  # of (value, text)
     chosen = ListProperty()
+    # (chosen, pressed) -> chosen, for several: the question knows which answers put each other out.
+    toggled = ObjectProperty(None, allownone=True)
 
     def __init__(self, **values: Any) -> None:
         self.register_event_type("on_choose")
@@ -94,8 +100,7 @@ class ChoiceList(BoxLayout):
 
     def _pressed(self, row: Choice) -> None:
         if self.several:
-            picked = set(self.chosen) ^ {row.value}
-            self.chosen = [value for value, _ in self.options if value in picked]
+            self.chosen = list(self.toggled(tuple(self.chosen), row.value))
         else:
             self.chosen = [row.value]
         self.dispatch("on_choose")
@@ -176,83 +181,63 @@ class Slide(Focusable, Widget):
         return True
 
 
-class Stepper(BoxLayout):
-    """Less, a value, more."""
-
-    label = StringProperty("")
-    text = StringProperty("")
-
-    def __init__(self, **values: Any) -> None:
-        self.register_event_type("on_step")
-        super().__init__(**values)
-
-    def on_step(self, *_: object) -> None:
-        """The person asked for one less (-1) or one more (+1)."""
-
-
-class DateSteps(Card):
-    """Day, month and year, each with less and more."""
-
-    entry = ObjectProperty(None)
-
-
 class DateEntry(BoxLayout):
-    """A date, typed as year-month-day or put together with three steppers."""
+    """A date in the language's order: a typed day, a month from a list, a typed year."""
 
     text = StringProperty("")
-    minimum = ObjectProperty(None, allownone=True)
-    maximum = ObjectProperty(None, allownone=True)
+    month = StringProperty("")
     open = BooleanProperty(False)
     invalid = BooleanProperty(False)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, language: str, words: Any, text: str, **values: Any) -> None:
         self.register_event_type("on_date")
         super().__init__(**values)
+        self._names = month_names(language)
+        self._words = words
+        given = dict(zip(("year", "month", "day"), text.split("-"), strict=False))
+        self.text, self.month = text, given.get("month", "").lstrip("0")
+        self._fields: dict[str, Field] = {}
+        for part in date_order(language):
+            if part == "month":
+                self._button = PushButton(kind="secondary", size_hint_x=1.4)
+                self._button.bind(on_release=lambda *_: setattr(self, "open", not self.open))
+                self.ids.parts.add_widget(self._button)
+                continue
+            field = Field(
+                text=given.get(part, ""), label=part, input_type="number", hint_text=words.say(f"date.{part}")
+            )
+            field.bind(text=self._typed)
+            self._fields[part] = field
+            self.ids.parts.add_widget(field)
+        self._show_month()
 
     def on_date(self, *_: object) -> None:
-        """The person has changed it; `text` is what stands there."""
+        """The person has changed it; `text` is what stands there, year-month-day."""
 
     def on_open(self, *_: object) -> None:
-        """The steppers are there only while they are wanted."""
-        self.ids.steps.clear_widgets()
+        """The list of months is there only while it is wanted."""
+        self.ids.months.clear_widgets()
         if self.open:
-            self.ids.steps.add_widget(DateSteps(entry=self))
+            options = [(str(number), name) for number, name in enumerate(self._names, 1)]
+            months = ChoiceList(options=options, chosen=[self.month])
+            months.bind(on_choose=lambda *_: self._chosen(months.chosen[0]))
+            self.ids.months.add_widget(months)
 
-    def type(self, text: str) -> None:
-        """What stands in the field."""
-        if text != self.text:
-            self.text = text
-            self.dispatch("on_date")
+    def _chosen(self, month: str) -> None:
+        self.month, self.open = month, False
+        self._show_month()
+        self._button.focused = True
+        self._typed()
 
-    def move(self, part: str, step: int) -> None:
-        """One stepper, one step, kept within the study's dates."""
-        day = self.shown
-        if part == "day":
-            day += dt.timedelta(days=step)
-        else:
-            months = day.year * 12 + day.month - 1 + step * (12 if part == "year" else 1)
-            year, month = divmod(months, 12)
-            if not 1 <= year <= 9998:
-                return
-            last = (dt.date(year + (month == 11), (month + 1) % 12 + 1, 1) - dt.timedelta(days=1)).day
-            day = dt.date(year, month + 1, min(day.day, last))
-        if self.minimum is not None:
-            day = max(day, self.minimum)
-        if self.maximum is not None:
-            day = min(day, self.maximum)
-        self.type(day.isoformat())
+    def _show_month(self) -> None:
+        known = self.month.isdigit() and 1 <= int(self.month) <= 12
+        self._button.text = self._names[int(self.month) - 1] if known else self._words.say("date.month")
 
-    @property
-    def shown(self) -> dt.date:
-        """The date the steppers stand at."""
-        try:
-            return dt.date.fromisoformat(self.text)
-        except ValueError:
-            return self.maximum or dt.date(2000, 1, 1)
-
-    def part(self, name: str, text: str) -> str:  # noqa: ARG002 - named so that kv follows it
-        """What a stepper shows."""
-        return str(getattr(self.shown, name))
+    def _typed(self, *_: object) -> None:
+        year, day = (self._fields[part].text.strip() for part in ("year", "day"))
+        text = f"{year}-{self.month}-{day}"
+        self.text = "" if text == "--" else text
+        self.dispatch("on_date")
 
 
 load_kv(__file__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from kivy.properties import StringProperty
@@ -15,7 +14,7 @@ from trimask_mobile.widgets.basics import PushButton, Text
 from trimask_mobile.widgets.fields import ChoiceList, DateEntry, Field, Slide
 from trimask_mobile.widgets.look import load_kv
 
-__all__ = ["QuestionBox"]
+__all__ = ["QuestionBox", "SectionHeading"]
 
 
 class QuestionBox(BoxLayout):
@@ -56,9 +55,8 @@ class QuestionBox(BoxLayout):
 
     def _number(self, value: Any) -> Widget:
         row = Row()
-        digits = "integer" if self.asked.kind == "integer" else "number"
         field = Field(text="" if value is None else str(value), label=self.asked.name, input_type="number")
-        field.digits = digits
+        field.decimal = self.asked.kind == "number"
         field.bind(text=lambda _, text: self._give(text))
         row.add_widget(field)
         if self.asked.unit:
@@ -83,6 +81,7 @@ class QuestionBox(BoxLayout):
         box = BoxLayout(orientation="vertical", size_hint_y=None)
         box.bind(minimum_height=box.setter("height"))
         found = ChoiceList(several=several, options=list(self.asked.choices), chosen=chosen)
+        found.toggled = self.asked.question.toggled
         found.bind(on_choose=lambda *_: self._give(list(found.chosen) if several else found.chosen[0]))
         box.add_widget(found)
         if not several and not self.asked.required:
@@ -97,13 +96,23 @@ class QuestionBox(BoxLayout):
         return box
 
     def _date(self, value: Any) -> Widget:
-        question = self.asked.question
-        limits = [
-            dt.date.fromisoformat(text) if text else None for text in (question.earliest, question.latest)
-        ]
-        found = DateEntry(text="" if value is None else str(value), minimum=limits[0], maximum=limits[1])
+        found = DateEntry(self.asked.language, self._guide.words, "" if value is None else str(value))
         found.bind(on_date=lambda *_: self._give(found.text))
         return found
+
+    def _time(self, value: Any) -> Widget:
+        field = Field(text="" if value is None else str(value), label=self.asked.name, input_type="datetime")
+        field.hint_text = "23:30"
+        field.bind(text=lambda _, text: self._give(text))
+        return field
+
+
+class SectionHeading(BoxLayout):
+    """A title and a note above a question, or above a grid's rows."""
+
+    text = StringProperty("")
+    note = StringProperty("")
+    role = StringProperty("heading")
 
 
 class Row(BoxLayout):

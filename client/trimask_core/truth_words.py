@@ -1,0 +1,206 @@
+"""`plain_truth` in sentences, in the languages the app has; English elsewhere. The exact statement is beside them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trimask_core.plain_truth import Promise, Seen, Step, Truth, whole_truth
+from trimask_core.study import Study
+
+__all__ = ["PlainPromise", "PlainTruth", "guess_sentence", "plain_truth", "step_word"]
+
+
+@dataclass(frozen=True)
+class PlainPromise:
+    """`towards` is a heading, `word` the step in a word, `step` its stable name; then sentences."""
+
+    towards: str
+    step: Step
+    word: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlainTruth:
+    """The promises, the weaker first, and who could see what: (who, what), those who see most first."""
+
+    promises: tuple[PlainPromise, ...]
+    seen: tuple[tuple[str, str], ...]
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return asdict(self)
+
+
+def plain_truth(study: Study, language: str) -> PlainTruth:
+    """What a person is told about a study before the first question."""
+    truth, say = whole_truth(study), _say(language)
+    seen = [(_who(study, line, say), _what(study, line, say)) for line in truth.seen]
+    if truth.larger_groups:
+        key = "who.larger.one" if truth.larger_groups == 1 else "who.larger.many"
+        last = sum(line.what in ("answers", "estimates") and line.who == "group" for line in truth.seen)
+        seen.insert(last, (say[key].format(number=truth.larger_groups), say["what.answers"]))
+    promises = tuple(_promise(study, promise, say) for promise in truth.promises)
+    return PlainTruth(promises, tuple(seen), say["note"] if _has_scale(truth) else "")
+
+
+def step_word(step: Step, language: str) -> str:
+    """A step in a word."""
+    return _say(language)[f"step.{step}"]
+
+
+def guess_sentence(guess: int | None, language: str) -> str:
+    """An attacker's best guess in a sentence."""
+    say = _say(language)
+    if guess is None:
+        return say["guess.none"]
+    return say["guess.sure"] if guess >= 100 else say["guess"].format(guess=guess)
+
+
+def _has_scale(truth: Truth) -> bool:
+    return any(promise.step != "none" for promise in truth.promises)
+
+
+def _promise(study: Study, promise: Promise, say: dict[str, str]) -> PlainPromise:
+    name = _names(study, ("collector",), say)
+    heading = say[f"towards.{promise.towards}"].format(collector=name, people=promise.people)
+    if promise.guess is None:
+        held = promise.towards == "collector" and study.protection.budget is not None
+        sentences = [say["guess.held" if held else "guess.none"]]
+    else:
+        sentences = [say["guess.sure"] if promise.guess >= 100 else say["guess"].format(guess=promise.guess)]
+    sentences += [say[f"why.{reason}"].format(people=promise.people) for reason in promise.why]
+    if promise.if_half is not None and promise.if_none is not None and promise.if_none != promise.step:
+        half, none = say[f"step.{promise.if_half}"], say[f"step.{promise.if_none}"]
+        sentences.append(say["honest.same" if half == none else "honest"].format(half=half, none=none))
+    if promise.providers:
+        key = "providers.one" if promise.providers == 1 else "providers.many"
+        sentences.append(say[key].format(number=promise.providers, of=promise.of))
+    return PlainPromise(heading, promise.step, say[f"step.{promise.step}"], tuple(sentences))
+
+
+def _who(study: Study, line: Seen, say: dict[str, str]) -> str:
+    if line.who == "group":
+        return _names(study, line.parties, say)
+    return say[f"who.{line.who}"].format(number=line.number, collector=_names(study, ("collector",), say))
+
+
+def _what(study: Study, line: Seen, say: dict[str, str]) -> str:
+    text = say[f"what.{line.what}"].format(number=line.number, collector=_names(study, ("collector",), say))
+    return f"{text}, {say['device']}" if line.needs_device else text
+
+
+def _names(study: Study, roles: tuple[str, ...], say: dict[str, str]) -> str:
+    names = [study.party(role).organisation or study.party(role).name or role for role in roles]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {say['and']} {names[-1]}"
+
+
+def _say(language: str) -> dict[str, str]:
+    return _WORDS.get(language.replace("_", "-").split("-")[0].lower(), _WORDS["en"])
+
+
+_WORDS: dict[str, dict[str, str]] = {
+    "en": {
+        "and": "and",
+        "step.none": "none",
+        "step.weak": "weak",
+        "step.medium": "medium",
+        "step.strong": "strong",
+        "towards.public": "Towards everybody who sees what is published",
+        "towards.collector": "Towards {collector}, which collects",
+        "towards.everybody": "Towards everybody, the institutions included",
+        "guess": "Somebody who knows all but which of two answers you gave can guess right {guess} times in 100 at most. A "
+        "coin is right 50 times.",
+        "guess.sure": "Somebody who knows all but which of two answers you gave may find out with near certainty.",
+        "guess.none": "Nothing is promised here: no noise is added, so somebody who knows everybody else's answers could "
+        "work yours out.",
+        "guess.held": "Nothing is promised here: it holds the sums over everybody exactly.",
+        "why.delta": "The chance that the promise fails is above one in {people}, the people in it: that is too much.",
+        "why.record": "The promise is about a small change of an answer, not about your answers as a whole.",
+        "why.limit": "It is worked out for very many people, and not proved for these.",
+        "honest": "The other people's noise hides you too. If half of them gave theirs away: {half}. If all did: {none}.",
+        "honest.same": "The other people's noise hides you too. If half of them or more gave theirs away: {half}.",
+        "providers.one": "As long as one of the {of} institutions adds its noise as agreed.",
+        "providers.many": "As long as {number} of the {of} institutions add their noise as agreed.",
+        "note": "Strong: guessed right in at most 3 of 4 cases. Medium: in at most 9 of 10. Weak: more.",
+        "who.everybody": "Everybody, once it is published",
+        "who.collector": "{collector}, which collects",
+        "who.one": "Any one institution alone",
+        "who.fewer": "Any {number} of the institutions, whatever programs they run",
+        "who.one_changed": "One institution whose program was changed",
+        "who.more_changed": "Two or more whose programs were changed",
+        "who.collector_changed": "{collector} with a changed program",
+        "who.collector_and_changed": "{collector} and one other, with changed programs",
+        "who.larger.one": "One larger group",
+        "who.larger.many": "One of {number} larger groups",
+        "device": "if one participant helps them",
+        "what.sums_noise": "sums over {number} people or more, with noise",
+        "what.sums_exact": "sums over {number} people or more, exactly",
+        "what.blocks": "sums over {number} people, for a moment",
+        "what.held_sums": "sums over {number} people or more, exactly, until they are erased",
+        "what.nothing": "random numbers",
+        "what.totals_noise": "sums, with noise",
+        "what.totals_exact": "sums, exactly",
+        "what.as_collector": "no more than {collector} sees",
+        "what.as_published": "no more than everybody",
+        "what.answers": "your answers",
+        "what.estimates": "close estimates of your answers",
+        "what.blurred": "your answers, blurred by noise",
+        "what.chosen": "the answers of one person of its choice, in what is published",
+        "what.subtracted": "your answers, by bringing all the others itself",
+        "what.unknown": "perhaps your answers: nothing is promised against that",
+    },
+    "de": {
+        "and": "und",
+        "step.none": "keiner",
+        "step.weak": "schwach",
+        "step.medium": "mittel",
+        "step.strong": "stark",
+        "towards.public": "Gegenüber allen, die das Veröffentlichte sehen",
+        "towards.collector": "Gegenüber {collector} (sammelt ein)",
+        "towards.everybody": "Gegenüber allen, auch den Einrichtungen",
+        "guess": "Wer alles weiß, nur nicht, welche von zwei Antworten Sie gaben, rät höchstens in {guess} von 100 Fällen "
+        "richtig. Eine Münze liegt in 50 richtig.",
+        "guess.sure": "Wer alles weiß, nur nicht, welche von zwei Antworten Sie gaben, kann es womöglich fast sicher "
+        "herausfinden.",
+        "guess.none": "Hier ist nichts zugesagt: Es kommt kein Rauschen hinzu. Wer die Antworten aller anderen kennt, "
+        "könnte Ihre errechnen.",
+        "guess.held": "Hier ist nichts zugesagt: Es liegen dort die genauen Summen über alle.",
+        "why.delta": "Die Zusage darf öfter als einmal in {people} Fällen, der Zahl der Menschen darin, versagen: zu oft.",
+        "why.record": "Die Zusage betrifft eine kleine Änderung einer Antwort, nicht Ihre Antworten als Ganzes.",
+        "why.limit": "Sie ist für sehr viele Menschen berechnet und für diese nicht bewiesen.",
+        "honest": "Auch das Rauschen der anderen verbirgt Sie. Gäbe es die Hälfte von ihnen preis: {half}. Alle: {none}.",
+        "honest.same": "Auch das Rauschen der anderen verbirgt Sie. Gäbe es die Hälfte von ihnen oder mehr preis: {half}.",
+        "providers.one": "Solange eine der {of} Einrichtungen ihr Rauschen wie vereinbart hinzufügt.",
+        "providers.many": "Solange {number} der {of} Einrichtungen ihr Rauschen wie vereinbart hinzufügen.",
+        "note": "Stark: in höchstens 3 von 4 Fällen richtig geraten. Mittel: in höchstens 9 von 10. Schwach: öfter.",
+        "who.everybody": "Alle, sobald es veröffentlicht ist",
+        "who.collector": "{collector} (sammelt ein)",
+        "who.one": "Jede einzelne Einrichtung allein",
+        "who.fewer": "Je {number} der Einrichtungen, mit welchen Programmen auch immer",
+        "who.one_changed": "Eine Einrichtung, deren Programm verändert wurde",
+        "who.more_changed": "Zwei oder mehr, deren Programme verändert wurden",
+        "who.collector_changed": "{collector} mit verändertem Programm",
+        "who.collector_and_changed": "{collector} und eine weitere, mit veränderten Programmen",
+        "who.larger.one": "Eine größere Gruppe",
+        "who.larger.many": "Eine von {number} größeren Gruppen",
+        "device": "wenn eine teilnehmende Person ihnen hilft",
+        "what.sums_noise": "Summen über {number} Menschen oder mehr, mit Rauschen",
+        "what.sums_exact": "Summen über {number} Menschen oder mehr, genau",
+        "what.blocks": "Summen über {number} Menschen, für einen Augenblick",
+        "what.held_sums": "Summen über {number} Menschen oder mehr, genau, bis sie gelöscht sind",
+        "what.nothing": "Zufallszahlen",
+        "what.totals_noise": "Summen, mit Rauschen",
+        "what.totals_exact": "Summen, genau",
+        "what.as_collector": "nicht mehr, als {collector} sieht",
+        "what.as_published": "nicht mehr als alle",
+        "what.answers": "Ihre Antworten",
+        "what.estimates": "gute Schätzungen Ihrer Antworten",
+        "what.blurred": "Ihre Antworten, von Rauschen verwischt",
+        "what.chosen": "die Antworten einer Person ihrer Wahl, im Veröffentlichten",
+        "what.subtracted": "Ihre Antworten, indem sie alle anderen selbst stellt",
+        "what.unknown": "vielleicht Ihre Antworten: dagegen ist nichts zugesagt",
+    },
+}

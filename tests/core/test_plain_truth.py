@@ -1,0 +1,122 @@
+"""What people are told about a study: the weaker promise first, an honest scale, and who could see what."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimask_core import truth_words
+from trimask_core.collusion import collusion_of
+from trimask_core.guarantee import Neighbours
+from trimask_core.plain_truth import STEPS, best_guess, step_of, whole_truth
+from trimask_core.protection import Budget
+from trimask_core.truth_words import plain_truth
+
+
+def test_the_best_guess_is_the_tradeoffs_corner() -> None:
+    """Against the least of both errors under (epsilon, delta), searched over the tradeoff itself."""
+    for epsilon, delta in ((0.0, 0.0), (1.0, 1e-6), (2.0, 0.05), (12.0, 1e-9)):
+        errors = min(
+            (
+                alpha
+                + max(0.0, 1 - delta - math.exp(epsilon) * alpha, (1 - delta - alpha) * math.exp(-epsilon))
+            )
+            / 2
+            for alpha in [k / 200_000 for k in range(200_001)] + [(1 - delta) / (1 + math.exp(epsilon))]
+        )
+        assert best_guess(epsilon, delta) == pytest.approx(1 - errors, abs=1e-9)
+    assert best_guess(1e6) == 1.0
+
+
+def test_the_scale() -> None:
+    assert [step_of(epsilon, 1e-6, 1000) for epsilon in (0.1, 1.0, 1.09, 1.2, 2.19, 2.3, 5, 12, 800)] == [
+        "strong", "strong", "strong", "medium", "medium", "weak", "weak", "weak", "weak",
+    ]  # fmt: skip
+    assert step_of(0.1, 1 / 999, 1000) == "weak"
+
+
+def _stated(study: Any, **both: float) -> Any:
+    public = replace(study.protection.public, epsilon=both["public"], delta=1e-6, adds_up=None, enclosed=None)
+    collector = replace(public, epsilon=both.get("collector", both["public"]))
+    return replace(study, protection=replace(study.protection, public=public, collector=collector))
+
+
+def test_the_weaker_comes_first(make_study: Any) -> None:
+    for public, collector, first in ((1.0, 4.0, "collector"), (4.0, 1.0, "public"), (3.0, 4.0, "collector")):
+        truth = whole_truth(_stated(make_study().study, public=public, collector=collector))
+        assert truth.promises[0].towards == first
+        assert [STEPS.index(promise.step) for promise in truth.promises] == sorted(
+            STEPS.index(promise.step) for promise in truth.promises
+        )
+    weak = truth.promises[0]
+    assert (weak.guess, weak.step) == (99, "weak")
+
+
+def test_what_lowers_a_step(make_study: Any) -> None:
+    study = _stated(make_study().study, public=0.5)
+    public = study.protection.public
+    for change, why, step in (
+        ({"neighbours": Neighbours("unit", 1.0, 1.0)}, "record", "weak"),
+        ({"basis": "asymptotic"}, "limit", "medium"),
+        ({"delta": 0.5}, "delta", "weak"),
+    ):
+        changed = replace(study, protection=replace(study.protection, public=replace(public, **change)))
+        found = next(one for one in whole_truth(changed).promises if one.towards == "public")
+        assert (found.why, found.step) == ((why,), step)
+
+
+def test_fewer_honest_people_never_make_it_stronger(make_study: Any) -> None:
+    study = _stated(make_study().study, public=1.0)
+    rows = study.release_rows
+    table = ((rows, 1.0), (rows // 2, 2.0), (1, 9.0))
+    study = replace(study, protection=replace(study.protection, by_honest_rows=table))
+    promise = next(one for one in whole_truth(study).promises if one.towards == "public")
+    assert (promise.step, promise.if_half, promise.if_none) == ("strong", "medium", "weak")
+
+
+@pytest.mark.parametrize("suite", ["rows", "moments"])
+@pytest.mark.parametrize("kind", ["noise", "exact", "budget"])
+def test_every_study_in_every_language(make_study: Any, suite: str, kind: str) -> None:
+    study = make_study(suite=suite, label=f"{suite} {kind}", sigma=30.0 if kind == "noise" else 0.0).study
+    if kind == "budget":
+        study = replace(
+            study, protection=replace(study.protection, budget=Budget(epsilon=1.0, delta=1e-6, mu=0.1))
+        )
+    truth = whole_truth(study)
+    json.dumps(truth.to_dict())
+    if kind == "exact" or (suite, kind) == ("rows", "budget"):
+        assert truth.promises[0].step == "none"
+    if kind == "exact":
+        assert all(promise.step == "none" for promise in truth.promises)
+    groups = {
+        line.parties for line in truth.seen if line.who == "group" and line.what in ("answers", "estimates")
+    }
+    report = collusion_of(study)
+    assert groups <= {coalition.parties for coalition in report.coalitions}
+    assert len(groups) + truth.larger_groups == len(report.coalitions)
+    for language in ("en", "de", "fr"):
+        told = plain_truth(study, language)
+        json.dumps(told.to_dict())
+        said = " ".join([*(f"{one.towards} {one.word} {' '.join(one.sentences)}" for one in told.promises),
+                         *(f"{who}: {what}" for who, what in told.seen), told.note])  # fmt: skip
+        assert "{" not in said
+        if suite == "moments":
+            assert "32" not in said  # no release of this suite is promised to have so many people
+
+
+def test_a_changed_program(make_study: Any) -> None:
+    """With tags one is found out; without, it reads whom it chooses, and the threat model says so."""
+    tagged, plain = make_study(right=4).study, make_study(right=3).study
+    assert tagged.rows.tag_holders
+    assert not plain.rows.tag_holders
+    assert ("one_changed", "as_collector") in [(line.who, line.what) for line in whole_truth(tagged).seen]
+    assert ("one_changed", "chosen") in [(line.who, line.what) for line in whole_truth(plain).seen]
+
+
+def test_the_languages_have_the_same_words() -> None:
+    tables = list(truth_words._WORDS.values())
+    assert all(table.keys() == tables[0].keys() for table in tables)
