@@ -80,13 +80,13 @@ class Queue:
         self._clock = clock or SystemClock()
         self._timeout = timeout_seconds
         self._clients: dict[bytes, Client] = {}
+        with self._disk.lock("records", wait=True):
+            self._recover()
 
     def know(self, institutions: Iterable[Directory], *, refuse_unknown: bool) -> None:
         """Other directories from now on, and whether a study with a party that none of them names may be joined."""
         self._institutions, self._refuse_unknown = tuple(institutions), refuse_unknown
         self._clients.clear()
-        with self._disk.lock("records", wait=True):
-            self._recover()
 
     def close(self) -> None:
         """Drop the connections."""
