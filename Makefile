@@ -10,7 +10,7 @@ CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/met
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android check demo docs system test test-all test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
+.PHONY: app app-images android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,9 @@ test-all: system $(STAMP) lint  ## every suite whole
 
 test-postgres: system $(STAMP)  ## the end-to-end suite again, two workers of every node on one PostgreSQL
 	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_end_to_end.py
+
+test-notebooks: $(VENV)/.bench  ## every notebook, in a fresh kernel; installs the public files they collect
+	$(BIN)/pytest -q -n 0 --timeout 1800 tests/sdk/test_sdk_notebooks.py
 
 test-synthetic: $(STAMP)  ## synthetic records, whole; installs their extra (mbi and jax, 400 MB)
 	$(INSTALL) --editable "./sdk[synthetic]"
