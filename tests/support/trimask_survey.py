@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from trimask_cli.site.hosting import write_site
+from trimask_cli.site.page import page_hash, page_of
+from trimask_cli.site.serving import site_server
 from trimask_core.invitation import Invitation, Link
 from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
@@ -36,34 +37,6 @@ NAMES = {
 expect.set_options(timeout=20_000)
 
 
-class _Files(SimpleHTTPRequestHandler):
-    """The page's files and its study, as a static host serves them, with the policy that a host is told to send."""
-
-    lab: SurveyLab
-
-    def translate_path(self, path: str) -> str:
-        short, _, name = path.split("?")[0].split("/s/")[-1].partition("/")
-        if name == "study.json":
-            return str(self.lab.site / short / "study.json")
-        return str(WEB / (name or "index.html"))
-
-    def do_GET(self) -> None:
-        if "/" not in self.path.split("/s/")[-1]:
-            self.send_response(308)
-            self.send_header("Location", f"{self.path}/")
-            self.end_headers()
-            return
-        super().do_GET()
-
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", self.lab.policy)
-        self.send_header("Cache-Control", "no-cache")
-        super().end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
 class SurveyLab(Lab):
     """Six named institutions that serve pages, a host of the page, and studies on it."""
 
@@ -72,18 +45,14 @@ class SurveyLab(Lab):
         self.site = folder / "site"
         self.port = free_base_port(1)
         self.origin = f"http://localhost:{self.port}"
-        nodes = " ".join(party.https for party in self.parties.values() if party.https)
-        self.policy = (
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-            f"frame-ancestors 'none'; require-trusted-types-for 'script'; connect-src 'self' {nodes}"
-        )
+        (self.site / "s").mkdir(parents=True)
+        self.files = page_of(WEB)
+        self.page_hash = page_hash(self.files)
 
     @contextlib.contextmanager
     def host(self) -> Iterator[None]:
-        """The page's host, while it runs."""
-        server = ThreadingHTTPServer(
-            ("127.0.0.1", self.port), functools.partial(type("Files", (_Files,), {"lab": self}))
-        )
+        """The page's host, while it runs: what `trimask web serve` serves of what `trimask web export` writes."""
+        server = site_server(self.site, self.port)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -95,11 +64,9 @@ class SurveyLab(Lab):
 
     def web_study(self, definition: str, hosts: list[str] | None = None, **changes: Any) -> SignedStudy:
         """A study that is open and whose page is on the host."""
-        web = f'\n[web]\nhosts = {json.dumps(hosts or [self.origin])}\npage_sha256 = "{"ab" * 32}"\n'
+        web = f'\n[web]\nhosts = {json.dumps(hosts or [self.origin])}\npage_sha256 = "{self.page_hash}"\n'
         signed = self.open_study(definition + web, **changes)
-        place = self.site / self.link(signed).split("/s/")[1].split("#")[0]
-        place.mkdir(parents=True)
-        (place / "study.json").write_text(signed.to_json())
+        write_site(self.site, signed, self.files)
         return signed
 
     def link(self, signed: SignedStudy, expires_ms: int | None = None) -> str:
@@ -160,7 +127,7 @@ class Visitor:
     def close(self) -> None:
         """And what it complained of."""
         self.context.close()
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
 
     # What a person does
 

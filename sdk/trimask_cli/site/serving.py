@@ -1,4 +1,5 @@
-"""A site on this machine, to try it: plain HTTP on loopback, which browsers take for safe."""
+"""A site on this machine, to try it, with the headers of `trimask web headers`: plain HTTP on loopback, which browsers take
+for safe."""
 
 from __future__ import annotations
 
@@ -6,23 +7,31 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from trimask_cli.site.hosting import STUDY, headers_of
+from trimask_cli.site.page import INDEX
 from trimask_core.errors import ConfigError
+from trimask_core.signed_study import SignedStudy
 
 __all__ = ["site_server"]
 
 _TYPES = {".js": "text/javascript", ".svg": "image/svg+xml", ".json": "application/json", "": "text/plain"}
-_HEADERS = {
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "Cache-Control": "no-cache",
-}
 
 
 def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
     """Bound and not yet serving. A folder without its last / is redirected, as other servers do."""
     if not (folder / "s").is_dir():
         raise ConfigError(f"{folder} has no s/; `trimask web export STUDY.json --out {folder}` writes it")
+    known: dict[str, dict[str, str]] = {}
+
+    def headers(path: str) -> dict[str, str]:
+        """Of the study whose folder a path leads into; of one exported while this runs, too."""
+        code = path.removeprefix("/s/").partition("/")[0]
+        place = folder / "s" / code
+        if code not in known and code.isalnum() and (place / INDEX).is_file():
+            study = SignedStudy.from_json((place / STUDY).read_text(encoding="utf-8")).study
+            known[code] = headers_of(study, {INDEX: (place / INDEX).read_bytes()})
+            known[code].pop("Strict-Transport-Security")  # which plain HTTP has no use for
+        return known.get(code, {})
 
     class Handler(SimpleHTTPRequestHandler):
         extensions_map = SimpleHTTPRequestHandler.extensions_map | _TYPES
@@ -31,7 +40,7 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
             super().__init__(*arguments, directory=str(folder))
 
         def end_headers(self) -> None:
-            for name, value in _HEADERS.items():
+            for name, value in headers(self.path).items():
                 self.send_header(name, value)
             super().end_headers()
 
