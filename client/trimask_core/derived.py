@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trimask_core.errors import ImpossibleStudy
+from trimask_core.logarithm import natural_log
 
 __all__ = ["ONES", "Column", "Derived", "DerivedKind", "Part", "check_name"]
 
@@ -219,7 +220,7 @@ class Derived:
                 raise ImpossibleStudy(
                     "bad_derived", f"{self.name}: a logarithm needs an attribute with minimum > 0"
                 )
-            return math.log(low), math.log(high)
+            return natural_log(low), natural_log(high)
         if self.kind == "square":
             low, high = sources[0]
             return (0.0 if low <= 0 <= high else min(low * low, high * high)), max(low * low, high * high)
@@ -251,7 +252,7 @@ class Derived:
                 [held.scale(value) if indicator else 0.0 for indicator in values[chosen]],
             )
         low, high = part.bounds
-        made_one = math.log(values[0][0]) if self.kind == "log" else values[0][0] * values[-1][0]
+        made_one = natural_log(values[0][0]) if self.kind == "log" else values[0][0] * values[-1][0]
         value = min(max(made_one, low), high)
         return [value], [part.columns[0].scale(value)]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from moments_cases import random_answers, random_schema
+from moments_cases import random_answers, random_effects, random_schema
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy
 from trimask_core.guarantee import Guarantee, Neighbours
@@ -26,8 +26,9 @@ from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.randomness import RandomSource, Stream
 from trimask_core.rows.collusion import default_unmasking
+from trimask_core.rows.discrete import PUBLISHING_STEPS
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.schema import Schema
 from trimask_core.sealing import SealingKey, component_info, sealing_key_id
@@ -37,7 +38,7 @@ from trimask_core.submission import SealedSubmission
 from trimask_core.suites import payloads_of
 from trimask_core.web import Web
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
-from true_claims import masked_epsilon, moments_epsilon
+from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 
 __all__ = ["Made", "Recorded", "made_study", "random_case", "submission"]
 
@@ -144,10 +145,13 @@ def _rows(
     sigma = math.ldexp(math.ceil(math.ldexp(sigma, -exponent)), exponent)
     columns = default_noise_columns(block_rows, FAILURE)
     rows = 2 * block_rows - 1
+    tau = least_tau(rows, p1, columns, norm, sigma, FAILURE, CHECK_DIRECTIONS)
     settings = RowsSettings(
         block_rows=block_rows,
         noise_columns=columns,
-        tau=least_tau(rows, p1, columns, norm, sigma, FAILURE, CHECK_DIRECTIONS),
+        tau=tau,
+        noise_columns_mu=noise_columns_mu(rows, p1, columns, norm, sigma, tau, FAILURE, CHECK_DIRECTIONS),
+        publishing_steps=PUBLISHING_STEPS if sigma else 0,
         obfuscation_failure=FAILURE,
         share_leakage=leakage,
         grid_exponent=exponent,
@@ -159,11 +163,12 @@ def _rows(
     promises = [
         Guarantee(
             Neighbours("record", norm, 2 * norm), "numerical", "a case's claim", "none",
-            epsilon=masked_epsilon(sigma, count, p1, norm), delta=1e-6,
+            epsilon=masked_epsilon(sigma, count, p1, norm), delta=1e-6, discrete_epsilon=DISCRETE,
         )
         for count in (2 * block_rows, block_rows)
     ]  # fmt: skip
-    return settings, Protection(norm, sigma, "sharp", promises[0], promises[1])
+    towards = towards_right_providers(norm, sigma, 2.0**exponent)
+    return settings, Protection(norm, sigma, "sharp", promises[0], promises[1], right_providers=towards)
 
 
 def _moments(
@@ -224,7 +229,7 @@ def random_case(number: int) -> dict[str, Any]:
 
 
 def _random_study(random: Random, label: str) -> Made:
-    schema = random_schema(random)
+    schema = random_effects(random) if random.random() < 0.5 else random_schema(random)
     more = random_schema(random)  # up to eight attributes
     if random.random() < 0.5:
         names = {attribute.name: f"b{place}" for place, attribute in enumerate(more.attributes)}
@@ -243,7 +248,7 @@ def _random_study(random: Random, label: str) -> Made:
             row_norm=norm,
         )
     schema = replace(schema, ones=random.random() < 0.8)
-    numeric = [item for item in schema.columns if item.level is None and item.name != "one"]
+    numeric = [item for item in schema.columns if not item.exclusive and item.name != "one"]
     settings: dict[str, Any] = {"sigma": random.choice([0.0, 0.25, 3.0])}
     if schema.ones and numeric and random.random() < 0.3:
         chosen = random.sample(numeric, random.randint(1, len(numeric)))

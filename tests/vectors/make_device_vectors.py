@@ -16,6 +16,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from moments_cases import EFFECTS
 from trimask_client import Client
 from trimask_core.admission import admission_message, invited_message, signed_digests
 from trimask_core.clipping import Clipping
@@ -64,6 +65,7 @@ SMALL = Schema(
 )
 ANSWERS = {"age": 43, "bmi": 27.25, "smoker": True, "region": "south"}
 SMALL_ANSWERS = {"hours": 6, "smoker": True, "region": "west"}
+EFFECTS_ANSWERS = {"hours": 3.5, "age": 25, "smoker": False, "region": "north", "sex": "f"}
 NOW = 1_700_000_123_456
 GONE = object()
 TEXTS_REFUSED = ["", "{", "{}", "[]", '{"study": {}, "approvals": []}', '{"study": 1, "approvals": []}']
@@ -82,6 +84,8 @@ def studies() -> list[tuple[str, Made, dict[str, Any]]]:
         ("moments, two providers", made_study("box", SMALL, suite="moments", right=2, sigma=30.0), SMALL_ANSWERS),
         ("moments, a ball, three providers, invited",
          made_study("ball", SMALL, suite="moments", right=3, sigma=30.0, row_norm=2.25, invited=True, web=True), SMALL_ANSWERS),
+        ("rows, every derived column", made_study("effects", EFFECTS, block_rows=56), EFFECTS_ANSWERS),
+        ("moments, every derived column", made_study("effects moments", EFFECTS, suite="moments", right=2, sigma=900.0), EFFECTS_ANSWERS),
     ]  # fmt: skip
 
 
@@ -166,6 +170,11 @@ def study_cases() -> dict[str, Any]:
         ("a promise about rows of another norm", rows, ["study", "protection", "public", "neighbours", "row_norm"], 1.0),
         ("a promise without noise", rows, ["study", "protection", "sigma"], 0.0),
         ("epsilon smaller than the noise of moments gives", moments, ["study", "protection", "public", "epsilon"], 0.5),
+        ("nothing said of all right providers", rows, ["study", "protection", "right_providers"], None),
+        ("a mu towards right providers that the noise does not keep", rows, ["study", "protection", "right_providers", "mu"], 0.5),
+        ("nothing said of the grid", rows, ["study", "protection", "public", "discrete_epsilon"], GONE),
+        ("another noise of publishing", rows, ["study", "suite", "publishing_steps"], 3),
+        ("a mu of the noise columns that they do not give", rows, ["study", "suite", "noise_columns_mu"], 0.0),
         ("honest rows that do not hold", rows, ["study", "protection", "by_honest_rows"], [[8, 0.25]]),
         ("honest rows out of order", rows, ["study", "protection", "by_honest_rows"], [[8, 90.0], [9, 80.0]]),
         ("tau too small", rows, ["study", "suite", "tau"], 0.5),

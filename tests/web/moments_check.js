@@ -24,7 +24,7 @@ export async function challengeOf(key, studyId, bucket, layout) {
   for (const _ of layout.columns) u.push(await draw(0n));
   const [uRho, r] = [await draw(1n), await draw(BigInt(2 * layout.bits + 1))];
   const g = [];
-  for (let check = 0; check < layout.choices.length + Number(layout.ball !== null); check++) g.push(await draw(0n));
+  for (let check = 0; check < layout.choices.length + 2 * layout.comparisons.length + Number(layout.ball !== null); check++) g.push(await draw(0n));
   return { u, uRho, r, g };
 }
 
@@ -80,6 +80,15 @@ export function formsOf(layout, { u, uRho, r, g }) {
   layout.choices.forEach((bits, check) => {
     linearConstant -= /** @type {bigint} */ (g[check]);
     bits.forEach((bit) => add(linear, bit, /** @type {bigint} */ (g[check])));
+  });
+  layout.comparisons.forEach(({ number, bits, first, last, above, below, weights }, place) => {
+    const column = /** @type {import("../../client/web/device/moments/column.js").Column} */ (layout.columns[number]);
+    [{ sign: 1n, ends: first, start: above }, { sign: -1n, ends: last, start: below }].forEach(({ sign, ends, start }, side) => {
+      const weight = /** @type {bigint} */ (g[layout.choices.length + 2 * place + side]);
+      column.weights.forEach((bit, i) => add(linear, column.firstBit + i, weight * sign * bit));
+      bits.forEach((bit, k) => add(linear, bit, -weight * sign * /** @type {bigint} */ (ends[k])));
+      weights.forEach((bit, i) => add(linear, start + i, -weight * bit));
+    });
   });
   const { ball } = layout;
   if (ball) {

@@ -6,7 +6,7 @@ import { ApprovalError, InvitationError, StudyError } from "../../client/web/dev
 import { hpkeOpen, hpkeSeal, keySchedule } from "../../client/web/device/hpke.js";
 import { parseDirectory } from "../../client/web/device/institutions.js";
 import { Invitation, Link } from "../../client/web/device/invitation.js";
-import { canonicalJson, readJson } from "../../client/web/device/json.js";
+import { canonicalJson, plain, readJson } from "../../client/web/device/json.js";
 import { expandElements, P, unpack } from "../../client/web/device/moments/field.js";
 import { MomentsLayout } from "../../client/web/device/moments/layout.js";
 import { buildReport, splitReport } from "../../client/web/device/moments/report.js";
@@ -112,6 +112,26 @@ export const CHECKS = {
     same(new TextDecoder().decode(canonicalJson(data)), canonical, "canonical");
     same(toHex((await Study.read(/** @type {any} */ (data))).id), id, "id");
     return 1;
+  },
+
+  async "schema-rows.json"(read) {
+    const all = /** @type {any} */ (readJson(await read("schema-rows.json")));
+    const { cases, attributes, refused: bad } = all;
+    for (const one of cases) {
+      const schema = new Schema(one.schema);
+      same(
+        schema.columns.map((column) => [column.name, column.center, column.halfRange, column.source, column.level, column.within, column.middle]),
+        one.columns.map((/** @type {any} */ c) => [c.name, fromHexFloat(c.center), fromHexFloat(c.half_range), c.source, c.level, c.within, fromHexFloat(c.middle)]),
+        one.name,
+      );
+      same([schema.rowNorm, Object.fromEntries(schema.groups)], [fromHexFloat(one.row_norm), one.groups], one.name);
+      for (const { answers, row } of one.rows) same(schema.encode(plain(answers)), row.map(fromHexFloat), `${one.name} ${plainText(answers)}`);
+    }
+    for (const { derived, reason } of bad) {
+      const error = await refused(() => new Schema({ attributes, derived, ones: true }), `${plainText(derived)}: ${reason}`);
+      if (!(error instanceof StudyError)) throw error;
+    }
+    return cases.length + bad.length;
   },
 
   async "core-tags.json"(read) {

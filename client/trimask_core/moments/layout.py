@@ -25,6 +25,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.logarithm import natural_log
 from trimask_core.moments.ball import Ball, box_radius_squared
 from trimask_core.moments.column import (
     CLIPPED,
@@ -199,7 +200,7 @@ class MomentsLayout:
                 z.append(0)
             else:
                 value = float(values[column.sources[0]])
-                answer = column.answer(math.log(value) if column.kind == "log" else value)
+                answer = column.answer(natural_log(value) if column.kind == "log" else value)
                 z.append(2 * answer - column.offset)
         if self.ball is not None:
             z = self.ball.clip(self.columns, z)

@@ -1,8 +1,8 @@
 /** Clipping to an ellipsoid around a public centre, before a row is rounded and masked: `trimask_core.clipping`. */
+import { ONES } from "./derived.js";
 import { StudyError } from "./errors.js";
 import { fsum } from "./floats.js";
 import { items, keysOf, objectOf, realOf, textOf } from "./reading.js";
-import { ONES } from "./schema.js";
 
 /** @typedef {import("./json.js").Json} Json */
 /** @typedef {import("./schema.js").Schema} Schema */

@@ -4,7 +4,7 @@ export { fetchStudy, spentBudget, studyState } from "./calls.js";
 export { supported } from "./crypto.js";
 export { explain } from "./explain.js";
 export { knownParties, parseDirectory } from "./institutions.js";
-export { Invitation, Link } from "./invitation.js";
+export { Invitation, Link, readCode } from "./invitation.js";
 export { Queue } from "./queue.js";
 export { Receipt } from "./receipt.js";
 export { parseStudy } from "./signed_study.js";

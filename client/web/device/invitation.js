@@ -138,7 +138,7 @@ export class Link {
 }
 
 /** @param {string} code base64url of the study id, and of the invitation if there is one */
-function readCode(code) {
+export function readCode(code) {
   let data;
   try {
     data = fromBase64Url(code);

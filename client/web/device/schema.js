@@ -1,16 +1,14 @@
 /** The attributes a study asks for, and how answers become a row of numbers in [-1, 1]: `trimask_core.schema`. */
+import { checkLevels, checkName, choicePart, columnOf, Derived, numberPart, ONES, scaleTo, singles } from "./derived.js";
 import { AnswerError, StudyError } from "./errors.js";
-import { naturalLog } from "./floats.js";
 import { items, keysOf, objectOf, realOf, textOf } from "./reading.js";
 
 /** @typedef {import("./json.js").Json} Json */
 /** @typedef {"continuous" | "integer" | "binary" | "categorical"} AttributeKind */
-/** @typedef {"square" | "product" | "log"} DerivedKind */
-/** @typedef {{ name: string, center: number, halfRange: number, level: string | null }} Column */
+/** @typedef {import("./derived.js").Column} Column */
+/** @typedef {import("./derived.js").Part} Part */
 /** @typedef {Record<string, unknown>} Answers */
 
-export const ONES = "one";
-const NAME = /^[A-Za-z][A-Za-z0-9_]{0,62}$/;
 const NUMBER = /^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$/;
 const [TRUE, FALSE] = [["yes", "true", "1"], ["no", "false", "0"]];
 
@@ -18,20 +16,6 @@ const [TRUE, FALSE] = [["yes", "true", "1"], ["no", "false", "0"]];
 function impossible(reason, problem, field) {
   throw new StudyError(problem, reason, field);
 }
-
-/** @param {string} name */
-function checkName(name) {
-  if (!NAME.test(name) || name === ONES) {
-    impossible("bad_name", `use a letter, then letters, digits and _, and not '${ONES}'`, name);
-  }
-  return name;
-}
-
-/** @param {string} name @param {number} low @param {number} high @returns {Column} */
-const scaled = (name, low, high) => ({ name, center: (low + high) / 2, halfRange: (high - low) / 2, level: null });
-
-/** The clamp only removes a last-bit overshoot of the division. @param {Column} column @param {number} value */
-const scaleTo = (column, value) => Math.min(1, Math.max(-1, (value - column.center) / column.halfRange));
 
 /** One thing a person is asked. */
 export class Attribute {
@@ -50,7 +34,7 @@ export class Attribute {
     this.label = textOf(given["label"], this.name);
     this.unit = textOf(given["unit"], this.name);
     this.levels = kind === "categorical" ? items(given["levels"], this.name).map((level) => textOf(level, this.name)) : [];
-    if (kind === "categorical") this.#checkLevels();
+    if (kind === "categorical") checkLevels(this.levels, 2, this.name);
     /** @param {string} key @returns {number | null} always written with a point: `minimum` 0 is 0.0 */
     const number = (key) => (key in given ? realOf(given[key], `${this.name}.${key}`, true) : null);
     this.bounds = /** @type {[number, number]} */ ([number("minimum") ?? 0, number("maximum") ?? 1]);
@@ -63,15 +47,6 @@ export class Attribute {
     }
     if (this.centre !== null && !(this.bounds[0] <= this.centre && this.centre <= this.bounds[1])) {
       impossible("bad_grid", "centre must be between its bounds", this.name);
-    }
-  }
-
-  #checkLevels() {
-    if (this.levels.length < 2 || new Set(this.levels).size !== this.levels.length) {
-      impossible("bad_levels", "give at least two different levels", this.name);
-    }
-    if (!this.levels.every((level) => /^[A-Za-z0-9_]+$/.test(level))) {
-      impossible("bad_levels", "levels may have letters, digits and _ only", this.name);
     }
   }
 
@@ -102,44 +77,6 @@ export class Attribute {
   }
 }
 
-/** A column formed on the device from answers: the square, the product, or the logarithm. */
-export class Derived {
-  /** @param {Json} data */
-  constructor(data) {
-    const given = objectOf(data, "schema.derived");
-    keysOf(given, ["name", "kind", "of"], "schema.derived");
-    this.name = checkName(textOf(given["name"], "schema.derived.name"));
-    const kind = textOf(given["kind"], this.name);
-    if (!["square", "product", "log"].includes(kind)) {
-      impossible("bad_kind", "kind must be one of square, product, log", this.name);
-    }
-    this.kind = /** @type {DerivedKind} */ (kind);
-    this.of = items(given["of"], this.name).map((name) => textOf(name, this.name));
-    if (this.of.length !== (kind === "product" ? 2 : 1)) {
-      impossible("bad_derived", `a ${kind} is of ${kind === "product" ? "two" : "one"}`, this.name);
-    }
-  }
-
-  /** From the bounds of what it is formed from. @param {[number, number][]} sources @returns {[number, number]} */
-  bounds(sources) {
-    const [low, high] = /** @type {[number, number]} */ (sources[0]);
-    if (this.kind === "log") {
-      if (low <= 0) impossible("bad_derived", "a logarithm needs an attribute with minimum > 0", this.name);
-      return [naturalLog(low), naturalLog(high)];
-    }
-    const other = /** @type {[number, number]} */ (sources[sources.length - 1]);
-    const corners = this.kind === "square" ? [low * low, high * high] : [low, high].flatMap((a) => other.map((b) => a * b));
-    const least = this.kind === "square" && low <= 0 && 0 <= high ? 0 : Math.min(...corners);
-    return [least, Math.max(...corners)];
-  }
-
-  /** @param {number[]} values */
-  form(values) {
-    const [first, last] = [Number(values[0]), Number(values[values.length - 1])];
-    return this.kind === "log" ? naturalLog(first) : first * last;
-  }
-}
-
 /** Attributes, derived columns and the ones column. */
 export class Schema {
   /** @param {Json} data */
@@ -151,45 +88,55 @@ export class Schema {
     if (typeof given["ones"] !== "boolean") throw new StudyError("must be true or false", "", "schema.ones");
     this.ones = given["ones"];
     if (!this.attributes.length) impossible("no_attributes", "a study needs at least one attribute", "schema.attributes");
-    this.columns = this.#columns();
     const named = [...this.attributes, ...this.derived].map((item) => item.name);
-    for (const names of [named, this.columns.map((column) => column.name)]) {
+    this.parts = this.#parts();
+    /** The p1 columns, in the order of the row. */
+    this.columns = [...(this.ones ? [columnOf(ONES)] : []), ...named.flatMap((name) => this.part(name).columns)];
+    const columns = this.columns.map((column) => column.name);
+    for (const names of [named, columns]) {
       const twice = names.find((name, place) => names.indexOf(name) !== place);
       if (twice !== undefined) impossible("bad_name", "is named twice", twice);
     }
+    const level = named.find((name) => columns.includes(name) && this.part(name).columns[0]?.name !== name);
+    if (level !== undefined) impossible("bad_name", "is named twice: a level has this name too", level);
+    /** Everything of which a person has exactly one: choices, bins and products of those, each with its levels. */
+    this.groups = new Map(
+      named.filter((name) => this.part(name).kind === "choice" && this.part(name).complete).map((name) => [name, this.part(name).levels]),
+    );
   }
 
-  /** The largest norm a row can have: 1 for the ones column, each scaled value and each group of levels. */
+  /** The largest norm a row can have: 1 for the ones column, each attribute and each derived item. */
   get rowNorm() {
     return Math.sqrt(Number(this.ones) + this.attributes.length + this.derived.length);
   }
 
-  /** @param {Derived} derived */
-  boundsOf(derived) {
-    const sources = derived.of.map((name) => {
-      const found = this.attributes.find((item) => item.name === name && item.kind !== "categorical");
-      return found?.bounds ?? impossible("bad_derived", `${name} is not a numeric attribute of this study`, derived.name);
-    });
-    const [low, high] = derived.bounds(sources);
-    if (!(Number.isFinite(low) && Number.isFinite(high) && low < high)) {
-      impossible("bad_derived", "its bounds are not finite or not apart", derived.name);
-    }
-    return /** @type {[number, number]} */ ([low, high]);
+  /** What can be a factor, by name: attributes, single levels, and derived columns. @param {string} name @returns {Part} */
+  part(name) {
+    return /** @type {Part} */ (this.parts.get(name));
   }
 
-  /** @returns {Column[]} the p1 columns, in the order of the row */
-  #columns() {
-    /** @type {Column[]} */
-    const columns = this.ones ? [{ name: ONES, center: 0, halfRange: 1, level: null }] : [];
-    for (const attribute of this.attributes) {
-      if (attribute.kind === "categorical") {
-        for (const level of attribute.levels) columns.push({ name: `${attribute.name}_${level}`, center: 0, halfRange: 1, level });
-      } else {
-        columns.push(scaled(attribute.name, ...attribute.bounds));
-      }
+  #parts() {
+    /** @type {Map<string, Part>} */
+    const found = new Map();
+    const choices = this.attributes.filter((item) => item.kind === "categorical");
+    for (const item of this.attributes) {
+      found.set(item.name, item.kind === "categorical" ? choicePart(item.name, item.levels) : numberPart(item.name, item.bounds));
     }
-    for (const derived of this.derived) columns.push(scaled(derived.name, ...this.boundsOf(derived)));
-    return columns;
+    for (const { name } of choices) for (const [level, part] of singles(/** @type {Part} */ (found.get(name)))) found.set(level, part);
+    const kinds = new Map(this.attributes.map((item) => [item.name, item.kind]));
+    for (const derived of this.derived) {
+      for (const name of derived.of) {
+        if (!found.has(name)) impossible("bad_derived", `${name} is not an attribute of this study, a level, or derived before it`, derived.name);
+        const kind = kinds.get(name) ?? "categorical";
+        if (derived.kind !== "product" && (kind === "categorical" || (derived.cuts.length && kind === "binary"))) {
+          impossible("bad_derived", `${name} is not a numeric attribute of this study`, derived.name);
+        }
+      }
+      const part = derived.part(derived.of.map((name) => /** @type {Part} */ (found.get(name))));
+      found.set(derived.name, part);
+      if (derived.kind === "bins") for (const [level, single] of singles(part)) found.set(level, single);
+    }
+    return found;
   }
 
   /** Each attribute's number or level; `AnswerError` for what is missing, unknown, mistyped or out of bounds. @param {Answers} answers */
@@ -211,15 +158,27 @@ export class Schema {
   encode(answers) {
     const values = this.read(answers);
     const row = this.ones ? [1] : [];
-    for (const attribute of this.attributes) {
-      const value = values.get(attribute.name);
-      if (typeof value === "string") row.push(...attribute.levels.map((level) => Number(level === value)));
-      else row.push(scaleTo(scaled(attribute.name, ...attribute.bounds), Number(value)));
+    /** In original units: a number's value, or an indicator a level. @type {Map<string, number[]>} */
+    const formed = new Map();
+    for (const { name, levels } of this.attributes) {
+      const value = values.get(name);
+      if (typeof value === "string") {
+        const indicators = levels.map((level) => Number(level === value));
+        levels.forEach((level, place) => formed.set(`${name}_${level}`, [Number(indicators[place])]));
+        formed.set(name, indicators);
+        row.push(...indicators);
+      } else {
+        formed.set(name, [Number(value)]);
+        row.push(scaleTo(/** @type {Column} */ (this.part(name).columns[0]), Number(value)));
+      }
     }
     for (const derived of this.derived) {
-      const [low, high] = this.boundsOf(derived);
-      const value = Math.min(Math.max(derived.form(derived.of.map((name) => Number(values.get(name)))), low), high);
-      row.push(scaleTo(scaled(derived.name, low, high), value));
+      const part = this.part(derived.name);
+      const sources = derived.of.map((name) => this.part(name));
+      const { made, scaled } = derived.form(part, sources, derived.of.map((name) => /** @type {number[]} */ (formed.get(name))));
+      formed.set(derived.name, made);
+      part.columns.forEach((column, place) => formed.has(column.name) || formed.set(column.name, [Number(made[place])]));
+      row.push(...scaled);
     }
     return row;
   }

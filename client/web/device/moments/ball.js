@@ -1,6 +1,6 @@
 /** The ball: rows shrunk to |x| <= R on the device, in the whole numbers by which the proof holds them to it: `trimask_core.moments.ball`. */
 import { StudyError } from "../errors.js";
-import { bitWeights, leastOf, shrinks } from "./column.js";
+import { bitWeights, holds, leastOf, shrinks } from "./column.js";
 import { P } from "./field.js";
 import { floorDivide, Fraction } from "./fraction.js";
 
@@ -11,35 +11,44 @@ const SPARE_BITS = 6;
 /** @param {bigint} value */
 const abs = (value) => (value < 0n ? -value : value);
 
-/** R^2 of every row the bits allow: 1 for x_0, 1 for each choice question, (largest / w)^2 for the other columns. @param {Column[]} columns @param {number} choices */
-export function boxRadiusSquared(columns, choices) {
-  return columns
-    .filter((column) => column.kind !== "level" && column.kind !== "clipped")
-    .reduce((total, column) => total.plus(new Fraction(column.largest, column.width).squared()), new Fraction(1n + BigInt(choices)));
+/** The sum of the columns' sizes, of a group the largest alone: its other columns are 0 then. @param {Column[]} columns @param {Fraction[]} sizes */
+function oneAGroup(columns, sizes) {
+  /** @type {Map<string, Fraction>} */
+  const groups = new Map();
+  let total = new Fraction(1n);
+  columns.forEach(({ group }, place) => {
+    const size = /** @type {Fraction} */ (sizes[place]);
+    if (!group) total = total.plus(size);
+    else if (groups.get(group)?.below(size) ?? true) groups.set(group, size);
+  });
+  return [...groups.values()].reduce((sum, size) => sum.plus(size), total);
+}
+
+/** R^2 of every row the bits allow: 1 for x_0, (largest / w)^2 for a column, the largest of those for a group. @param {Column[]} columns */
+export function boxRadiusSquared(columns) {
+  const held = columns.filter((column) => column.kind !== "clipped");
+  return oneAGroup(held, held.map((column) => new Fraction(column.largest, column.width).squared()));
 }
 
 /** t, each column's c_j, and C. */
 export class Ball {
-  /** @param {Column[]} columns `clipped` among them @param {number} choices @param {number} rowNorm x_0 = 1 counted */
-  constructor(columns, choices, rowNorm) {
+  /** @param {Column[]} columns `clipped` among them @param {number} rowNorm x_0 = 1 counted */
+  constructor(columns, rowNorm) {
     const squares = columns.map((column) => column.width * column.width);
     const widest = squares.reduce((most, square) => (square > most ? square : most), 0n);
     this.exponent = widest.toString(2).length + SPARE_BITS;
     const unit = 1n << BigInt(this.exponent);
     this.coefficients = squares.map((square) => (unit + square - 1n) / square);
-    // The least a row can be shrunk to: every question on a level that is not the reference, odd columns at 1.
-    let least = BigInt(choices) * unit;
-    columns.forEach((column, place) => {
-      const c = /** @type {bigint} */ (this.coefficients[place]);
-      if (column.factors !== null) {
-        const [a, b] = column.factors;
-        least += c * leastOf(/** @type {Column} */ (columns[a])) * leastOf(/** @type {Column} */ (columns[b]));
-      } else if (column.level === null) {
-        least += c * leastOf(column);
-      }
-    });
+    // The least every row can be shrunk to: a level that is not the reference in every group, odd columns at 1.
+    /** @type {bigint[]} */
+    const smallest = [];
+    for (const column of columns) {
+      const { factors } = column;
+      smallest.push(factors === null ? leastOf(column) : /** @type {bigint} */ (smallest[factors[0]]) * /** @type {bigint} */ (smallest[factors[1]]));
+    }
+    const least = oneAGroup(columns, smallest.map((size, place) => new Fraction(/** @type {bigint} */ (this.coefficients[place]) * size, unit)));
     const square = Fraction.of(rowNorm).squared();
-    const within = !square.below(new Fraction(unit + least, unit)) && square.below(boxRadiusSquared(columns, choices));
+    const within = !square.below(least) && square.below(boxRadiusSquared(columns));
     if (!(rowNorm > 0) || !within) throw new StudyError("no ball of this norm holds a row of these questions", "row_norm", "suite.ball_norm");
     this.capacity = floorDivide((square.top - square.bottom) * unit, square.bottom);
     const most = columns.reduce((total, { largest }, place) => total + /** @type {bigint} */ (this.coefficients[place]) * largest * largest, 0n);
@@ -52,7 +61,7 @@ export class Ball {
     return z.reduce((left, value, place) => left - /** @type {bigint} */ (this.coefficients[place]) * value * value, this.capacity);
   }
 
-  /** The row itself where it is inside; else shrunk by the largest k / 2^20 that fits, with `clipped` set. @param {Column[]} columns @param {bigint[]} z */
+  /** The row itself where it is inside; else shrunk by a k / 2^20 that fits while the next does not, with `clipped` set. @param {Column[]} columns @param {bigint[]} z */
   clip(columns, z) {
     if (this.left(z) >= 0n) return z;
     let [low, high] = [0n, 1n << SHRINK_BITS]; // k = low fits (the constructor has seen to that), k = high does not
@@ -74,6 +83,8 @@ function shrunk(columns, z, k) {
     if (column.factors !== null) {
       const [a, b] = column.factors;
       row.push(/** @type {bigint} */ (row[a]) * /** @type {bigint} */ (row[b]));
+    } else if (column.kind === "interval") {
+      row.push(holds(column, /** @type {Column} */ (columns[column.number]), /** @type {bigint} */ (row[column.number])));
     } else if (shrinks(column)) {
       let size = (abs(value) * k) >> SHRINK_BITS;
       size -= (size ^ abs(value)) & 1n;

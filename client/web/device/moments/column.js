@@ -3,11 +3,12 @@ import { StudyError } from "../errors.js";
 
 /** @typedef {import("../schema.js").Schema} Schema */
 /** @typedef {import("../schema.js").Attribute} Attribute */
+/** @typedef {import("../derived.js").Derived} Derived */
 /**
  * One column; `largest` bounds |z|, `factors` are the columns of a product.
  * @typedef {object} Column
  * @property {string} name
- * @property {"bounded" | "level" | "product" | "log" | "clipped"} kind
+ * @property {"bounded" | "level" | "interval" | "product" | "log" | "clipped"} kind
  * @property {string} source the attribute it is read from; empty for a product and `clipped`
  * @property {bigint} offset
  * @property {bigint} width
@@ -19,6 +20,15 @@ import { StudyError } from "../errors.js";
  * @property {number} firstBit -1: a product has no bits
  * @property {bigint[]} weights
  * @property {[number, number] | null} factors
+ * @property {string} group of the columns of one group at most one is not 0
+ * @property {number} number an interval's: the column of the number
+ * @property {bigint} first an interval's least answer in whole steps
+ * @property {bigint} last and its greatest
+ */
+/**
+ * What proves that a number is in the interval it says: one bit an interval, then the bits of answer - first (`above`) and of
+ * last - answer (`below`), with the same weights.
+ * @typedef {{ number: number, bits: number[], first: bigint[], last: bigint[], above: number, below: number, weights: bigint[] }} Comparison
  */
 
 export const CLIPPED = "clipped";
@@ -26,7 +36,8 @@ const DEFAULT_STEPS = 1000n;
 const DIVIDES = 1e-9;
 /** @type {Omit<Column, "name" | "kind">} */
 const PLAIN = {
-  source: "", offset: 0n, width: 1n, largest: 1n, minimum: 0, step: 2, steps: 1n, level: null, firstBit: -1, weights: [], factors: null,
+  source: "", offset: 0n, width: 1n, largest: 1n, minimum: 0, step: 2, steps: 1n, level: null, firstBit: -1, weights: [], factors: null, group: "", number: -1,
+  first: 0n, last: 0n,
 };
 
 /** @param {Column} column whether clipping moves it towards 0; products follow their factors */
@@ -34,6 +45,12 @@ export const shrinks = (column) => column.kind === "bounded" || column.kind === 
 
 /** The least |z| a clipped row can have here: z keeps the parity of the offset. @param {Column} column */
 export const leastOf = (column) => (shrinks(column) ? column.offset & 1n : 1n);
+
+/** Of an interval: 1 if the number's z is in it. @param {Column} column @param {Column} number @param {bigint} z */
+export function holds(column, number, z) {
+  const answer = (z + number.offset) / 2n;
+  return column.first <= answer && answer <= column.last ? 1n : 0n;
+}
 
 /** Halves are rounded up. @param {number} value */
 const nearest = (value) => BigInt(Math.floor(value + 0.5));
@@ -53,28 +70,33 @@ export function bitWeights(largest) {
 
 /** Bits that give the number; the last one is set only where the others are not enough. @param {bigint} number @param {bigint[]} weights */
 export function bitsOf(number, weights) {
+  if (!weights.length) return [];
   const powers = weights.length - 1;
   const last = number >= 1n << BigInt(powers) ? 1n : 0n;
   const rest = number - last * /** @type {bigint} */ (weights[powers]);
   return [...Array.from({ length: powers }, (_, i) => (rest >> BigInt(i)) & 1n), last];
 }
 
-/** The columns, the bits of each choice question (reference first), and how many bits there are. @param {Schema} schema */
+/** The columns, the bits of each choice (reference first), comparisons, and how many bits there are. @param {Schema} schema */
 export function columnsOf(schema) {
   /** @type {Column[]} */
   const columns = [];
   /** @type {number[][]} */
   const choices = [];
+  /** @type {Comparison[]} */
+  const comparisons = [];
+  const whole = withReference(schema);
   let used = 0;
   for (const attribute of schema.attributes) {
+    const { name: group, levels } = attribute;
     if (attribute.kind === "categorical") {
       const first = used;
-      choices.push(attribute.levels.map((_, place) => first + place));
-      attribute.levels.forEach((level, place) => {
-        const name = `${attribute.name}_${level}`;
-        if (place) columns.push({ ...PLAIN, name, kind: "level", source: attribute.name, level, firstBit: first + place, weights: [1n] });
+      choices.push(levels.map((_, place) => first + place));
+      levels.forEach((level, place) => {
+        const name = `${group}_${level}`;
+        if (place || whole.has(group)) columns.push({ ...PLAIN, name, kind: "level", source: group, level, firstBit: first + place, weights: [1n], group });
       });
-      used += attribute.levels.length;
+      used += levels.length;
     } else {
       const column = bounded(attribute, used);
       columns.push(column);
@@ -82,23 +104,80 @@ export function columnsOf(schema) {
     }
   }
   for (const derived of schema.derived) {
+    const { name } = derived;
     if (derived.kind === "log") {
-      const [low, high] = schema.boundsOf(derived);
+      const [low, high] = schema.part(name).bounds;
       const [steps, weights] = [DEFAULT_STEPS, bitWeights(DEFAULT_STEPS)];
       const size = { offset: steps, width: steps, largest: steps, steps, minimum: low, step: (high - low) / Number(steps) };
-      columns.push({ ...PLAIN, ...size, name: derived.name, kind: "log", source: String(derived.of[0]), firstBit: used, weights });
+      columns.push({ ...PLAIN, ...size, name, kind: "log", source: String(derived.of[0]), firstBit: used, weights });
       used += weights.length;
+    } else if (derived.cuts.length) {
+      const number = columns.findIndex((column) => column.name === derived.of[0]);
+      const made = intervals(derived, number, /** @type {Column} */ (columns[number]), used);
+      const own = schema.part(name).columns.map((column) => column.name);
+      // Below the cut is the reference of a threshold.
+      (derived.kind === "threshold" ? ["", ...own] : own).forEach((column, place) => {
+        if (!place && !whole.has(name)) return;
+        const [first = 0n, last = 0n, firstBit = 0] = [made.first[place], made.last[place], made.bits[place]];
+        columns.push({ ...PLAIN, name: column, kind: "interval", firstBit, weights: [1n], group: name, number, first, last });
+      });
+      choices.push(made.bits);
+      comparisons.push(made);
+      used = made.below + made.weights.length;
     } else {
-      const places = [derived.of[0], derived.of[derived.of.length - 1]].map((name) =>
-        columns.findIndex((column) => column.name === name && column.kind === "bounded"),
-      );
-      const [a = 0, b = 0] = places.sort((one, other) => one - other);
-      const [one, other] = [/** @type {Column} */ (columns[a]), /** @type {Column} */ (columns[b])];
-      const size = { width: one.width * other.width, largest: one.largest * other.largest };
-      columns.push({ ...PLAIN, ...size, name: derived.name, kind: "product", factors: [a, b] });
+      columns.push(...products(schema, derived, columns));
     }
   }
-  return { columns, choices, used };
+  return { columns, choices, comparisons, used };
+}
+
+/** The choices whose reference level is a column too. @param {Schema} schema */
+function withReference(schema) {
+  const made = new Map(schema.derived.map((derived) => [derived.name, derived]));
+  const references = new Map([...schema.groups].map(([name, levels]) => [`${name}_${levels[0]}`, name]));
+  const found = new Set();
+  // From the last on: what a product is formed of stands before it.
+  for (const derived of [...schema.derived].reverse()) {
+    for (const name of derived.of) {
+      if (references.has(name)) found.add(references.get(name));
+      if (schema.part(name).kind === "choice" && (found.has(derived.name) || made.get(name)?.kind === "product")) found.add(name);
+    }
+  }
+  return found;
+}
+
+/** The intervals between the cuts, in the steps of the number's grid; a cut between steps counts from the next on. @param {Derived} derived @param {number} number @param {Column} column @param {number} bit @returns {Comparison} */
+function intervals(derived, number, column, bit) {
+  const cuts = derived.cuts.map((cut) => BigInt(Math.ceil((cut - column.minimum) / column.step - DIVIDES)));
+  const [first, last] = [[0n, ...cuts], [...cuts.map((cut) => cut - 1n), column.steps]];
+  const sizes = first.map((start, place) => /** @type {bigint} */ (last[place]) - start);
+  if (sizes.some((size) => size < 0n)) throw new StudyError("an interval has no step of the number's grid in it", "bad_grid", derived.name);
+  const weights = bitWeights(sizes.reduce((most, size) => (size > most ? size : most), 0n));
+  const above = bit + first.length;
+  return { number, bits: first.map((_, place) => bit + place), first, last, above, below: above + weights.length, weights };
+}
+
+/** One number's, or one for every column of its choices. @param {Schema} schema @param {Derived} derived @param {Column[]} columns @returns {Column[]} */
+function products(schema, derived, columns) {
+  const places = new Map(columns.map((column, place) => [column.name, place]));
+  const parts = [derived.of[0], derived.of[derived.of.length - 1]].map((name) => schema.part(String(name)));
+  if (parts[0]?.kind === "number" && parts[1]?.kind === "choice") parts.reverse(); // the choice's levels name the columns
+  const [ones, others] = [parts[0]?.columns ?? [], parts[1]?.columns ?? []];
+  const own = schema.part(derived.name);
+  /** @type {Column[]} */
+  const found = [];
+  ones.forEach((one, row) =>
+    others.forEach((other, place) => {
+      const both = [places.get(one.name), places.get(other.name)];
+      if (both.includes(undefined)) return;
+      const [a = 0, b = 0] = /** @type {number[]} */ (both).sort((x, y) => x - y);
+      const [first, second] = [/** @type {Column} */ (columns[a]), /** @type {Column} */ (columns[b])];
+      const size = { width: first.width * second.width, largest: first.largest * second.largest };
+      const name = String(own.columns[row * others.length + place]?.name);
+      found.push({ ...PLAIN, ...size, name, kind: "product", factors: [a, b], group: own.kind === "number" ? "" : derived.name });
+    }),
+  );
+  return found;
 }
 
 /** The column that says whether the device shrank the row to the ball; one bit that costs 1/16 of |x|^2. @param {number} bit @returns {Column} */

@@ -2,7 +2,7 @@
 import { StudyError } from "../errors.js";
 import { naturalLog } from "../floats.js";
 import { Ball, boxRadiusSquared } from "./ball.js";
-import { answerOf, bitsOf, CLIPPED, clippedColumn, columnsOf, shrinks } from "./column.js";
+import { answerOf, bitsOf, CLIPPED, clippedColumn, columnsOf, holds, shrinks } from "./column.js";
 import { Fraction, wholeRoot } from "./fraction.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -16,18 +16,19 @@ export class MomentsLayout {
     const found = columnsOf(schema);
     this.schema = schema;
     this.choices = found.choices;
+    this.comparisons = found.comparisons;
     if (rowNorm !== null && schema.columns.some((column) => column.name === CLIPPED)) {
       throw new StudyError("is a column of its own with a ball", "bad_name", CLIPPED);
     }
     this.columns = rowNorm === null ? found.columns : [...found.columns, clippedColumn(found.used)];
-    this.ball = rowNorm === null ? null : new Ball(this.columns, this.choices.length, rowNorm);
+    this.ball = rowNorm === null ? null : new Ball(this.columns, rowNorm);
     /** The first bit of what is left of the ball: all bits before it are answers'. */
     this.ballBit = found.used + (rowNorm === null ? 0 : 1);
     this.bits = this.ballBit + (this.ball === null ? 0 : this.ball.weights.length);
     const q = this.columns.length;
     this.elements = 2 * this.bits + (q * (q + 1)) / 2 + q + 4;
     /** R^2 >= |x|^2 of every row the check accepts, x_0 = 1 counted: the box's, or the ball's. */
-    this.radiusSquared = rowNorm === null ? boxRadiusSquared(this.columns, this.choices.length) : Fraction.of(rowNorm).squared();
+    this.radiusSquared = rowNorm === null ? boxRadiusSquared(this.columns) : Fraction.of(rowNorm).squared();
     this.columns.forEach((column, j) => {
       if (this.bound(j) ** 2n >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
     });
@@ -50,6 +51,8 @@ export class MomentsLayout {
       if (column.factors !== null) {
         const [a, b] = column.factors;
         z.push(/** @type {bigint} */ (z[a]) * /** @type {bigint} */ (z[b]));
+      } else if (column.kind === "interval") {
+        z.push(holds(column, /** @type {Column} */ (this.columns[column.number]), /** @type {bigint} */ (z[column.number])));
       } else if (column.kind === "level") {
         z.push(values.get(column.source) === column.level ? 1n : 0n);
       } else if (column.kind === "clipped") {
@@ -77,6 +80,14 @@ export class MomentsLayout {
     });
     for (const [reference = 0, ...others] of this.choices) {
       bits[reference] = others.reduce((left, other) => left - /** @type {bigint} */ (bits[other]), 1n);
+    }
+    for (const { number, first, last, above, below, weights } of this.comparisons) {
+      const answer = (/** @type {bigint} */ (z[number]) + /** @type {Column} */ (this.columns[number]).offset) / 2n;
+      const k = first.filter((start) => start <= answer).length - 1;
+      const rests = [answer - /** @type {bigint} */ (first[k]), /** @type {bigint} */ (last[k]) - answer];
+      [above, below].forEach((start, place) =>
+        bitsOf(/** @type {bigint} */ (rests[place]), weights).forEach((bit, i) => (bits[start + i] = bit)),
+      );
     }
     return this.ball === null ? bits : [...bits, ...bitsOf(this.ball.left(z), this.ball.weights)];
   }
