@@ -61,6 +61,7 @@ _BASIS = {
 }
 
 _NORMS = (1e-30, 1e30)
+_MOST_UNITS = 1e5
 _MOST_ROWS = 10**12
 """Beyond these a square, or a difference of two nearby numbers, leaves double precision."""
 
@@ -77,7 +78,7 @@ def _setting(
     _checks.one_of("protect", protect, ("record", "unit"))
     _checks.one_of("method", method, METHODS)
     norm = math.sqrt(attributes) if row_norm is None else _checks.positive("row_norm", row_norm)
-    _checks.within("row_norm", norm, *_NORMS)
+    _checks.within("row_norm", norm, _NORMS[0], _NORMS[1] if protect == "record" else _MOST_UNITS)
     _checks.within("rows", rows, 2, _MOST_ROWS)
     moved = _checks.non_negative("rounding", rounding)
     norm += moved / 2
@@ -219,6 +220,9 @@ def epsilon(
     goal = math.log(delta)
     if _hopeless(sigma, norm):
         return math.inf
+    # Step 5's ceiling: at epsilon 0 the Gaussian mechanism of mu = sqrt(2) R/sigma has a delta below mu/sqrt(2 pi).
+    if norm / sigma <= math.sqrt(math.pi) * delta:
+        return 0.0
     if method != "sharp":
         rule = _rule(method)
         return crossing(lambda e: rule(e, sigma, m, norm, distance), goal, 0.0) * (1 + MARGIN)

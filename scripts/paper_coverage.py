@@ -1,0 +1,243 @@
+"""Every result of the five papers: where it is built, and which test shows it. Prints docs/coverage.md.
+
+    python scripts/paper_coverage.py > docs/coverage.md
+
+`where` is a module or an object of one, or empty where it is not built; `test` is a file and a function under tests/.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["PAPERS", "Result", "document"]
+
+
+class Result(NamedTuple):
+    """One statement of a paper."""
+
+    what: str
+    where: str
+    test: str
+    remark: str = ""
+
+
+_M = "trimask_theory.masked_noise"
+_NOISE = (
+    Result(
+        "settings (A), (B)",
+        f"{_M}",
+        "theory/test_masked_noise.py::test_every_cell_of_the_masked_noise_table",
+        "Table 1, all cells",
+    ),
+    Result(
+        "setting (C), Lemma A.4",
+        "trimask_theory.masked_noise.calibrate",
+        "server/test_publishing_noise.py::test_the_factor_has_the_law_of_masked_rows_with_noise",
+        "the same sigma; no option of its own",
+    ),
+    Result(
+        "Lemma 2.4, first half",
+        "trimask_theory.masked_theorem",
+        "theory/test_masked_noise.py::test_theorem_sigma_is_the_root_of_g",
+    ),
+    Result(
+        "Lemma 2.4, converse",
+        "",
+        "theory/test_errata.py::test_lemma_2_4_of_the_masked_noise_paper_as_printed",
+        "false as printed",
+    ),
+    Result(
+        "Theorem 3.2",
+        "trimask_theory.local_noise",
+        "theory/test_local_noise.py::test_the_bounds_of_the_paper_in_their_order",
+    ),
+    Result(
+        "Corollary 3.3, sufficient",
+        "trimask_theory.local_noise",
+        "theory/test_local_noise.py::test_the_bounds_of_the_paper_in_their_order",
+    ),
+    Result("Corollary 3.3, necessary", "", "", "not built"),
+    Result(
+        "Theorem 3.4",
+        "trimask_theory.masked_theorem",
+        "theory/test_masked_noise.py::test_theorem_sigma_is_the_root_of_g",
+    ),
+    Result(
+        "Corollary 3.5",
+        "trimask_theory.masked_theorem.corollary_sigma",
+        "theory/test_masked_noise.py::test_corollary_is_above_the_theorem",
+    ),
+    Result(
+        "Lemmas 5.1, 5.2",
+        "trimask_theory._hypergeometric",
+        "theory/test_errata.py::test_lemma_5_2_of_the_masked_noise_paper",
+        "with its errata",
+    ),
+    Result(
+        "Table 1", f"{_M}.calibrate", "theory/test_masked_noise.py::test_every_cell_of_the_masked_noise_table"
+    ),
+    Result("block-diagonal masks", f"{_M}", "", "`rows` is the smallest block; no test of its own"),
+    Result("Laplace noise (discussion)", "", "", "not built"),
+)
+_TM2 = (
+    Result(
+        "basic procedure, steps 1-4",
+        "trimask_server.protocol.pool",
+        "server/test_pool.py::test_published_release_has_no_factor_left",
+    ),
+    Result("Theorem 3.6", "", "", "not built"),
+    Result("Lemma 3.3, Theorem 3.7", "", "", "not built: the preimage is not constructed"),
+    Result(
+        "condition (3.5)",
+        "trimask_theory.collection.check_condition",
+        "theory/test_collection.py::test_condition_holds_at_tau_and_fails_far_below_it",
+    ),
+    Result(
+        "Theorem 3.8",
+        "trimask_theory.right_view",
+        "theory/test_right_view.py::test_theorem_3_8_fails_and_the_bound_does_not",
+        "false; a mu is proved instead",
+    ),
+    Result(
+        "Appendix A",
+        "trimask_theory.attacks",
+        "attacks/test_attack_rules.py::test_appendix_a_example_reveals_the_answer",
+    ),
+    Result(
+        "Appendix C",
+        "trimask_theory.collection.tau_appendix_c",
+        "theory/test_collection.py::test_appendix_c_by_its_formula",
+    ),
+    Result(
+        "section 3.5",
+        "trimask_core.rows.collusion",
+        "attacks/test_attack_rules.py::test_component_before_and_after_gives_the_left_mask",
+        "with what it leaves open",
+    ),
+)
+_SUMS = (
+    Result(
+        "Algorithms 1, 2",
+        "trimask_theory.vector_sum",
+        "theory/test_vector_sum.py::test_bounded_mechanisms_add_the_predicted_noise_to_the_exact_sum",
+    ),
+    Result(
+        "Algorithm 3",
+        "trimask_theory.vector_sum.clipped",
+        "theory/test_vector_sum.py::test_clipped_sum_restores_the_centre_and_the_scale",
+    ),
+    Result(
+        "Theorem 2",
+        "trimask_theory.local_noise.analytic_scale",
+        "theory/test_vector_sum.py::test_scale_is_the_analytic_gaussians",
+    ),
+    Result(
+        "Theorem 3",
+        "trimask_theory.vector_sum.bounded_scaling",
+        "theory/test_vector_sum.py::test_scalings_meet_their_constraints_and_are_optimal",
+    ),
+    Result(
+        "Theorem 4",
+        "trimask_theory.vector_sum.theorem_4_error",
+        "theory/test_vector_sum.py::test_theorem_4_bounds_the_exact_error_where_its_condition_holds",
+    ),
+    Result(
+        "Figure 2",
+        "trimask_theory.vector_sum.clipped_gain",
+        "theory/test_vector_sum.py::test_gain_of_figure_2_stays_between_one_and_d",
+    ),
+    Result(
+        "Theorem 1, Figure 1, constraint (25), the optimal p_C, a private centre, the comparison",
+        "",
+        "",
+        "not built",
+    ),
+)
+_NDIS = (
+    Result(
+        "Theorem 1",
+        "trimask_theory.gaussian_pair.delta",
+        "theory/test_gaussian_pair.py::test_monte_carlo_in_twelve_dimensions",
+    ),
+    Result(
+        "Theorem 2, Lemma 2, Corollary 4",
+        "trimask_theory.projection",
+        "theory/test_projection.py::test_closed_form",
+    ),
+    Result(
+        "Table 2",
+        "trimask_theory.projection",
+        "theory/test_projection.py::test_ratios_to_the_baseline_of_the_papers_table_2",
+    ),
+    Result(
+        "M_LS, Table 6",
+        "trimask_theory.least_squares",
+        "theory/test_least_squares.py::test_canonical_pair_equals_the_full_matrices",
+        "the pair derived anew",
+    ),
+    Result(
+        "Theorem 5",
+        "trimask_theory.least_squares",
+        "theory/test_least_squares.py::test_monotonicity_as_the_paper_draws_it_and_as_it_prints_it",
+        "assumption false as printed",
+    ),
+    Result(
+        "Tables 3, 4, Figures 5, 6, 7, 9, 10, Corollary 5, baseline [17], M_sigma^rel, Definitions 6, 7 from rows",
+        "",
+        "",
+        "not built, but for what docs/ndis-tables.md has",
+    ),
+)
+_PCA = (
+    Result(
+        "Theorem 1",
+        "trimask_theory.pca",
+        "theory/test_pca_sampling.py::test_overlaps_follow_theorem_1_at_the_papers_size",
+    ),
+    Result(
+        "Theorem 2",
+        "trimask_theory.pca",
+        "theory/test_pca_sampling.py::test_trade_off_curve_follows_theorem_2",
+    ),
+    Result(
+        "(28), the adaptive procedure",
+        "trimask_theory.pca.mechanism",
+        "theory/test_pca_mechanism.py::test_adaptive_release_composes_and_finds_beta_near_the_oracle",
+    ),
+    Result(
+        "rank transformation",
+        "trimask_theory.pca",
+        "theory/test_pca_mechanism.py::test_rank_transform_averages_ties_and_keeps_the_norm_bound",
+    ),
+    Result(
+        "Theorem 5, Theorem 3 beyond Theorem 1, Renyi form (Definition 4), Figures 1, 2", "", "", "not built"
+    ),
+)
+
+PAPERS: dict[str, tuple[Result, ...]] = {
+    "Noise under matrix masking (Ding, Wu, Miao, Chen)": _NOISE,
+    "Triple matrix-masking (Ding, Miao, Wu)": _TM2,
+    "Private vector sums (Poulsen)": _SUMS,
+    "Normal distributions indistinguishability spectrum (Lu, Magdon-Ismail, Wei, Zikas)": _NDIS,
+    "Private principal components (Yun, Dudeja)": _PCA,
+}
+
+
+def document() -> str:
+    """The page."""
+    lines = [
+        "# The papers, statement by statement",
+        "",
+        "What of the five papers is built, where, and the test that shows it; made by `scripts/paper_coverage.py`. Their",
+        "errors are on the page [errata](theory/errata.md), what goes beyond them on [its own](sharp-calibration.md).",
+    ]
+    for paper, results in PAPERS.items():
+        lines += ["", f"## {paper}", "", "| statement | where | shown by | remark |", "|---|---|---|---|"]
+        for item in results:
+            where, test = (f"`{word}`" if word else "–" for word in (item.where, item.test))
+            lines.append(f"| {item.what} | {where} | {test} | {item.remark} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -1,0 +1,42 @@
+"""The pages of coverage and errata name modules and tests that are there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TABLE = runpy.run_path(str(ROOT / "scripts" / "paper_coverage.py"))
+RESULTS: list[Any] = [item for results in TABLE["PAPERS"].values() for item in results]
+ERRATA = (ROOT / "docs" / "theory" / "errata.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", ERRATA)
+
+
+def test_the_page_is_the_tables() -> None:
+    page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    assert page == TABLE["document"](), "run python scripts/paper_coverage.py > docs/coverage.md"
+
+
+@pytest.mark.parametrize("where", sorted({item.where for item in RESULTS if item.where}))
+def test_what_is_named_is_there(where: str) -> None:
+    try:
+        importlib.import_module(where)
+    except ModuleNotFoundError:
+        module, _, name = where.rpartition(".")
+        assert hasattr(importlib.import_module(module), name)
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    named = {tuple(item.test.split("::")) for item in RESULTS if item.test} | set(NAMED)
+    assert len(NAMED) > 15
+    for file, name in sorted(named):
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
+def test_what_is_not_built_says_so() -> None:
+    assert all(item.remark for item in RESULTS if not (item.where and item.test))
