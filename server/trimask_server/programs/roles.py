@@ -125,7 +125,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
 
 
 def _collector(host: Host) -> Node:
-    # Here and not above: the statistics behind private releases take a second to import, and providers have no use for them.
+    # Here and not above: providers have no use for these.
     from trimask_server.access.tokens import TokenStore
     from trimask_server.collector.admission import AdmissionOwnerServicer
     from trimask_server.collector.catalogue import Catalogue

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trimask_core.budget_chain import BudgetLink
 from trimask_core.errors import Refused
 from trimask_core.study import Study
 from trimask_proto.v1 import release_pb2, witness_pb2
-from trimask_server.collector.releases.plan import Drawn
 from trimask_server.protocol.accounting import Price
+
+if TYPE_CHECKING:
+    from trimask_server.collector.releases.plan import Drawn
 
 __all__ = ["Answers", "NotBegun", "Prepared", "Unfinished"]
 

@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -24,11 +24,12 @@ from trimask_server.access.gate import require_access, require_owner
 from trimask_server.collector.releases.answering import Answers, NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.collector.releases.mechanisms import price_of
-from trimask_server.collector.releases.plan import Drawn
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
 from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
+
+if TYPE_CHECKING:
+    from trimask_server.collector.releases.plan import Drawn
 
 __all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
 
@@ -85,6 +86,10 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         entry = await self._ledger.find(study.id, request.request_id, fingerprint)
         if entry is not None and entry.state != "reserved" and entry.question is None:
             return _reply(entry, replayed=True)
+        from trimask_server.collector.releases.mechanisms import (
+            price_of,  # with the statistics, which take a second
+        )
+
         price = price_of(request)
         state, rows = await self._factors.state(study.id)
         if state == "none":

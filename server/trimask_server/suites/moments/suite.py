@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimask_core.errors import Refused
 from trimask_core.moments.secret import MomentsSecret
@@ -27,6 +29,9 @@ from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.right_services import MomentsPeerServicer, MomentsServicer
 from trimask_server.suites.moments.rounds import Rounds
+
+if TYPE_CHECKING:
+    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["MomentsSuite"]
 
@@ -81,11 +86,16 @@ class _Collector:
     services: Sequence[AddServices] = ()
 
     def __init__(self, node: NodeContext, sightings: Sightings) -> None:
-        from trimask_server.suites.moments.answers import MomentsAnswers
 
-        self.answers = MomentsAnswers(node)
         self._node = node
         self._sightings = sightings
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Made when one is asked for: the statistics behind it take a second to import."""
+        from trimask_server.suites.moments.answers import MomentsAnswers
+
+        return MomentsAnswers(self._node)
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Batches checked and added up, releases gathered."""

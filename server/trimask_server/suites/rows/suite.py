@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -28,6 +30,9 @@ from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.row_checks import RowCheckPeerServicer, RowChecks, RowCheckServicer
 from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
+
+if TYPE_CHECKING:
+    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["RowsSuite"]
 
@@ -94,14 +99,19 @@ class _Collector:
     """Drivers that mask and pool, and the service nodes deliver to."""
 
     def __init__(self, node: NodeContext, sightings: Sightings) -> None:
-        from trimask_server.suites.rows.answers import RowsAnswers
         from trimask_server.suites.rows.deliveries import CollectionServicer
 
-        self.answers = RowsAnswers(node)
         self._node = node
         self._sightings = sightings
         self._collection = CollectionServicer(node)
         self.services: list[AddServices] = [self._collection.add_to]
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Made when one is asked for: the statistics behind it take a second to import."""
+        from trimask_server.suites.rows.answers import RowsAnswers
+
+        return RowsAnswers(self._node)
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Blocks tried until they are pooled."""
