@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from trimask_client import Client
 from trimask_client.grpcio_transport import GrpcioTransport
@@ -34,6 +35,7 @@ from trimask_server.node import https_port, ports
 from trimask_server.operations.arrivals import Arrivals
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import read_config
+from trimask_web import REPOSITORY, development_package, run_node
 
 ANSWERS = {"x": 2.5, "y": 1.0}
 BUDGET = NUMBERS.replace("exact = true", "exact = true\n[privacy.budget]\nmu = 1.0")
@@ -199,6 +201,39 @@ def test_an_invited_study(web_lab: WebLab) -> None:
         with pytest.raises(Refused) as caught:
             again.submit(ANSWERS)
         assert caught.value.reason == "invitation_used"
+
+
+def test_connects_own_client_works_unchanged(web_lab: WebLab, signed: SignedStudy, tmp_path: Path) -> None:
+    """@connectrpc/connect-node, in its binary form and as JSON, with descriptors and no generated code."""
+    described = descriptor_pb2.FileDescriptorSet()
+    for name in ("common", "governance", "study", "submission"):  # each after those it imports
+        found = descriptor_pool.Default().FindFileByName(f"trimask_proto/v1/{name}.proto")
+        file = described.file.add()
+        found.CopyToProto(file)
+        for message in file.message_type:
+            for field in message.field:  # which protoc writes for plugins, and Python's copy leaves out
+                field.json_name = (
+                    found.message_types_by_name[message.name].fields_by_name[field.name].json_name
+                )
+    (tmp_path / "described").write_bytes(described.SerializeToString())
+    package = development_package("@connectrpc/connect-node")
+    printed = run_node(
+        REPOSITORY / "tests" / "web" / "connect_client.js",
+        package.parents[2],
+        tmp_path / "described",
+        web_lab.owner / "ca.pem",
+        web_lab.parties["collector"].https,
+        web_lab.parties["R1"].https,
+        signed.study.id.hex(),
+        seconds=60,
+    )
+    binary, as_json = json.loads(printed)
+    assert binary == as_json
+    assert binary["title"] == "Numbers"
+    assert binary["key"] == signed.study.right[0].sealing.hex()
+    assert binary["unknown"] == ["NotFound", "this node does not know that study", "unknown_study"]
+    assert binary["malformed"] == ["InvalidArgument", "submission_id must have 16 bytes", "malformed"]
+    assert binary["elsewhere"][0::2] == ["Unimplemented", "not_served"]
 
 
 def test_connects_json(web_lab: WebLab, signed: SignedStudy) -> None:
