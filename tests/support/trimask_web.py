@@ -7,11 +7,12 @@ import fcntl
 import functools
 import http.server
 import json
+import os
 import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,9 @@ def node() -> str:
     return found
 
 
-def run_node(*arguments: str | Path, seconds: float = 240) -> str:
+def run_node(
+    *arguments: str | Path, seconds: float = 240, environment: Mapping[str, str] | None = None
+) -> str:
     """What node prints; the test fails with it if node does."""
     done = subprocess.run(
         [node(), *map(str, arguments)],
@@ -46,6 +49,7 @@ def run_node(*arguments: str | Path, seconds: float = 240) -> str:
         check=False,
         timeout=seconds,
         cwd=REPOSITORY,
+        env={**os.environ, **(environment or {})},
     )
     if done.returncode:
         pytest.fail(f"node {' '.join(map(str, arguments))}\n{done.stdout[-6000:]}{done.stderr[-3000:]}")

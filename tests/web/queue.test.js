@@ -7,6 +7,7 @@ import { sha256, SigningKey } from "../../client/web/device/crypto.js";
 import { Invitation, makeDeviceKey, parseStudy, Queue, Receipt, Refused } from "../../client/web/device/index.js";
 import { submissionIdOf } from "../../client/web/device/submission.js";
 import { decodeMessage, encodeMessage } from "../../client/web/device/wire.js";
+import { MemoryStore } from "./memory_store.js";
 
 const HOUR = 3600_000;
 const vectors = new URL("../vectors/", import.meta.url);
@@ -16,33 +17,6 @@ const INVITED = 1; // rows with tags, invited, with https origins
 const { signed, identities } = accepted[INVITED];
 const answers = cases[INVITED].answers;
 const invitation = () => Invitation.fromBytes(fromHex(cases[INVITED].study_id), fromHex(cases[INVITED].invitation));
-
-/** A store in memory, which can be killed before its n-th write. */
-class MemoryStore {
-  records = new Map();
-  locks = new Map();
-  writes = 0;
-  killAt = Infinity;
-  async get(key) {
-    return this.records.get(key);
-  }
-  async keys(prefix) {
-    return [...this.records.keys()].filter((key) => key.startsWith(prefix));
-  }
-  async write(changes) {
-    this.writes += 1;
-    if (this.writes >= this.killAt) throw new Error("killed");
-    for (const [key, value] of changes) value === null ? this.records.delete(key) : this.records.set(key, value);
-  }
-  async lock(name, wait, task) {
-    if (!wait && this.locks.has(name)) return task(false);
-    const before = this.locks.get(name) ?? Promise.resolve();
-    const mine = before.then(() => task(true));
-    const settled = mine.catch(() => undefined).then(() => this.locks.get(name) === settled && this.locks.delete(name));
-    this.locks.set(name, settled);
-    return mine;
-  }
-}
 
 /** Right providers that keep what they are sent, as real ones do. */
 class Providers {
