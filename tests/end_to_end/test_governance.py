@@ -412,8 +412,8 @@ def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
 
 def test_a_status_question_takes_the_head_of_every_log(place: Lab) -> None:
     signed = place.open_study()
-    place.on_loop(place.node("R1").context.audit.record("tried", what="a head to be seen"))
-    heads = {name: place.on_loop(place.node(name).context.audit.head()) for name in ("R1", "R2", "L1")}
+    place.on_loop(place.nodes("R1")[0].context.audit.record("tried", what="a head to be seen"))
+    heads = {name: place.on_loop(place.nodes(name)[0].context.audit.head()) for name in ("R1", "R2", "L1")}
     place.wait(signed.study, lambda _: True)
     seen = dict(place.query("collector", "SELECT identity, sequence FROM witnessed_heads"))
     for name, head in heads.items():

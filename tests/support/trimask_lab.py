@@ -161,6 +161,8 @@ class Lab:
         total: Counter[str] = Counter()
         for node in self.nodes(name):
             self.on_loop(node.host.save_refusals())
+            counts = node.context.refusals  # the node's own save may be under way, on a busy machine for long
+            self.until(lambda counts=counts: not any(counts._saving.values()))  # type: ignore[misc]
         for reason, count in self.query(name, "SELECT reason, count FROM refusals"):
             total[reason] += count
         return total
