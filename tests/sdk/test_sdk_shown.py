@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import tomllib
 
 import numpy as np
 import pytest
@@ -99,21 +100,21 @@ def test_advice_can_be_followed() -> None:
     )
     answers = [{"y": i % 9, "idp": i % 2, "health": ("good", "poor")[i % 3 == 0]} for i in range(60)]
     data = row_moments(answers, schema)
-    with pytest.raises(FormulaError, match="is_health_poor") as caught:
-        fit.ols(data, "y ~ health_poor*idp")
-    told = str(caught.value)
-    asked = Schema(
-        (*schema.attributes, Attribute("is_health_poor", "binary")),
-        (Derived("is_health_poor_idp", "product", ("is_health_poor", "idp")),),
-    )
-    for line in ('name = "is_health_poor"', 'of = ["is_health_poor", "idp"]', 'kind = "product"'):
-        assert line in told
-    more = row_moments([{**one, "is_health_poor": one["health"] == "poor"} for one in answers], asked)
-    assert fit.ols(more, "y ~ is_health_poor*idp").names[-1] == "is_health_poor_idp"
+    for formula, last in (
+        ("y ~ health_poor*idp", "health_poor_idp"),
+        ("y ~ C(health)*idp", "C(health)[poor]:idp"),
+        ("y_squared ~ C(health):idp:y", "C(health)[poor]:idp:y"),
+    ):
+        with pytest.raises(FormulaError) as caught:
+            fit.ols(data, formula)
+        told = tomllib.loads(str(caught.value).partition("\n\n")[2])["derived"]
+        more = tuple(Derived(item["name"], item["kind"], tuple(item["of"])) for item in told)
+        asked = Schema(schema.attributes, (*schema.derived, *more))
+        assert fit.ols(row_moments(answers, asked), formula).names[-1] == last
     for formula, words in (
         ("idp ~ log(y)", "minimum is above 0"),
         ("idp ~ log(yy)", "no column yy; did you mean y"),
-        ("idp ~ y:y_squared", "derived itself"),
+        ("idp ~ square(y_squared)", "derived itself"),
     ):
         with pytest.raises(FormulaError, match=words):
             fit.ols(data, formula)

@@ -15,6 +15,7 @@
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
 | `crosstab`, `means`, `rates` | yes          | sampling and privacy                                        |
+| `histogram`, `quantiles`, `survival` | yes  | sampling and privacy; from bins that the study declares     |
 | `partial_correlations`   | yes              | sampling (normal rows) and privacy                          |
 | `canonical_correlations` | yes              | sampling (normal rows) and privacy; weights: estimates only |
 | `pca`                    | yes              | sampling (normal rows) and privacy                          |
@@ -24,7 +25,8 @@
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
 Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
-it pools. `poisson`, `quantile` and `cox` say why they cannot be had, and what can; `logit` takes synthetic records alone.
+it pools. `weighted` makes such a source of people weighted by the levels of a group. `poisson`, `quantile` and `cox` say why
+they cannot be had, and what can; `logit` takes synthetic records alone.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from trimask.fit.effects import ChiSquare
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means
+from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.hypothesis import FTest, TTest
 from trimask.fit.logistic import LogitResults, logit
 from trimask.fit.mediation import MediationResults, mediation
@@ -61,7 +64,9 @@ from trimask.fit.rates import RateResults, rates
 from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.sparse import SparseResults, elastic_net, lasso
+from trimask.fit.survival_table import SurvivalResults, survival
 from trimask.fit.two_stage import TSLSResults, tsls
+from trimask.fit.weighting import weighted
 
 __all__ = [
     "BootstrapResults",
@@ -74,6 +79,7 @@ __all__ = [
     "DiscriminantResults",
     "FTest",
     "FactorResults",
+    "HistogramResults",
     "LinearProbabilityResults",
     "LinearResults",
     "LogitResults",
@@ -84,9 +90,11 @@ __all__ = [
     "PartialCorrelationResults",
     "PredictionResults",
     "QuadraticLogitResults",
+    "QuantileResults",
     "RateResults",
     "RidgeResults",
     "SparseResults",
+    "SurvivalResults",
     "TSLSResults",
     "TTest",
     "bootstrap",
@@ -97,6 +105,7 @@ __all__ = [
     "discriminant",
     "elastic_net",
     "factor_loadings",
+    "histogram",
     "lasso",
     "linear_probability",
     "logit",
@@ -110,11 +119,14 @@ __all__ = [
     "poisson",
     "quadratic_logit",
     "quantile",
+    "quantiles",
     "rates",
     "ridge",
     "rows_for_error",
     "summary_col",
+    "survival",
     "tsls",
+    "weighted",
 ]
 
 

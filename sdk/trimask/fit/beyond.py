@@ -27,27 +27,28 @@ _WHY = {
         ),
     ),
     "quantile": (
-        "a quantile",
+        "a quantile regression",
         "an order of values is in no sum of products",
         (
-            "declare yes-or-no attributes for thresholds in the next study (is_above_140): fit.describe has their shares, "
-            "and quantiles follow by interpolation; fit.describe has mean (SD) now. Quantiles of synthetic records "
-            "(trimask.synthesize) are as good as their cells, which are the study's bins where it declares them"
+            'fit.quantiles of a number whose bins the study declares ([[derived]], kind = "bins"), also by group; '
+            "fit.describe has mean (SD) now. Quantiles of synthetic records (trimask.synthesize) are as good as their cells, "
+            "which are the study's bins where it declares them"
         ),
     ),
     "cox": (
         "a Cox regression",
         "it needs who was at risk at each event's time, row by row",
         (
-            "fit.rates with the events and the time at risk, by group: rate ratios hold where hazards are constant. "
-            "Synthetic records (trimask.synthesize) know of time and event no more than their two-way table"
+            "fit.survival (a life table from declared bins of time), or fit.rates with the events and the time at risk, by "
+            "group: rate ratios hold where hazards are constant. Synthetic records (trimask.synthesize) know of time and "
+            "event no more than their two-way table"
         ),
     ),
 }
 ALIASES = {
     "logistic": "logit", "probit": "logit", "glm": "logit", "logistic_regression": "logit", "poisson_regression": "poisson",
-    "negative_binomial": "poisson", "quantreg": "quantile", "median": "quantile", "quantiles": "quantile", "coxph": "cox",
-    "phreg": "cox", "kaplan_meier": "cox", "survival": "cox",
+    "negative_binomial": "poisson", "quantreg": "quantile", "median": "quantile", "coxph": "cox",
+    "phreg": "cox", "kaplan_meier": "cox",
 }  # fmt: skip
 
 

@@ -10,15 +10,16 @@ share of the ones column, and of its noise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trimask.errors import CollinearColumns, FormulaError
 from trimask.fit.formula import Formula, Term, nearest, refuse_transform
-from trimask.fit.transform import declared_as, undeclared
+from trimask.fit.transform import contents, product_lines, undeclared
 from trimask.moments import Matrix
-from trimask_core.schema import ONES, Attribute, Column, Schema
+from trimask_core.schema import ONES, Column, Schema
 
 __all__ = ["INTERCEPT", "Design", "build", "find_column", "level_columns"]
 
@@ -73,6 +74,8 @@ def build(formula: Formula, schema: Schema) -> Design:
         offset[0] = response.center
     elif response.center:
         response_combine[_ones(index, response)] += response.center / half
+    if response.within is not None:
+        response_combine[index[response.within]] += response.middle / half
     for j, (_, column) in enumerate(chosen, int(formula.intercept)):
         combine[index[column.name], j] = 1.0
         to_original[j, j] = half / column.half_range
@@ -80,6 +83,8 @@ def build(formula: Formula, schema: Schema) -> Design:
             to_original[0, j] = -column.center * half / column.half_range
         elif column.center:
             combine[_ones(index, column), j] += column.center / column.half_range
+        if column.within is not None:  # the number itself on the members, not what is above its middle
+            combine[index[column.within], j] += column.middle / column.half_range
     return Design(
         names=tuple(names),
         columns=(ONES,) * formula.intercept + tuple(column.name for _, column in chosen),
@@ -114,18 +119,18 @@ def _unit_of(column: Column, schema: Schema) -> str:
 
 def find_column(name: str, schema: Schema) -> int:
     """The place of a column named outside a formula, or `FormulaError` saying what to write instead."""
-    group = next(
-        (item for item in schema.attributes if item.levels and name in (item.name, f"C({item.name})")), None
-    )
+    group = next((item for item in schema.groups if name in (item, f"C({item})")), None)
     if group is not None:
-        raise FormulaError(f"{group.name} is categorical: name its levels here, {', '.join(_levels(group))}")
+        raise FormulaError(
+            f"{group} is categorical: name its levels here, {', '.join(_levels(group, schema))}"
+        )
     refuse_transform(name, schema)
     return _find(name, schema, {column.name: j for j, column in enumerate(schema.columns)})
 
 
 def level_columns(schema: Schema) -> list[list[str]]:
     """The indicator columns of every group."""
-    return [_levels(item) for item in schema.attributes if item.kind == "categorical"]
+    return [_levels(group, schema) for group in schema.groups]
 
 
 def _find(name: str, schema: Schema, index: dict[str, int]) -> int:
@@ -133,17 +138,27 @@ def _find(name: str, schema: Schema, index: dict[str, int]) -> int:
         return index[name]
     if name == ONES:
         raise FormulaError(f"{ONES} is the column behind the intercept; write 1, or nothing")
-    for attribute in schema.attributes:
-        if attribute.name == name:
-            raise FormulaError(
-                f"{name} is categorical: write C({name}), or one of {', '.join(_levels(attribute))}"
-            )
+    if name in schema.groups:
+        raise FormulaError(
+            f"{name} is categorical: write C({name}), or one of {', '.join(_levels(name, schema))}"
+        )
+    if name in schema.parts:  # a number within a choice
+        named = ", ".join(column.name for column in schema.parts[name].columns)
+        raise FormulaError(
+            f"{name} is a product with a choice: write {_formula(name, schema)}, or one of {named}"
+        )
     known = [other for other in index if other != ONES]
     raise FormulaError(f"this study has no column {name}; {nearest(name, known)}")
 
 
-def _levels(attribute: Attribute) -> list[str]:
-    return [f"{attribute.name}_{level}" for level in attribute.levels]
+def _levels(group: str, schema: Schema) -> list[str]:
+    return [f"{group}_{level}" for level in schema.groups[group]]
+
+
+def _formula(name: str, schema: Schema) -> str:
+    """How a declared product is written in a formula."""
+    made = next(item for item in schema.derived if item.name == name)
+    return ":".join(f"C({of})" if of in schema.groups else of for of in made.of)
 
 
 def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list[tuple[str, Column]]:
@@ -155,15 +170,20 @@ def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list
     columns = schema.columns
     chosen: list[tuple[str, Column]] = []
     drop_reference = formula.intercept
+    there = {_margin(term.factors or (term,)) for term in formula.terms}
+    there |= {frozenset()} if formula.intercept else set()
     for term in formula.terms:
+        if term.factors:
+            chosen += _cells(formula, term, schema, index, there)
+            continue
         if not term.categorical:
-            column = columns[_plain(formula, term, schema, index)]
+            column = columns[_find(term.name, schema, index)]
             chosen.append((column.name, column))
             continue
-        attribute, reference = _group(term, schema)
+        levels, reference = _group(term, schema)
         chosen += [
-            (f"C({attribute.name})[{level}]", columns[index[f"{attribute.name}_{level}"]])
-            for level in attribute.levels
+            (f"C({term.name})[{level}]", columns[index[f"{term.name}_{level}"]])
+            for level in levels
             if not (drop_reference and level == reference)
         ]
         drop_reference = True
@@ -175,32 +195,59 @@ def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list
     return chosen
 
 
-def _plain(formula: Formula, term: Term, schema: Schema, index: dict[str, int]) -> int:
-    """The place of a column, or of the declared product that a:b stands for."""
-    at = _find(term.name, schema, index)
-    if term.by is None:
-        return at
-    _find(term.by, schema, index)
-    name = declared_as("product", (term.name, term.by), schema)
-    if name is None:
-        raise FormulaError(f"{formula.text!r}: {undeclared(f'{term.name}:{term.by}', schema)}")
-    return index[name]
+def _margin(factors: Sequence[Term]) -> frozenset[str]:
+    """A term by the names of its factors."""
+    return frozenset(factor.name for factor in factors)
 
 
-def _group(term: Term, schema: Schema) -> tuple[Attribute, str]:
-    groups = {item.name: item for item in schema.attributes if item.kind == "categorical"}
+def _cells(
+    formula: Formula, term: Term, schema: Schema, index: dict[str, int], there: set[frozenset[str]]
+) -> list[tuple[str, Column]]:
+    """The columns of a product: one, or one a level, less the reference of a group whose margin is a term itself."""
+    known = contents(schema)
+    keys = {name: key for key, name in known.items()}
+    cells: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), ())]
+    for factor in term.factors:
+        if factor.categorical:
+            levels, reference = _group(factor, schema)
+            others = _margin([item for item in term.factors if item is not factor])
+            kept = [level for level in levels if others not in there or level != reference]
+            parts = [(f"C({factor.name})[{level}]", f"{factor.name}_{level}") for level in kept]
+        else:
+            name = schema.columns[_find(factor.name, schema, index)].name
+            parts = [(name, name)]
+        cells = [
+            ((*names, said), (*key, *keys.get(column, (column,))))
+            for names, key in cells
+            for said, column in parts
+        ]
+    found: list[tuple[str, Column]] = []
+    for names, key in cells:
+        column_name = known.get(tuple(sorted(key)))
+        if column_name is None:
+            of = tuple(factor.name for factor in term.factors)
+            if not any(factor.categorical for factor in term.factors) and len(of) == 2:
+                raise FormulaError(f"{formula.text!r}: {undeclared(':'.join(of), schema)}")
+            raise FormulaError(
+                f"{formula.text!r}: {term.name} is not declared; {undeclared('', None)}:\n\n{product_lines(of, schema)}\n"
+            )
+        plain = not any(factor.categorical for factor in term.factors)
+        found.append((column_name if plain else ":".join(names), schema.columns[index[column_name]]))
+    return found
+
+
+def _group(term: Term, schema: Schema) -> tuple[tuple[str, ...], str]:
+    groups = schema.groups
     if term.name not in groups:
-        if any(column.name == term.name for column in schema.columns):
+        if term.name in schema.parts:
             raise FormulaError(f"{term.name} is not categorical: write {term.name} without C( )")
         hint = nearest(term.name, list(groups)) if groups else "it has no categorical attribute"
         raise FormulaError(f"this study has no categorical attribute {term.name}; {hint}")
-    attribute = groups[term.name]
-    reference = attribute.levels[0] if term.reference is None else term.reference
-    if reference not in attribute.levels:
-        raise FormulaError(
-            f"{term.name} has no level {reference}; {nearest(reference, list(attribute.levels))}"
-        )
-    return attribute, reference
+    levels = groups[term.name]
+    reference = levels[0] if term.reference is None else term.reference
+    if reference not in levels:
+        raise FormulaError(f"{term.name} has no level {reference}; {nearest(reference, list(levels))}")
+    return levels, reference
 
 
 def _complete_groups(chosen: list[Column], schema: Schema) -> list[list[str]]:

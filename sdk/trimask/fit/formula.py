@@ -7,7 +7,9 @@ held to the rule that masking leaves linear algebra on the declared columns and 
 - a name is a column; `.` is every column, and every group as C(group), beside the response;
 - C(group) stands for the group's indicator columns less a reference level, the first declared one unless
   `C(group, ref=level)` (or `contr.treatment("level")`, `Treatment("level")`) names another;
-- a:b is the declared product of a and b (`[[derived]]`, kind "product"), hence a*b is a + b + that column;
+- a:b is the declared product of a and b (`[[derived]]`, kind "product"), hence a*b is a + b + that column; C(g):x and
+  C(g):C(h) are the declared products with a choice, without the reference level where the other factor stands in the model
+  by itself, and a:b:c is a product of three;
 - everything else is a transform, refused with the declaration that would make it a column of the study.
 """
 
@@ -32,12 +34,12 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column; if `categorical`, a group `C(name)` with its reference level (None: the first); with `by`, a product."""
+    """A column; if `categorical`, a group `C(name)` and its reference level (None: the first); or a product of `factors`."""
 
     name: str
     categorical: bool = False
     reference: str | None = None
-    by: str | None = None
+    factors: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +132,13 @@ def _product(text: str, factors: list[str], schema: Schema | None) -> Term:
         raise FormulaError(
             f"{text!r}: {numbers[0]} only scales a column, and its coefficient back; leave it out"
         )
-    for factor in factors:
-        if re.match(r"C\s*\(", factor):
-            raise FormulaError(
-                f"{text!r}: a product with {factor} is not a column. Ask for the level as a yes-or-no attribute, and "
-                "declare its product with the other column in the study"
-            )
-        refuse_transform(factor, schema)
-    first, second = factors
-    return Term(first, by=second)
+    return Term(":".join(factors), factors=tuple(_term(text, [factor], schema) for factor in factors))
 
 
 def _check(text: str, response: str, terms: list[Term]) -> None:
     seen: set[str] = {response}
     for term in terms:
-        if term.by is not None:
+        if term.factors:
             continue
         if term.name in seen:
             where = "on both sides" if term.name == response else "twice"

@@ -1,8 +1,9 @@
 """Groups as combinations of columns: one on the members of a level, zero on everybody else.
 
-A group is a categorical attribute, whose levels are columns, or a yes-or-no attribute b, scaled to -1 and 1, whose members
-are (one + b) / 2 and (one - b) / 2. Counts, group sums and cross-tabulations are then entries of combinations of the Gram
-matrix; since moments agree with what the schema knows, counts of levels add up to the number of people.
+A group is a categorical attribute, bins, or a product of those, whose levels are columns; or a yes-or-no attribute or a
+threshold b, scaled to -1 and 1, whose members are (one + b) / 2 and (one - b) / 2. Counts, group sums and
+cross-tabulations are then entries of combinations of the Gram matrix; since moments agree with what the schema knows,
+counts of levels add up to the number of people.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ def plain_name(name: str) -> str:
 
 def group_names(schema: Schema) -> list[str]:
     """What can be a group."""
-    return [item.name for item in schema.attributes if item.kind in ("categorical", "binary")]
+    return [
+        *schema.groups,
+        *(item.name for item in schema.attributes if item.kind == "binary"),
+        *_thresholds(schema),
+    ]
+
+
+def _thresholds(schema: Schema) -> list[str]:
+    return [item.name for item in schema.derived if item.kind == "threshold"]
 
 
 def unit(schema: Schema, name: str) -> Matrix:
@@ -44,12 +53,12 @@ def membership(group: str, schema: Schema) -> tuple[list[str], Matrix]:
     if not schema.ones:
         raise FormulaError("this study has no ones column, so groups cannot be counted")
     group = plain_name(group)
-    attribute = next((item for item in schema.attributes if item.name == group), None)
-    if attribute is None or attribute.kind not in ("categorical", "binary"):
-        known = group_names(schema)
+    known = group_names(schema)
+    if group not in known:
         hint = nearest(group, known) if known else "it has none"
         raise FormulaError(f"this study has no group {group}; {hint}")
-    if attribute.kind == "binary":
+    if group not in schema.groups:
         one, yes = unit(schema, ONES), unit(schema, group)
         return ["no", "yes"], np.array([one - yes, one + yes]) / 2
-    return list(attribute.levels), np.array([unit(schema, f"{group}_{level}") for level in attribute.levels])
+    levels = schema.groups[group]
+    return list(levels), np.array([unit(schema, f"{group}_{level}") for level in levels])

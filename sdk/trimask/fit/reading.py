@@ -18,6 +18,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 _SHOWN = 200
 _PRODUCTS = ("*", ":", "/", "in")
 _POWERS = ("**", "^")
+_FACTORS = 3
 
 
 def shown(text: str) -> str:
@@ -96,9 +97,9 @@ class Reading:
                 found = sum(orders)
             elif symbol == "-":
                 self.taken_away(parts)
-            if found > 2:
+            if found > _FACTORS:
                 raise FormulaError(
-                    f"{self.text!r} multiplies {found} columns; a study declares products of two (and squares) only: "
+                    f"{self.text!r} multiplies {found} columns; products of {_FACTORS} at most are read: "
                     + undeclared("", None)
                 )
             order[id(node)] = found
@@ -136,4 +137,6 @@ def _everything(schema: Schema, response: str) -> list[str]:
         levels = [f"{attribute.name}_{level}" for level in attribute.levels]
         if response not in (attribute.name, *levels):
             names.append(f"C({attribute.name})" if levels else attribute.name)
-    return names + [derived.name for derived in schema.derived if derived.name != response]
+    # Bins and products with choices are left out: a model names those it wants.
+    made = [item.name for item in schema.derived if schema.parts[item.name].kind == "number"]
+    return names + [name for name in made if name != response]

@@ -12,18 +12,58 @@ import re
 
 from trimask_core.schema import Derived, DerivedKind, Schema
 
-__all__ = ["declared_as", "undeclared"]
+__all__ = ["contents", "declared_as", "product_lines", "undeclared"]
 
 _RULE = "nothing nonlinear can be computed after masking, so declare it in the study definition; it is formed on the device"
 _NAMES: dict[DerivedKind, str] = {"log": "log_{0}", "square": "{0}_squared", "product": "{0}_{1}"}
 
 
+def contents(schema: Schema) -> dict[tuple[str, ...], str]:
+    """The column of each product, by the numbers and levels multiplied in it, sorted; of the same twice, the first."""
+    made: dict[str, list[tuple[str, ...]]] = {}
+    for name, part in schema.parts.items():
+        derived = next((item for item in schema.derived if item.name == name), None)
+        if derived is None or derived.kind not in ("product", "square"):
+            made[name] = [(column.name,) for column in part.columns]
+            continue
+        first, second = (made[of] for of in (derived.of[0], derived.of[-1]))
+        if len(first) == 1 and len(second) > 1 and schema.parts[derived.of[0]].kind == "number":
+            first, second = second, first
+        made[name] = [tuple(sorted((*a, *b))) for a in first for b in second]
+    found: dict[tuple[str, ...], str] = {}
+    for name, keys in made.items():
+        for column, key in zip(schema.parts[name].columns, keys, strict=True):
+            found.setdefault(key, column.name)
+    return found
+
+
 def declared_as(kind: DerivedKind, of: tuple[str, ...], schema: Schema) -> str | None:
     """The derived column of a study that is this, if there is one."""
-    for derived in schema.derived:
-        if derived.kind == kind and sorted(derived.of) == sorted(of):
-            return derived.name
-    return None
+    if kind == "log":
+        return next((item.name for item in schema.derived if item.kind == "log" and item.of == of), None)
+    names = of if kind == "product" else (*of, *of)
+    if len(set(of)) < len(of):
+        names = of
+    keys = {name: key for key, name in contents(schema).items()}
+    if not all(name in keys for name in names):
+        return None
+    return contents(schema).get(tuple(sorted(part for name in names for part in keys[name])))
+
+
+def product_lines(of: tuple[str, ...], schema: Schema) -> str:
+    """The [[derived]] lines that declare a product of two or three, of three by way of a product of two that is a factor."""
+    kinds = {name: schema.parts[name].kind for name in of}
+    if len(of) == 2:
+        return _toml(Derived("_".join(of), "product", of))
+    choices = [name for name in of if kinds[name] == "choice"]
+    numbers = [name for name in of if kinds[name] != "choice"]
+    pair = tuple(choices[:2] if len(choices) > 1 else numbers[:2])
+    (rest,) = [name for name in of if name not in pair]
+    held = next(
+        (item.name for item in schema.derived if item.kind == "product" and set(item.of) == set(pair)), None
+    )
+    first = "" if held is not None else _toml(Derived("_".join(pair), "product", pair)) + "\n\n"
+    return first + _toml(Derived("_".join((*pair, rest)), "product", (held or "_".join(pair), rest)))
 
 
 def undeclared(expression: str, schema: Schema | None) -> str:
@@ -50,6 +90,10 @@ def _cannot(kind: DerivedKind, of: tuple[str, ...], schema: Schema) -> str:
     answers = {item.name: item for item in schema.attributes}
     columns = {column.name: column for column in schema.columns}
     for name in of:
+        if kind == "product" and name in schema.parts:
+            if schema.parts[name].kind == "within":
+                return f"{name} is a number within a choice, which is no factor"
+            continue
         if name in answers and answers[name].kind != "categorical":
             low = answers[name].bounds[0]
             if kind == "log" and low <= 0:
@@ -57,17 +101,9 @@ def _cannot(kind: DerivedKind, of: tuple[str, ...], schema: Schema) -> str:
         elif name in answers:
             return f"{name} is categorical: its levels are {', '.join(answers[name].levels)}"
         elif name in columns and columns[name].level is not None:
-            own = tuple(f"is_{item}" if item == name else item for item in of)
-            asked = f'[[attributes]]\nname = "is_{name}"\nkind = "binary"'
-            declared = _toml(Derived(_NAMES[kind].format(*own), kind, own))
-            return (
-                f"{name} is a level, of which no product can be declared. Ask for it as a yes-or-no attribute of its own, "
-                f"and declare the product of that:\n\n{asked}\n\n{declared}\n"
-            )
+            return f"{name} is a level, 0 or 1: its square is itself"
         elif name in columns:
-            return (
-                f"{name} is derived itself: squares, products and logarithms are formed of what people answer"
-            )
+            return f"{name} is derived itself: squares and logarithms are formed of what people answer"
         else:
             close = difflib.get_close_matches(name, list(columns), n=1)
             return f"the study has no column {name}" + (f"; did you mean {close[0]}?" if close else "")

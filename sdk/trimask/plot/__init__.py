@@ -2,13 +2,16 @@
 
 trimask.plot.coefficients(fit, naive)                  # coefficients with sampling and privacy intervals
 trimask.plot.scree(trimask.fit.pca(dataset))           # eigenvalues over the noise floor
+trimask.plot.histogram(trimask.fit.histogram(dataset, "age_group"))     # people an interval, with what noise adds
+trimask.plot.survival(trimask.fit.survival(dataset, "years", "died"))   # a life table's curve
 trimask.plot.precision(epsilon=1, delta=1e-6, attributes=6)    # before a study: error against rows
 """
 
 from __future__ import annotations
 
 from trimask.plot._forest import coefficients
+from trimask.plot._intervals import histogram, survival
 from trimask.plot._precision import precision
 from trimask.plot._scree import scree
 
-__all__ = ["coefficients", "precision", "scree"]
+__all__ = ["coefficients", "histogram", "precision", "scree", "survival"]

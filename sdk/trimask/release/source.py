@@ -40,12 +40,16 @@ class AskedColumns:
         if isinstance(columns, str):
             raise ParameterError("columns", "a list of columns", columns)
         known = {column.name: column for column in schema.columns}
-        groups = {item.name: item for item in schema.attributes if item.kind == "categorical"}
+        groups = {
+            name: [column.name for column in part.columns]
+            for name, part in schema.parts.items()
+            if name not in known
+        }
         wanted: list[str] = []
         for name in columns or list(known):
             if name not in known and name not in groups:
                 raise ParameterError("columns", f"of this study; {nearest(name, [*known, *groups])}", name)
-            wanted += [f"{name}_{level}" for level in groups[name].levels] if name in groups else [str(name)]
+            wanted += groups[name] if name in groups else [str(name)]
         twice = sorted({name for name in wanted if wanted.count(name) > 1})
         if twice:
             raise ParameterError("columns", f"different columns; {twice[0]} is there twice")
@@ -69,16 +73,30 @@ class AskedColumns:
                 asked.append(item.name)
         derived: list[Derived] = []
         there = {item.name for item in attributes}
+        there |= {
+            f"{item.name}_{level}"
+            for item in attributes
+            if item.kind == "categorical"
+            for level in item.levels
+        }
+        loose: list[str] = []
         for made in schema.derived:
-            if made.name not in wanted:
-                continue
-            asked.append(made.name)
-            if there.issuperset(made.of):
+            columns_of = [column.name for column in schema.parts[made.name].columns]
+            some = [name for name in columns_of if name in wanted]
+            if some == columns_of and there.issuperset(made.of):
+                asked += some
                 derived.append(made)
-            else:  # without its factors it is a column like any other
-                column = known[made.name]
-                low, high = column.center - column.half_range, column.center + column.half_range
-                attributes.append(Attribute(made.name, "continuous", low, high))
+                there |= {made.name, *(columns_of if made.kind == "bins" else ())}
+                continue
+            loose += some
+        for name in loose:  # without its factors, or without its other levels, it is a column like any other
+            asked.append(name)
+            column = known[name]
+            low, high = column.center - column.half_range, column.center + column.half_range
+            if column.level is not None and ones:
+                attributes.append(Attribute(name, "binary"))
+            else:
+                attributes.append(Attribute(name, "continuous", low, high))
         if not attributes:
             raise ParameterError("columns", f"at least one beside {ONES}", list(columns))
         return cls(tuple(asked), Schema(tuple(attributes), tuple(derived), ones))
@@ -124,10 +142,20 @@ def columns_for(formula: str, schema: Schema) -> tuple[Formula, list[str]]:
     names = [column.name for column in schema.columns]
     used = [name for name, row in zip(names, design.combine, strict=True) if row.any()]
     held = [name for name, part in zip(names, design.response_combine, strict=True) if part]
-    factors = [name for term in asked.terms if term.by is not None for name in (term.name, term.by)]
-    groups = {term.name for term in asked.terms if term.categorical}
+    named = [part for term in asked.terms for part in (term.factors or (term,))]
+    groups = {part.name for part in named if part.categorical}
     whole = [column.name for column in schema.columns if column.level is not None and column.source in groups]
-    needed = {*used, *held, *factors, *whole}
+    needed = {*used, *held, *whole}
+    # What a column is formed of comes with it, and with one level of a product all of them.
+    sources = {column.name: column.source for column in schema.columns}
+    waiting = [sources[name] for name in needed]
+    while waiting:
+        source = waiting.pop()
+        made = next((item for item in schema.derived if item.name == source), None)
+        if made is not None and made.kind == "product":
+            for name in (source, *made.of):
+                needed |= {column.name for column in schema.parts[name].columns}
+            waiting += [sources.get(of, of) for of in made.of]
     return asked, [name for name in names if name in needed]
 
 

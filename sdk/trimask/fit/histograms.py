@@ -1,0 +1,236 @@
+"""Histograms and quantiles of a number, from the bins that a study declares of it.
+
+Statement. Counts N_k = <one, u_k> add up to n. Their sampling covariance is the multinomial's, the noise's that of the
+gradients. The share below a cut is a sum of counts over n; between cuts it is taken as linear in the number, which is exact
+at the cuts alone. A quantile is where that line reaches p; its interval holds every value at which the share does not differ
+from p by more than the normal reach of its error (Woodruff 1952), so no density is needed.
+
+Proved: the covariances. Asymptotic: normal intervals of shares. **Not** in the interval: the error of interpolation; a
+quantile is certain only up to its interval between cuts, which `between` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trimask.errors import ParameterError
+from trimask.fit.groups import unit
+from trimask.fit.interval_counts import Bins, bins_of
+from trimask.fit.noise import gram_covariance, outers
+from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.source import moments_of
+from trimask.moments import Matrix, Moments
+from trimask_core.schema import ONES
+
+if TYPE_CHECKING:
+    from trimask.fit.source import Source
+
+__all__ = ["HistogramResults", "QuantileResults", "histogram", "quantiles"]
+
+_PARTS = ["estimate", "std err", "sampling", "privacy"]
+_POINTS = 4000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HistogramResults(Report):
+    """`counts` has a row an interval: estimate, std err, sampling and privacy parts; they add up to `nobs`."""
+
+    label: str
+    nobs: int
+    sigma: float
+    of: str
+    unit: str
+    edges: Matrix
+    counts: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Histogram of {self.of}, {of_data(self.sigma)}"
+
+    @property
+    def facts(self) -> Facts:
+        """What it is of."""
+        measured = [("unit", self.unit)] if self.unit else []
+        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        below = (
+            ("A count below zero is one that the noise exceeds.",)
+            if (self.counts["estimate"] < 0).any()
+            else ()
+        )
+        return (*noise_notes(self.sigma), *below)
+
+    @property
+    def density(self) -> pd.Series[float]:
+        """Shares over the width of their interval."""
+        return self.counts["estimate"] / self.nobs / np.diff(self.edges)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals of the counts, within 0 and `nobs`."""
+        spread = _reach(alpha) * self.counts["std err"]
+        low, high = self.counts["estimate"] - spread, self.counts["estimate"] + spread
+        return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row an interval."""
+        ends = self.conf_int(alpha).to_numpy()
+        rows = [
+            [str(name), *(f"{value:,.0f}" for value in (*row, *limits)), f"{row[0] / self.nobs:.1%}"]
+            for name, row, limits in zip(self.counts.index, self.counts.to_numpy(), ends, strict=True)
+        ]
+        return [Block([self.of, *_PARTS, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]", "share"], rows)]
+
+    def __repr__(self) -> str:
+        return f"<HistogramResults of {self.of} in {self.label}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileResults(Report):
+    """`table` has a row a probability (and level): estimate, low, high, and `between`, the cuts it lies between."""
+
+    label: str
+    nobs: int
+    sigma: float
+    of: str
+    unit: str
+    alpha: float
+    table: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return f"Quantiles of {self.of}, {of_data(self.sigma)}"
+
+    @property
+    def facts(self) -> Facts:
+        """What they are of."""
+        measured = [("unit", self.unit)] if self.unit else []
+        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return (
+            *noise_notes(self.sigma),
+            "Between cuts people are taken as spread evenly; that error is not in the interval: see `between`.",
+        )
+
+    def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  intervals are made where they are asked for
+        """A row a quantile."""
+        rows = []
+        for at, row in self.table.iterrows():
+            name = " ".join(map(str, at)) if isinstance(at, tuple) else str(at)
+            values = [float(row[key]) for key in ("estimate", "low", "high")]
+            places = places_for((values[2] - values[1]) / 4, values[0])
+            rows.append([name, *figures(values, places), str(row["between"])])
+        return [Block(["", "estimate", f"[{self.alpha / 2:g}", f"{1 - self.alpha / 2:g}]", "between"], rows)]
+
+    def __repr__(self) -> str:
+        return f"<QuantileResults of {self.of} in {self.label}>"
+
+
+def histogram(dataset: Source, bins: str) -> HistogramResults:
+    """People in each declared interval of a number: `bins` names them, or a number that has one set of bins.
+
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Derived, Schema
+    >>> schema = Schema((Attribute("age", "integer", 0, 100),), (Derived("g", "bins", ("age",), cuts=(30, 60)),))
+    >>> people = pd.DataFrame({"age": [10, 20, 40, 50, 60, 90]})
+    >>> trimask.fit.histogram(trimask.moments.row_moments(people, schema), "age").counts["estimate"].round(6).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    moments = moments_of(dataset)
+    found = bins_of(moments, bins)
+    counts, sampling, privacy = _counts(moments, found.members[""])
+    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (sampling + privacy, sampling, privacy)]
+    table = pd.DataFrame(
+        np.column_stack([counts, *parts]),
+        index=pd.Index(found.words, name=found.of),
+        columns=pd.Index(_PARTS),
+    )
+    return HistogramResults(
+        moments.label, moments.rows, moments.sigma, found.of, found.unit, found.edges, table
+    )
+
+
+def quantiles(
+    dataset: Source, bins: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), *,
+    by: str | None = None, alpha: float = 0.05,
+) -> QuantileResults:  # fmt: skip
+    """Quantiles of a number with declared bins, by interpolation, with intervals; with `by`, in each level of a group.
+
+    Parameters: `bins` names the bins, or a number that has one set of them. `by` needs the declared product of the group and
+    the bins. Returns `QuantileResults`.
+
+    >>> import numpy as np, pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Derived, Schema
+    >>> bins = Derived("x_bins", "bins", ("x",), cuts=(2, 4, 6, 8))
+    >>> rows = trimask.moments.row_moments(pd.DataFrame({"x": np.linspace(0, 10, 1001)}),
+    ...     Schema((Attribute("x", "continuous", 0, 10),), (bins,)))
+    >>> round(trimask.fit.quantiles(rows, "x").table.loc[0.5, "estimate"], 1)
+    5.0
+    """
+    moments = moments_of(dataset)
+    chosen = [float(p) for p in probabilities]
+    if not chosen or not all(0 < p < 1 for p in chosen):
+        raise ParameterError("probabilities", "in (0, 1)", list(probabilities))
+    found = bins_of(moments, bins, by)
+    rows: dict[object, dict[str, object]] = {}
+    for level, members in found.members.items():
+        counts, sampling, privacy = _counts(moments, members)
+        if counts.sum() <= 0:
+            raise ParameterError("by", f"groups that the noise does not hide; {level} is one it does")
+        for p in chosen:
+            rows[p if by is None else (level, p)] = _quantile(
+                found, counts, sampling + privacy, p, _reach(alpha)
+            )
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    if by is not None:
+        table.index = pd.MultiIndex.from_tuples(list(rows), names=[by, "p"])
+    return QuantileResults(moments.label, moments.rows, moments.sigma, found.of, found.unit, alpha, table)
+
+
+def _counts(moments: Moments, members: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Counts, and their covariance by sampling and by noise."""
+    gradients = outers(members, unit(moments.schema, ONES))
+    counts: Matrix = np.einsum("aij,ij->a", gradients, moments.gram)
+    share = np.maximum(counts, 0.0) / moments.rows
+    sampling = moments.rows * (np.diag(share) - np.outer(share, share))
+    privacy = np.zeros_like(sampling) if moments.exact else gram_covariance(moments, gradients)
+    return counts, sampling, privacy
+
+
+def _quantile(bins: Bins, counts: Matrix, covariance: Matrix, p: float, reach: float) -> dict[str, object]:
+    total = float(counts.sum())
+    edges, k = bins.edges, len(counts)
+    x = np.unique(np.concatenate([np.linspace(edges[0], edges[-1], _POINTS), edges]))
+    at = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, k - 1)
+    part = (x - edges[at]) / np.diff(edges)[at]
+    # weights[i, j]: how much of interval j lies below x_i
+    weights = (np.arange(k)[None, :] < at[:, None]).astype(float)
+    weights[np.arange(len(x)), at] = part
+    share = weights @ counts / total
+    gradient = (weights - share[:, None]) / total
+    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, covariance, gradient), 0.0))
+    rising = np.maximum.accumulate(share)
+    best = float(np.interp(p, rising, x))
+    inside = x[np.abs(share - p) <= reach * error]
+    low, high = (float(inside[0]), float(inside[-1])) if len(inside) else (best, best)
+    held = int(np.clip(np.searchsorted(edges, best, side="right") - 1, 0, k - 1))
+    return {"estimate": best, "low": min(low, best), "high": max(high, best), "between": bins.words[held]}
+
+
+def _reach(alpha: float) -> float:
+    if not 0 < alpha < 1:
+        raise ParameterError("alpha", "in (0, 1)", alpha)
+    return float(stats.norm.isf(alpha / 2))
