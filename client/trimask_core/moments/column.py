@@ -114,8 +114,8 @@ def bits_of(number: int, weights: tuple[int, ...]) -> list[int]:
 class Comparison:
     """What proves that a number is in the interval it says: bits of `above` and `below`.
 
-    Why it does: docs/theory/verified-moments.md#intervals. With answer the number in whole steps, first_k and last_k those of
-    interval k, and one bit beta_k an interval,
+    Why it does: docs/theory/verified-moments.md#intervals. With answer the number in whole steps, first_k and last_k
+    those of interval k, and one bit beta_k an interval,
         answer - sum_k first_k beta_k = above >= 0,   sum_k last_k beta_k - answer = below >= 0.
     """
 

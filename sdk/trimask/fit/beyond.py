@@ -31,8 +31,8 @@ _WHY = {
         "an order of values is in no sum of products",
         (
             'fit.quantiles of a number whose bins the study declares ([[derived]], kind = "bins"), also by group; '
-            "fit.describe has mean (SD) now. Quantiles of synthetic records (trimask.synthesize) are as good as their cells, "
-            "which are the study's bins where it declares them"
+            "fit.describe has mean (SD) now. Quantiles of synthetic records (trimask.synthesize) are as good as their "
+            "cells, which are the study's bins where it declares them"
         ),
     ),
     "cox": (
