@@ -11,7 +11,7 @@ quantile is certain only up to its interval between cuts, which `between` names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -185,18 +185,18 @@ def quantiles(
     if not chosen or not all(0 < p < 1 for p in chosen):
         raise ParameterError("probabilities", "in (0, 1)", list(probabilities))
     found = bins_of(moments, bins, by)
-    rows: dict[object, dict[str, object]] = {}
+    rows: dict[tuple[Hashable, ...], dict[str, object]] = {}
     for level, members in found.members.items():
         counts, sampling, privacy = _counts(moments, members)
         if counts.sum() <= 0:
             raise ParameterError("by", f"groups that the noise does not hide; {level} is one it does")
         for p in chosen:
-            rows[p if by is None else (level, p)] = _quantile(
-                found, counts, sampling + privacy, p, _reach(alpha)
-            )
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    if by is not None:
-        table.index = pd.MultiIndex.from_tuples(list(rows), names=[by, "p"])
+            rows[level, p] = _quantile(found, counts, sampling + privacy, p, _reach(alpha))
+    table = pd.DataFrame(
+        list(rows.values()), index=pd.MultiIndex.from_tuples(list(rows), names=[by or "", "p"])
+    )
+    if by is None:
+        table = table.droplevel(0)
     return QuantileResults(moments.label, moments.rows, moments.sigma, found.of, found.unit, alpha, table)
 
 

@@ -55,7 +55,8 @@ class _PairedLaw(NoiseLaw):
         return self._of(self.base.image(self._back(gradients)))
 
     def draw(self, rng: np.random.Generator) -> Matrix:
-        return self._of(self.base.draw(rng)[None])[0]
+        found: Matrix = self._of(self.base.draw(rng)[None])[0]
+        return found
 
     def covariance(self, gradients: Matrix) -> Matrix:
         return self.base.covariance(self._back(gradients))
@@ -138,8 +139,8 @@ def _kept(schema: Schema, by: str, levels: tuple[str, ...]) -> tuple[Schema, dic
                     found[column.name] = product
         products[level] = found
     first = products[levels[0]]
-    names = {item.name: [column.name for column in part.columns] for item in (*schema.attributes, *schema.derived)
-             if (part := schema.parts[item.name])}  # fmt: skip
+    items = [item.name for item in schema.attributes] + [item.name for item in schema.derived]
+    names = {name: [column.name for column in schema.parts[name].columns] for name in items}
     attributes = tuple(
         item
         for item in schema.attributes

@@ -60,7 +60,7 @@ def survival(
         levels, split = [""], [(result.table, ends)]
     else:
         levels = list(dict.fromkeys(result.table.index.get_level_values(result.by)))
-        split = [(result.table.xs(level), ends.xs(level)) for level in levels]
+        split = [(result.table.loc[[level]], ends.loc[[level]]) for level in levels]
     for at, (level, (table, limits)) in enumerate(zip(levels, split, strict=True)):
         colour = _COLOURS[at % len(_COLOURS)]
         curve = np.concatenate([[1.0], table["survival"].to_numpy()])
