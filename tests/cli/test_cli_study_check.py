@@ -86,11 +86,11 @@ def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) 
     assert "block_rows" in found["collector_epsilon"]["fix"]
     assert found["parties"]["number"] == 2
     assert {what for what, line in found.items() if line["state"] == "ok"} == {
-        "claims", "noise", "guarantee", "delta", "epsilon", "record",
+        "claims", "noise", "guarantee", "delta", "epsilon", "record", "written", "shown",
     }  # fmt: skip
     shown = trimask("study", "check", made / "study.json")
     assert shown.status == 1
-    assert shown.out.count("ok ") == 6
+    assert shown.out.count("ok ") == 8
     assert "what would help" in shown.out
 
 

@@ -100,7 +100,7 @@ def test_a_whole_form(book: Any, tmp_path: Path, capsys: pytest.CaptureFixture[s
     kinds = {question.name: question.kind for question in form.questions}
     assert kinds == {
         "age": "integer", "weight": "number", "mood": "slider", "smoker": "yes_no", "cigarettes": "integer",
-        "region": "single_choice", "signs": "multiple_choice", "since": "date", "steps": "integer",
+        "region": "single_choice", "signs": "multiple_choice", "since": "date", "steps": "integer", "ill": "heading",
     }  # fmt: skip
     by_name = {question.name: question for question in form.questions}
     assert (by_name["age"].minimum, by_name["age"].maximum) == (18, 99)  # < 100 is 99 for whole numbers
@@ -140,7 +140,7 @@ def test_a_whole_form(book: Any, tmp_path: Path, capsys: pytest.CaptureFixture[s
         "photo: image: there is no such question",
         "device: deviceid is about the device",
         "region: appearance (minimal)",
-        "region: media::image of choice 2",
+        "region, choice 2: media::image (south.png)",
     ):
         assert words in lost, words
     assert "child_age" not in said

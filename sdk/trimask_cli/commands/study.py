@@ -50,7 +50,12 @@ def register(subparsers: Subparsers) -> None:
         description="Carry an XLSForm's questions over into a study definition, and list what could not be. The privacy and "
         "collection settings are left to be filled in.",
     )
-    xlsform.add_argument("form", type=Path, metavar="FILE.xlsx", help="the XLSForm")
+    xlsform.add_argument(
+        "form",
+        type=Path,
+        metavar="FORM",
+        help="an .xlsx, or a folder with survey.csv, choices.csv and settings.csv",
+    )
     xlsform.add_argument(
         "--out", type=Path, required=True, metavar="FILE.toml", help="where the definition goes"
     )
@@ -157,7 +162,7 @@ def run_import_xlsform(args: argparse.Namespace) -> int:
         print("Nothing usable is left; no definition was written.")
         return 1
     args.out.write_text(definition_text(imported, args.form.name), encoding="utf-8")
-    count = len(imported.questions)
+    count = sum(len(item.get("rows", [item])) for item in imported.questions if item["kind"] != "heading")
     print(
         f"{args.out}: {count} question{'s' if count != 1 else ''}, {len(imported.attributes)} attributes. "
         "Fill in [privacy] and [collection], and read it before anybody signs it."
@@ -170,6 +175,7 @@ def run_new(args: argparse.Namespace) -> int:
     from trimask_cli import study_file
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError, StudyError
+    from trimask_core.form_checks import form_findings
     from trimask_core.randomness import SystemRandom
     from trimask_core.signed_study import SignedStudy
     from trimask_core.study_checks import weaknesses
@@ -191,7 +197,8 @@ def run_new(args: argparse.Namespace) -> int:
         SystemRandom(),
         study_file.owner_public_key(args.owner or (args.keys and args.keys / "owner"), make=True),
     )
-    refused = [item for item in weaknesses(study) if item.severity == "refuse"]
+    texts = [found.weakness for found in form_findings(study) if found.weakness is not None]
+    refused = [item for item in (*weaknesses(study), *texts) if item.severity == "refuse"]
     if refused and not args.allow_weak:
         said = " ".join(f"{item.why} {item.fix}" for item in refused)
         raise StudyError(f"{said} Or make it all the same with --allow-weak; everybody is then shown this")
@@ -206,6 +213,8 @@ def run_new(args: argparse.Namespace) -> int:
     made(study_id=study.id.hex(), file=args.out, seed_file=study_file.seed_file(args.out) if kept else None)
     console = make_console()
     console.print(render(signed))
+    for item in texts:
+        console.print(f"Note: {item.why} {item.fix}", soft_wrap=True)
     console.print(
         f"\nWritten to {args.out}, for every party{kept}. Every party runs\n"
         f"  trimask study approve {args.out} --keys ITS_OWN_FOLDER\n"

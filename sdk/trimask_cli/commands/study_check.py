@@ -47,6 +47,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Read, check, print."""
     from trimask_cli.study_file import read_signed
     from trimask_core.errors import ConfigError
+    from trimask_core.form_checks import form_findings
     from trimask_core.study_checks import findings
 
     if args.file.suffix.lower() == ".toml":
@@ -58,7 +59,7 @@ def run_check(args: argparse.Namespace) -> int:
     else:
         study = read_signed(args.file).study
         found = [_claims(study)]
-    found += findings(study)
+    found += [*findings(study), *form_findings(study)]
     if args.json:
         print_json(
             {"title": study.title, "ok": _status(found) == _OK, "checks": [_line(item) for item in found]}

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass
 from typing import Any
 
-from trimask_cli.xlsform.expressions import CannotExpress, Limits, limits_of, relevance_of
+from trimask_cli.xlsform.expressions import CannotExpress, relevance_of
+from trimask_cli.xlsform.kinds import Imported, Kinds
 from trimask_cli.xlsform.workbook import Workbook
 
 __all__ = ["Imported", "convert"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_VALUE = re.compile(r"[A-Za-z0-9_]+")
 _METADATA = {
     "start",
     "end",
@@ -27,29 +25,20 @@ _METADATA = {
     "simserial",
     "subscriberid",
 }
-_IGNORED = (
-    "appearance",
-    "default",
-    "calculation",
-    "choice_filter",
-    "read_only",
-    "readonly",
-    "trigger",
-    "repeat_count",
+_COLUMNS = (
+    "type",
+    "name",
+    "label",
+    "hint",
+    "required",
+    "relevant",
+    "constraint",
+    "constraint_message",
+    "disabled",
 )
-
-
-@dataclass
-class Imported:
-    """What became of an XLSForm: `lost` could not be carried over; `check` is for the owner to look at or fill in."""
-
-    languages: list[str]
-    title: str
-    attributes: list[dict[str, Any]] = field(default_factory=list)
-    questions: list[dict[str, Any]] = field(default_factory=list)
-    intro: dict[str, str] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
-    check: list[str] = field(default_factory=list)
+_GROUP_COLUMNS = ("type", "name", "label", "hint", "relevant", "disabled")
+_WITH_LIMITS = ("number", "integer", "slider", "date", "time")
+_YES = ("yes", "true", "true()", "1")
 
 
 def convert(book: Workbook) -> Imported:
@@ -57,30 +46,39 @@ def convert(book: Workbook) -> Imported:
     return _Converter(book).run()
 
 
-class _Converter:
+@dataclass
+class _Group:
+    name: str
+    relevant: str
+    heading: dict[str, Any] | None = None
+    table: bool = False
+    begins: int = 0
+
+
+class _Converter(Kinds):
     def __init__(self, book: Workbook) -> None:
-        self._book = book
-        self._out = Imported(list(book.languages), book.settings.get("form_title", ""))
+        super().__init__(book)
         self._kinds: dict[str, str] = {}
-        self._groups: list[str] = []
+        self._groups: list[_Group] = []
         self._repeats = 0
-        self._untranslated: dict[str, int] = {}
+        self._headings: list[dict[str, Any]] = []
 
     def run(self) -> Imported:
-        for suffix in self._book.refused_languages:
-            self._lose(
+        for suffix in self.book.refused_languages:
+            self.lose(
                 f"language {suffix!r}: not a language a form supports, or its tag is unknown; write it as Name (tag)"
             )
-        for row in self._book.survey:
-            self._row(row)
-        for language, count in self._untranslated.items():
-            self._out.check.append(
+        self.lose_rest("settings", self.book.settings, ("form_title", "default_language", "form_id"))
+        for row in self.book.survey:
+            if row.get("disabled", "").lower() not in _YES:
+                self._row(row)
+        for heading in self._headings:
+            self.lose(f"{heading['name']}: a heading or a note after which no question comes")
+        for language, count in self.untranslated.items():
+            self.out.check.append(
                 f"{count} texts are missing in {language!r}; the text of another language stands there"
             )
-        return self._out
-
-    def _lose(self, what: str) -> None:
-        self._out.lost.append(what)
+        return self.out
 
     def _row(self, row: dict[str, str]) -> None:
         words = row.get("type", "").split()
@@ -90,215 +88,189 @@ class _Converter:
             begins = kind.startswith("begin")
             self._repeats += 1 if begins else -1
             if begins:
-                self._lose(f"repeat {name}: a person has one row; nothing in it is carried over")
+                self.lose(f"repeat {name}: a person has one row; nothing in it is carried over")
         elif self._repeats:
             return
         elif kind in ("begin_group", "end_group") or words[:2] in (["begin", "group"], ["end", "group"]):
             if kind.startswith("begin"):
-                self._groups.append(row.get("relevant", ""))
+                self._begin(row, name)
             elif self._groups:
-                self._groups.pop()
+                self._end(self._groups.pop())
         elif kind == "note":
             self._note(row, name)
         elif kind in _METADATA:
-            self._lose(f"{name or kind}: {kind} is about the device, not an answer")
-        elif kind in ("integer", "decimal", "range", "select_one", "select_multiple", "date"):
+            self.lose(f"{name or kind}: {kind} is about the device, not an answer")
+        elif kind in ("integer", "decimal", "range", "select_one", "select_multiple", "date", "time"):
             self._question(kind, words, name, row)
         elif kind:
             why = {
                 "text": "free text cannot be pooled",
                 "calculate": "calculations are not carried over; declare [[derived]] for squares, products and logarithms",
             }.get(kind, "there is no such question in a study's form")
-            self._lose(f"{name}: {kind}: {why}")
+            self.lose(f"{name}: {kind}: {why}")
+
+    # Groups, headings, grids
+
+    def _begin(self, row: dict[str, str], name: str) -> None:
+        appearance = row.get("appearance", "").split()
+        table = "table-list" in appearance
+        for word in appearance:
+            if word != "table-list":
+                self.lose(f"group {name}: appearance ({word})")
+        self.lose_rest(f"group {name}", row, (*_GROUP_COLUMNS, "appearance"))
+        group = _Group(name, row.get("relevant", ""), table=table, begins=len(self.out.questions))
+        self._groups.append(group)
+        labels = self.book.texts(row, "label")
+        if labels:
+            group.heading = self._heading(name or "group", labels, self.book.texts(row, "hint"))
+            self._headings.append(group.heading)
+        elif row.get("hint"):
+            self.lose(f"group {name}: hint ({row['hint']})")
+
+    def _end(self, group: _Group) -> None:
+        if group.heading is not None and group.heading in self._headings:
+            self._headings.remove(group.heading)
+            self.lose(f"group {group.name}: its label; no question in it is carried over")
+        if group.table:
+            self._table(group)
+
+    def _heading(self, name: str, labels: dict[str, str], hint: dict[str, str]) -> dict[str, Any]:
+        base = re.sub(r"\W", "_", name) if _NAME.fullmatch(re.sub(r"\W", "_", name)) else "section"
+        found, number = base, 2
+        while found in self._kinds:
+            found, number = f"{base}_{number}", number + 1
+        self._kinds[found] = "heading"
+        heading: dict[str, Any] = {"name": found, "kind": "heading", "label": self.whole(labels)}
+        if hint:
+            heading["help"] = self.whole(hint)
+        conditions = self._conditions("", found, quiet=True)
+        return heading | ({"relevant": conditions} if conditions else {})
 
     def _note(self, row: dict[str, str], name: str) -> None:
-        texts = self._book.texts(row, "label")
-        if self._out.questions or self._out.intro or not texts:
-            self._lose(f"{name}: a note between questions; put it into a question's help")
+        texts = self.book.texts(row, "label")
+        if not texts:
+            self.lose(f"{name}: a note without a text")
+        elif self.out.questions or self.out.intro or row.get("relevant") or self._headings:
+            self._groups.append(_Group("", row.get("relevant", "")))
+            self._headings.append(self._heading(name or "note", texts, self.book.texts(row, "hint")))
+            self._groups.pop()
         else:
-            self._out.intro = self._whole(texts)
+            self.out.intro = self.whole(texts)
+        self.lose_rest(name or "note", row, _GROUP_COLUMNS)
+
+    def _table(self, group: _Group) -> None:
+        """A table-list of single choices with the same answers becomes a grid."""
+        inside = [
+            question for question in self.out.questions[group.begins :] if question["kind"] != "heading"
+        ]
+        alike = (
+            len(inside) > 1
+            and group.heading is not None
+            and all(question["kind"] == "single_choice" for question in inside)
+            and all(question["choices"] == inside[0]["choices"] for question in inside)
+            and len({question.get("relevant") for question in inside}) == 1
+        )
+        if not alike or group.heading is None:
+            self.lose(
+                f"group {group.name}: appearance (table-list); a grid is a group with a label, of select_one questions with "
+                "one list, asked under one condition"
+            )
+            return
+        optional = any(not question.get("required", True) for question in inside)
+        if optional and any(question.get("required", True) for question in inside):
+            self.out.check.append(f"{group.name}: some of its rows were required; now none of the grid's is")
+        grid: dict[str, Any] = {**group.heading, "kind": "grid", "choices": inside[0]["choices"]}
+        if "relevant" in inside[0]:
+            grid["relevant"] = inside[0]["relevant"]
+        if optional:
+            grid["required"] = False
+        rows = []
+        for question in inside:
+            row = {"name": question["name"], "label": question["label"]}
+            if optional or "relevant" in grid:
+                if "missing" not in question:
+                    made = [one for one in self.out.attributes if one["name"] == question["name"]]
+                    self._missing(question, made, question)
+                grid["missing"] = question["missing"]
+                row["missing_indicator"] = question["missing_indicator"]
+            if "help" in question:
+                self.lose(f"{question['name']}: hint; a grid's rows have none")
+            rows.append(row)
+        grid["rows"] = rows
+        before = [one for one in self.out.questions[: group.begins] if one is not group.heading]
+        after = self.out.questions[group.begins :]
+        headings = [one for one in after if one["kind"] == "heading" and one is not group.heading]
+        self.out.questions[:] = [*before, *headings, grid]
+
+    # Questions
 
     def _question(self, kind: str, words: list[str], name: str, row: dict[str, str]) -> None:
         if not _NAME.fullmatch(name) or name == "one":
-            self._lose(f"{name}: a name here is a letter, then letters, digits and _; rename the question")
+            self.lose(f"{name}: a name here is a letter, then letters, digits and _; rename the question")
             return
         if name in self._kinds:
-            self._lose(f"{name}: there are two questions of this name; the second is left out")
+            self.lose(f"{name}: there are two questions of this name; the second is left out")
             return
-        labels = self._book.texts(row, "label")
+        labels = self.book.texts(row, "label")
         if not labels:
-            self._lose(f"{name}: it has no label")
+            self.lose(f"{name}: it has no label")
             return
-        question: dict[str, Any] = {"name": name, "kind": "", "label": self._whole(labels)}
-        hint = self._book.texts(row, "hint")
+        question: dict[str, Any] = {"name": name, "kind": "", "label": self.whole(labels)}
+        hint = self.book.texts(row, "hint")
         if hint:
-            question["help"] = self._whole(hint)
-        made = self._answer(kind, words, name, row, question)
+            question["help"] = self.whole(hint)
+        made = self.answer(kind, words, name, row, question)
         if made is None:
             return
-        taken = {attribute["name"] for attribute in self._out.attributes}
+        taken = {attribute["name"] for attribute in self.out.attributes}
         clash = sorted(taken.intersection(attribute["name"] for attribute in made))
         if clash:
-            self._lose(f"{name}: it would fill {clash[0]}, as does another question; rename one of them")
+            self.lose(f"{name}: it would fill {clash[0]}, as does another question; rename one of them")
             return
-        for column in _IGNORED:
-            if column in row:
-                self._lose(f"{name}: {column} ({row[column]})")
-        for column in row:
-            if column.startswith(("media::", "image", "audio", "video", "body::", "bind::")):
-                self._lose(f"{name}: {column}")
-        message = self._book.texts(row, "constraint_message")
-        if message and question["kind"] in ("number", "integer", "slider", "date"):
-            question["message"] = self._whole(message)
-        self._when(name, row, question)
+        self.lose_rest(name, row, (*_COLUMNS, "parameters") if kind == "range" else _COLUMNS)
+        message = self.book.texts(row, "constraint_message")
+        if message and question["kind"] in _WITH_LIMITS:
+            question["message"] = self.whole(message)
+        elif message:
+            self.lose(
+                f"{name}: constraint_message; what it was about is checked in the form's own words, or not at all"
+            )
+        conditions = self._conditions(row.get("relevant", ""), name)
+        if conditions:
+            question["relevant"] = conditions
+        if row.get("required", "").lower() not in _YES:
+            question["required"] = False
         self._kinds[name] = question["kind"]
-        self._out.attributes += made
-        self._missing(question, made)
-        self._out.questions.append(question)
+        self.out.attributes += made
+        if not question.get("required", True) or "relevant" in question:
+            self._missing(question, made, question)
+        self.out.questions += [*self._headings, question]
+        self._headings = []
 
-    def _answer(
-        self, kind: str, words: list[str], name: str, row: dict[str, str], question: dict[str, Any]
-    ) -> list[dict[str, Any]] | None:
-        """The attributes it fills, with the question's own settings filled in; None if it cannot be carried over."""
-        if kind in ("select_one", "select_multiple"):
-            return self._select(kind, words, name, question)
-        limits = self._limits(name, row)
-        if kind == "date":
-            return self._date(name, limits, question)
-        if kind == "range":
-            return self._slider(name, row, question)
-        whole = kind == "integer"
-        question["kind"] = "integer" if whole else "number"
-        attribute: dict[str, Any] = {"name": name, "kind": "integer" if whole else "continuous"}
-        for bound, text, out in (
-            ("minimum", limits.minimum, limits.above),
-            ("maximum", limits.maximum, limits.below),
-        ):
-            if not text or "-" in text[1:]:
-                self._out.check.append(f"{name}: fill in {bound}; noise is calibrated to the bounds")
-                continue
-            value = float(text)
-            if whole:
-                value = (
-                    (math.floor(value) + 1 if out else math.ceil(value))
-                    if bound == "minimum"
-                    else (math.ceil(value) - 1 if out else math.floor(value))
-                )
-            elif out:
-                self._out.check.append(f"{name}: its {bound} itself ({value:g}) is now allowed")
-            attribute[bound] = value
-        return [attribute]
-
-    def _limits(self, name: str, row: dict[str, str]) -> Limits:
-        constraint = row.get("constraint", "")
-        if not constraint:
-            return Limits()
-        try:
-            return limits_of(constraint)
-        except CannotExpress:
-            self._lose(f"{name}: constraint {constraint!r}; only limits such as . >= 0 and . <= 120 can be")
-            return Limits()
-
-    def _select(
-        self, kind: str, words: list[str], name: str, question: dict[str, Any]
-    ) -> list[dict[str, Any]] | None:
-        listed = words[1] if len(words) > 1 else ""
-        choices: list[dict[str, Any]] = []
-        for row in self._book.choices:
-            if row.get("list_name") != listed:
-                continue
-            labels = self._book.texts(row, "label")
-            if not _VALUE.fullmatch(row.get("name", "")) or not labels:
-                self._lose(
-                    f"{name}: a choice of list {listed} has no label, or a name other than letters, digits and _"
-                )
-                return None
-            choices.append({"value": row["name"], "label": self._whole(labels)})
-            for column in row:
-                if column.startswith(("media::", "image", "audio", "video")):
-                    self._lose(f"{name}: {column} of choice {row['name']}")
-        if "or_other" in words:
-            self._lose(f"{name}: or_other; add the choice `other` to list {listed} if it is wanted")
-        if len(choices) < (2 if kind == "select_one" else 1):
-            self._lose(f"{name}: list {listed or '(none)'} has too few choices")
-            return None
-        if kind == "select_one" and sorted(choice["value"] for choice in choices) == ["no", "yes"]:
-            question["kind"] = "yes_no"
-            return [{"name": name, "kind": "binary"}]
-        question["choices"] = choices
-        if kind == "select_one":
-            question["kind"] = "single_choice"
-            return [{"name": name, "kind": "categorical", "levels": [choice["value"] for choice in choices]}]
-        question["kind"] = "multiple_choice"
-        return [{"name": f"{name}_{choice['value']}", "kind": "binary"} for choice in choices]
-
-    def _slider(
-        self, name: str, row: dict[str, str], question: dict[str, Any]
-    ) -> list[dict[str, Any]] | None:
-        given = dict(re.findall(r"(start|end|step)\s*=\s*(-?[\d.]+)", row.get("parameters", "")))
-        low, high, step = (
-            float(given.get(key, usual)) for key, usual in (("start", 1), ("end", 10), ("step", 1))
-        )
-        if not (low < high and step > 0 and math.isclose(round((high - low) / step), (high - low) / step)):
-            self._lose(f"{name}: range from {low:g} to {high:g} in steps of {step:g}")
-            return None
-        question |= {"kind": "slider", "step": step}
-        whole = all(value == int(value) for value in (low, high, step))
-        return [{"name": name, "kind": "integer" if whole else "continuous", "minimum": low, "maximum": high}]
-
-    def _date(self, name: str, limits: Limits, question: dict[str, Any]) -> list[dict[str, Any]] | None:
-        try:
-            first, last = date.fromisoformat(limits.minimum), date.fromisoformat(limits.maximum)
-        except ValueError:
-            self._lose(f"{name}: a date needs limits: . >= date('2020-01-01') and . <= date('2025-12-31')")
-            return None
-        if not first < last:
-            self._lose(f"{name}: its first date is not before its last")
-            return None
-        question |= {"kind": "date", "count": "days", "origin": first.isoformat()}
-        self._out.check.append(
-            f'{name}: counted in days from {first}; count = "age" or "years" are the other ways'
-        )
-        days = float((last - first).days)
-        return [{"name": name, "kind": "integer", "minimum": 0.0, "maximum": days}]
-
-    def _when(self, name: str, row: dict[str, str], question: dict[str, Any]) -> None:
+    def _conditions(self, own: str, name: str, *, quiet: bool = False) -> str:
         conditions = []
-        for expression in [*self._groups, row.get("relevant", "")]:
+        for expression in [*(group.relevant for group in self._groups), own]:
             if not expression:
                 continue
             try:
                 conditions.append(relevance_of(expression, self._kinds))
             except CannotExpress:
-                self._lose(f"{name}: relevant {expression!r}; it is now asked of everybody")
-        if conditions:
-            joined = " and ".join(f"({text})" if len(conditions) > 1 else text for text in conditions)
-            question["relevant"] = joined
-        if row.get("required", "").lower() not in ("yes", "true", "true()", "1"):
-            question["required"] = False
+                if not quiet:
+                    self.lose(f"{name}: relevant {expression!r}; it is now asked of everybody")
+        return " and ".join(f"({text})" if len(conditions) > 1 else text for text in conditions)
 
-    def _missing(self, question: dict[str, Any], made: list[dict[str, Any]]) -> None:
-        if question.get("required", True) and "relevant" not in question:
-            return
+    def _missing(self, question: dict[str, Any], made: list[dict[str, Any]], into: dict[str, Any]) -> None:
+        """What stands in a row without an answer, and an attribute that says so."""
         first = made[0]
         value: Any = {"categorical": first.get("levels", [""])[0], "binary": False}.get(first["kind"])
-        question["missing"] = first.get("minimum", 0.0) if value is None else value
-        taken = {attribute["name"] for attribute in self._out.attributes}
+        stands = into["missing"] = first.get("minimum", 0.0) if value is None else value
+        taken = {attribute["name"] for attribute in self.out.attributes}
         indicator = f"{question['name']}_missing"
         while indicator in taken:
             indicator += "_"
-        question["missing_indicator"] = indicator
-        self._out.attributes.append({"name": indicator, "kind": "binary"})
-        stands = question["missing"]
+        into["missing_indicator"] = indicator
+        self.out.attributes.append({"name": indicator, "kind": "binary"})
         shown = "no" if stands is False else f"{stands:g}" if isinstance(stands, float | int) else stands
-        self._out.check.append(
+        self.out.check.append(
             f"{question['name']}: may go unanswered; its row then has {shown} and {indicator} = yes"
         )
-
-    def _whole(self, texts: dict[str, str]) -> dict[str, str]:
-        """The text in every language; where one is missing another stands in."""
-        for language in self._out.languages:
-            if language not in texts:
-                self._untranslated[language] = self._untranslated.get(language, 0) + 1
-        usual = next(iter(texts.values()))
-        return {language: texts.get(language, usual) for language in self._out.languages}

@@ -40,8 +40,8 @@ def definition_text(imported: Imported, source: str) -> str:
     for question in imported.questions:
         lines = ["[[form.questions]]"]
         for key, value in question.items():
-            if key == "choices":
-                lines += ["choices = [", *(f"    {toml_value(choice)}," for choice in value), "]"]
+            if key in ("choices", "rows"):
+                lines += [f"{key} = [", *(f"    {toml_value(item)}," for item in value), "]"]
             else:
                 lines.append(toml_line(key, value))
         parts.append("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""XLSForm expressions: the limits in a constraint, and a relevance in the words of a study's form.
+"""XLSForm expressions: limits and choices that stand alone in a constraint; a relevance in a study's words.
 
 Whatever is not recognised whole is not carried over at all: half a condition is another condition.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CannotExpress", "Limits", "limits_of", "relevance_of"]
+__all__ = ["CannotExpress", "Limits", "exclusive_of", "limits_of", "relevance_of"]
 
 
 class CannotExpress(Exception):
@@ -47,6 +47,39 @@ def limits_of(constraint: str) -> Limits:
         else:
             raise CannotExpress(constraint)
     return found
+
+
+_CHOSEN = r"selected\(\.,'(?P<value>[A-Za-z0-9_]+)'\)"
+_AGAIN = r"selected\(\.,'(?P=value)'\)"
+_ONE, _MORE = r"count-selected\(\.\)(?:=1|<=1|<2)", r"count-selected\(\.\)(?:>1|>=2|!=1)"
+# The ways in which XLSForms say that one choice stands alone, without blanks and with single quotes.
+_EXCLUSIVE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"not\({_CHOSEN}and{_MORE}\)",
+        rf"not\({_MORE}and{_CHOSEN}\)",
+        rf"not\({_CHOSEN}\)or{_ONE}",
+        rf"{_ONE}ornot\({_CHOSEN}\)",
+        rf"if\({_CHOSEN},{_ONE},true\(\)\)",
+        rf"\(?{_CHOSEN}and{_ONE}\)?ornot\({_AGAIN}\)",
+    )
+)
+
+
+def exclusive_of(constraint: str) -> tuple[str, ...]:
+    """The choices of a select_multiple that cannot be chosen with others; empty if it says anything else."""
+    bare = re.sub(r"\s+", "", constraint.replace('"', "'"))
+    found = []
+    # Several such conditions are joined by `and`, each in parentheses or a call of its own.
+    for part in re.split(r"(?<=\))and(?=not\(|if\(|\()", bare):
+        inner = part[1:-1] if part.startswith("(") and part.endswith(")") else part
+        matches = [
+            match for pattern in _EXCLUSIVE for text in (part, inner) if (match := pattern.fullmatch(text))
+        ]
+        if not matches:
+            return ()
+        found.append(matches[0]["value"])
+    return tuple(found)
 
 
 _TOKEN = re.compile(

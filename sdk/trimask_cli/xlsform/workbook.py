@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ _CODE = re.compile(r"^.*\(([A-Za-z0-9-]+)\)\s*$")
 _NAMED = {
     "english": "en", "deutsch": "de", "german": "de", "français": "fr", "francais": "fr", "french": "fr",
     "español": "es", "espanol": "es", "spanish": "es", "português": "pt", "portuguese": "pt", "italiano": "it",
-    "italian": "it", "nederlands": "nl", "dutch": "nl", "swahili": "sw", "kiswahili": "sw",
+    "italian": "it", "nederlands": "nl", "dutch": "nl", "swahili": "sw", "kiswahili": "sw", "arabic": "ar",
+    "العربية": "ar", "hindi": "hi", "हिन्दी": "hi", "urdu": "ur", "persian": "fa", "hebrew": "he", "bengali": "bn",
 }  # fmt: skip
 
 
@@ -51,7 +53,44 @@ class Workbook:
 
 
 def read_workbook(path: Path) -> Workbook:
-    """Read an .xlsx; `ConfigError` if it is none, or has no survey sheet."""
+    """Read an .xlsx, a folder with survey.csv, choices.csv and settings.csv, or a survey.csv with those beside it."""
+    sheets = _csv_sheets(path) if path.is_dir() or path.suffix.lower() == ".csv" else _xlsx_sheets(path)
+    if "survey" not in sheets:
+        raise ConfigError(f"{path} has no sheet named survey: it is not an XLSForm")
+    settings = next(iter(sheets.get("settings", [])), {})
+    survey, choices = sheets["survey"], sheets.get("choices", [])
+    languages, refused = _languages([*survey, *choices], settings.get("default_language", ""))
+    return Workbook(tuple(survey), tuple(choices), settings, languages, refused)
+
+
+def _csv_sheets(path: Path) -> dict[str, list[Row]]:
+    """`my-survey.csv` has `my-choices.csv` and `my-settings.csv` beside it."""
+    import csv
+
+    if path.is_dir():
+        files = {name: path / f"{name}.csv" for name in _SHEETS}
+    elif "survey" in path.name.lower():
+        files = {
+            name: path.with_name(re.sub("survey", name, path.name, flags=re.IGNORECASE)) for name in _SHEETS
+        }
+        files["survey"] = path
+    else:
+        files = {name: path.with_name(f"{name}.csv") for name in _SHEETS} | {"survey": path}
+    sheets = {}
+    for name, file in files.items():
+        if not file.is_file():
+            continue
+        if file.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{file} has more than {_MOST_BYTES >> 20} MiB; a form has less")
+        try:
+            with file.open(encoding="utf-8-sig", newline="") as text:
+                sheets[name] = _table(str(file), csv.reader(text, strict=True))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ConfigError(f"{file} is not CSV in UTF-8: {error}") from None
+    return sheets
+
+
+def _xlsx_sheets(path: Path) -> dict[str, list[Row]]:
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException
 
@@ -62,17 +101,12 @@ def read_workbook(path: Path) -> Workbook:
         raise ConfigError(f"{path} is not an .xlsx workbook") from None
     try:
         found = {sheet.title.strip().lower(): sheet for sheet in book.worksheets}
-        sheets = {name: _rows(path, found[name]) for name in _SHEETS if name in found}
+        sheets = {name: _sheet(path, found[name]) for name in _SHEETS if name in found}
     except (zipfile.BadZipFile, KeyError, ValueError, SyntaxError):
         raise ConfigError(f"{path} is not an .xlsx workbook: a sheet cannot be read") from None
     finally:
         book.close()
-    if "survey" not in sheets:
-        raise ConfigError(f"{path} has no sheet named survey: it is not an XLSForm")
-    settings = next(iter(sheets.get("settings", [])), {})
-    survey, choices = sheets["survey"], sheets.get("choices", [])
-    languages, refused = _languages([*survey, *choices], settings.get("default_language", ""))
-    return Workbook(tuple(survey), tuple(choices), settings, languages, refused)
+    return sheets
 
 
 def _refuse_bomb(path: Path) -> None:
@@ -96,15 +130,19 @@ def _refuse_bomb(path: Path) -> None:
                     )
 
 
-def _rows(path: Path, sheet: Any) -> list[Row]:
+def _sheet(path: Path, sheet: Any) -> list[Row]:
     # What the sheet says of its size is its author's word; rows are counted as they come.
     sheet.reset_dimensions()
     rows = sheet.iter_rows(values_only=True, max_row=_MOST_ROWS + 1, max_col=_MOST_COLUMNS)
-    header = [_header(cell) for cell in next(rows, ())]
+    return _table(f"{path}, sheet {sheet.title}", rows)
+
+
+def _table(where: str, rows: Iterator[Sequence[Any]]) -> list[Row]:
+    header = [_header(cell) for cell in list(next(rows, ()))[:_MOST_COLUMNS]]
     found = []
     for number, cells in enumerate(rows, 2):
         if number > _MOST_ROWS:
-            raise ConfigError(f"{path}, sheet {sheet.title}: more than {_MOST_ROWS} rows")
+            raise ConfigError(f"{where}: more than {_MOST_ROWS} rows")
         row = {name: _text(cell) for name, cell in zip(header, cells, strict=False) if name and _text(cell)}
         if row:
             found.append(row)
