@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -127,3 +128,27 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
         ["bash", "-c", ask], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "from-csv", done.stderr
+
+
+_IN_SHELLS = {
+    "bash": "source {script}; COMP_WORDS=(trimask study inv); COMP_CWORD=2; _trimask; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+    "zsh": "compdef() {{}}; compadd() {{ shift; print -l -- $@ }}; source {script}; "
+    "words=(trimask study inv); CURRENT=3; _trimask",
+    "fish": "source {script}; complete -C 'trimask study inv'",
+}
+
+
+@pytest.mark.parametrize("shell", _IN_SHELLS)
+def test_a_shell_completes_words(shell: str, tmp_path: Path) -> None:
+    """In the shell itself, where it is installed."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "completion"
+    script.write_text(SCRIPTS[shell])
+    options = {"bash": ["--norc", "-c"], "zsh": ["-fc"], "fish": ["--no-config", "-c"]}[shell]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [shell, *options, _IN_SHELLS[shell].format(script=script)],
+        capture_output=True, text=True, check=False, env=os.environ | {"PATH": path},
+    )  # fmt: skip
+    assert {"invitations", "invite"} <= set(done.stdout.split()), done.stderr

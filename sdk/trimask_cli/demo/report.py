@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
         protection = self.study.protection
-        return {
+        data = {
             "study_id": self.study.id.hex(),
             "suite": self.study.suite.name,
             "dataset_id": self.dataset.id,
@@ -65,6 +66,16 @@ class Outcome:
             "seconds": self.seconds,
             "status": self.status,
         }
+        return {name: _readable(value) for name, value in data.items()}
+
+
+def _readable(value: Any) -> Any:
+    """JSON has no infinity: a standard error or a limit that noise leaves unbounded is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _readable(item) for name, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def make_outcome(
