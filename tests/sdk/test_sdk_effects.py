@@ -172,6 +172,11 @@ def test_private_answers_bring_what_a_product_is_formed_of() -> None:
     assert set(asked.names) == {"one", "age", "sex_m", "y", "sex_age_f", "sex_age_m"}
     everything = AskedColumns.of(SCHEMA)
     assert everything.schema == SCHEMA
+    assert "age_group_below_30" not in everything.names  # one less the others
+    L = everything.from_scaled(SCHEMA.columns)
+    row = np.array(SCHEMA.encode(PEOPLE.iloc[0].to_dict()))
+    place = {column.name: j for j, column in enumerate(SCHEMA.columns)}
+    assert L @ row[[place[name] for name in everything.names]] == pytest.approx(row)
     alone = AskedColumns.of(SCHEMA, ["one", "y", "age_group_50_to_60"])
     assert [item.kind for item in alone.schema.attributes] == ["continuous", "binary"]
 

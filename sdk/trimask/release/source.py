@@ -84,7 +84,7 @@ class AskedColumns:
             columns_of = [column.name for column in schema.parts[made.name].columns]
             some = [name for name in columns_of if name in wanted]
             if some == columns_of and there.issuperset(made.of):
-                asked += some
+                asked += some[1:] if ones and made.name in schema.groups else some
                 derived.append(made)
                 there |= {made.name, *(columns_of if made.kind == "bins" else ())}
                 continue
