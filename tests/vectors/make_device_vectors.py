@@ -68,6 +68,8 @@ SMALL_ANSWERS = {"hours": 6, "smoker": True, "region": "west"}
 EFFECTS_ANSWERS = {"hours": 3.5, "age": 25, "smoker": False, "region": "north", "sex": "f"}
 NOW = 1_700_000_123_456
 GONE = object()
+LONG_PRODUCT = {"name": "pair", "kind": "product", "of": ["hours", "age"]}
+NO_PRODUCT = {"name": "triple", "kind": "product", "of": ["pair", "region"]}
 TEXTS_REFUSED = ["", "{", "{}", "[]", '{"study": {}, "approvals": []}', '{"study": 1, "approvals": []}']
 
 
@@ -138,7 +140,7 @@ def spoilt(made: Made, path: list[str | int], to: Any, *, sign: bool) -> dict[st
             signature = made.identities[approval["role"]].sign("study-approval", message)
             approval["signature"] = base64.b64encode(signature).decode()
         case["signatures"] = [approval["signature"] for approval in data["approvals"]]
-    _must_refuse(f"{path} = {to}", json.dumps(data))
+    case["reason"] = _must_refuse(f"{path} = {to}", json.dumps(data))
     return case
 
 
@@ -209,6 +211,7 @@ def study_cases() -> dict[str, Any]:
         ("a norm below what the proof lets pass", moments, ["study", "protection", "row_norm"], 1.0),
         ("sums that do not fit the field", moments, ["study", "release_rows"], 10**15),
         ("a step that does not divide the range", moments, ["study", "schema", "attributes", 0, "step"], 0.7),
+        ("a product that the sums do not give", made["moments, every derived column"], ["study", "schema", "derived"], [LONG_PRODUCT, NO_PRODUCT]),
         ("clipping in the moments suite", moments, ["study", "clipping"], {"columns": ["hours"], "centre": [2.0], "deviations": [1.0], "radius": 1.0}),
         ("clipping without a budget", rows, ["study", "clipping"], {"columns": ["bmi"], "centre": [25.0], "deviations": [1.0], "radius": 1.0}),
     ]  # fmt: skip
@@ -223,7 +226,7 @@ def study_cases() -> dict[str, Any]:
     return {
         "what": "Signed studies as devices get them, with id, binding (what parcels are sealed to) and private keys; then what a device must "
         "refuse: study `of` with the value at `path` set or removed. Those with `signatures` (in the order of the approvals) are "
-        "signed by everybody: only what they say is wrong.",
+        "signed by everybody: only what they say is wrong; `reason` is the word for it, where its numbers are impossible.",
         "accepted": [
             {
                 "name": name,
@@ -240,11 +243,12 @@ def study_cases() -> dict[str, Any]:
     }
 
 
-def _must_refuse(name: str, text: str) -> None:
+def _must_refuse(name: str, text: str) -> str:
+    """The word for it, where the study's numbers are impossible."""
     try:
         Client(SignedStudy.from_json(text))
-    except TrimaskError:
-        return
+    except TrimaskError as error:
+        return str(getattr(error, "reason", ""))
     raise AssertionError(f"{name}: was not refused")
 
 

@@ -39,11 +39,11 @@ function power(value, exponent) {
 function basisAt(degree, x) {
   const inverses = smallInverses(degree);
   const factorial = [1n];
-  for (let k = 1; k <= degree; k++) factorial.push((/** @type {bigint} */ (factorial[k - 1]) * /** @type {bigint} */ (inverses[k])) % P);
+  for (let k = 1; k <= degree; k++) factorial.push((factorial[k - 1] * inverses[k]) % P);
   let product = 1n;
   for (let k = 0; k <= degree; k++) product = (product * modulo(x - BigInt(k))) % P;
   return factorial.map((one, k) => {
-    const weight = (one * /** @type {bigint} */ (factorial[degree - k])) % P;
+    const weight = (one * factorial[degree - k]) % P;
     const value = (((product * weight) % P) * power(modulo(x - BigInt(k)), P - 2n)) % P;
     return (degree - k) % 2 ? modulo(-value) : value;
   });
@@ -60,14 +60,14 @@ export function formsOf(layout, { u, uRho, r, g }) {
   const [s, quadratic, phi, eta, linear] = /** @type {[bigint[], bigint[], bigint[], bigint[], bigint[]]} */ (rows);
   let [sConstant, linearConstant] = [0n, 0n];
   /** @param {bigint[]} form @param {number} place @param {bigint} value */
-  const add = (form, place, value) => (form[place] = modulo(/** @type {bigint} */ (form[place]) + value));
+  const add = (form, place, value) => (form[place] = modulo(form[place] + value));
   layout.columns.forEach((column, j) => {
-    const weight = /** @type {bigint} */ (u[j]);
+    const weight = u[j];
     sConstant -= weight * column.offset;
     const each = column.kind === "bounded" || column.kind === "log" ? 2n : 1n;
     if (column.factors) add(s, product(...column.factors), weight);
     else column.weights.forEach((bit, i) => add(s, column.firstBit + i, weight * each * bit));
-    for (let l = j; l < q; l++) add(quadratic, product(j, l), (l === j ? 1n : 2n) * weight * /** @type {bigint} */ (u[l]));
+    for (let l = j; l < q; l++) add(quadratic, product(j, l), (l === j ? 1n : 2n) * weight * u[l]);
     add(quadratic, rho + 1 + j, 2n * uRho * weight);
   });
   s[rho] = uRho;
@@ -78,21 +78,21 @@ export function formsOf(layout, { u, uRho, r, g }) {
   const atR = basisAt(2 * m, r);
   [atR[0], ...atR.slice(m + 1)].forEach((value, place) => (eta[fZero + 1 + place] = /** @type {bigint} */ (value)));
   layout.choices.forEach((bits, check) => {
-    linearConstant -= /** @type {bigint} */ (g[check]);
-    bits.forEach((bit) => add(linear, bit, /** @type {bigint} */ (g[check])));
+    linearConstant -= g[check];
+    bits.forEach((bit) => add(linear, bit, g[check]));
   });
   layout.comparisons.forEach(({ number, bits, first, last, above, below, weights }, place) => {
-    const column = /** @type {import("../../client/web/device/moments/column.js").Column} */ (layout.columns[number]);
+    const column = layout.columns[number];
     [{ sign: 1n, ends: first, start: above }, { sign: -1n, ends: last, start: below }].forEach(({ sign, ends, start }, side) => {
-      const weight = /** @type {bigint} */ (g[layout.choices.length + 2 * place + side]);
+      const weight = g[layout.choices.length + 2 * place + side];
       column.weights.forEach((bit, i) => add(linear, column.firstBit + i, weight * sign * bit));
-      bits.forEach((bit, k) => add(linear, bit, -weight * sign * /** @type {bigint} */ (ends[k])));
+      bits.forEach((bit, k) => add(linear, bit, -weight * sign * ends[k]));
       weights.forEach((bit, i) => add(linear, start + i, -weight * bit));
     });
   });
   const { ball } = layout;
   if (ball) {
-    const weight = /** @type {bigint} */ (g[g.length - 1]);
+    const weight = g[g.length - 1];
     linearConstant -= weight * ball.capacity;
     ball.coefficients.forEach((c, j) => add(linear, product(j, j), weight * c));
     ball.weights.forEach((bit, i) => add(linear, layout.ballBit + i, weight * bit));
@@ -102,7 +102,7 @@ export function formsOf(layout, { u, uRho, r, g }) {
     /** @param {bigint[]} share @param {boolean} first R_1 adds the constants */
     apply: (share, first) =>
       rows.map((form, place) =>
-        modulo(form.reduce((total, c, at) => total + c * /** @type {bigint} */ (share[at]), first ? /** @type {bigint} */ (constants[place]) : 0n)),
+        modulo(form.reduce((total, c, at) => total + c * share[at], first ? constants[place] : 0n)),
       ),
   };
 }

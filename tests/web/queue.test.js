@@ -251,3 +251,29 @@ test("forgotten: nothing of a study is left", async () => {
   await queue.forget(id);
   assert.equal(store.records.size, 0);
 });
+
+test("the first provider decides whose an invitation is: while it is down, no other is asked", async () => {
+  const { queue, providers, id } = await world();
+  await queue.seal(id, answers);
+  providers.refusals.set("R1", "down");
+  const [entry] = await queue.send();
+  assert.deepEqual([entry.state, entry.receivedBy, providers.calls], ["waiting", [], ["R1 Submit"]]);
+});
+
+test("killed while a provider answers: what may be out is withdrawn there", async () => {
+  const { queue, store, providers, start, id } = await world();
+  const { submissionId } = await queue.seal(id, answers);
+  const take = providers.Submit.bind(providers);
+  providers.Submit = async (role, body) => {
+    await take(role, body);
+    store.killAt = 0; // nothing is stored from here on
+    return new Uint8Array();
+  };
+  await assert.rejects(queue.send(), /killed/);
+  store.killAt = Infinity;
+  store.locks.clear();
+  const again = start();
+  assert.equal((await again.entry(submissionId)).receivedBy.length, 0);
+  const gone = await again.withdraw(submissionId);
+  assert.deepEqual([gone.state, gone.withdrawnBy.length, providers.held.size], ["withdrawn", 4, 0]);
+});

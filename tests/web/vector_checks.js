@@ -200,7 +200,7 @@ export const CHECKS = {
       const shares = await Promise.all(payloads.map((payload, place) => readShare(payload, place + 1, payloads.length, layout.elements)));
       const said = shares.map((share, place) => forms.apply(share, place === 0));
       same(said.map((values) => values.map(String)), one.opened_by, `${one.name}: opened`);
-      const sums = FORMS.map((_, form) => said.reduce((total, values) => (total + /** @type {bigint} */ (values[form])) % P, 0n));
+      const sums = FORMS.map((_, form) => said.reduce((total, values) => (total + values[form]) % P, 0n));
       same([sums.map(String), verdict(sums)], [FORMS.map((form) => one.opened[form]), one.verdict], `${one.name}: verdict`);
     }
     return cases.length;
@@ -258,6 +258,7 @@ export const CHECKS = {
       const error = await refused(() => parseStudy(canonicalJson(tree)), one.name);
       // Where everybody has signed it, what it says is the reason, and not a signature.
       if (!(error instanceof StudyError) || (one.signatures && error instanceof ApprovalError)) throw new Error(`${one.name}: refused with ${error}`);
+      if (one.reason) same(error.reason, one.reason, `${one.name}: ${error}`);
     }
     for (const text of texts_refused) {
       const error = await refused(() => parseStudy(text), text);

@@ -76,6 +76,6 @@ export const littleEndian = (value, size) => bigEndian(value, size).reverse();
 /** @param {Uint8Array} data */
 export function readLittleEndian(data) {
   let value = 0n;
-  for (let at = data.length - 1; at >= 0; at--) value = (value << 8n) | BigInt(/** @type {number} */ (data[at]));
+  for (let at = data.length - 1; at >= 0; at--) value = (value << 8n) | BigInt(data[at]);
   return value;
 }

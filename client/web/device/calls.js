@@ -69,7 +69,7 @@ export async function upload(transport, study, submission, provider, admission) 
   const request = submitRequest(submission, provider, admission);
   const answer = await transport.call(originOf(study, role), `${SERVICE}.SubmissionService/Submit`, request);
   const read = decodeMessage("SubmitResponse", answer, `the receipt of ${role}`);
-  const sealedHash = await sha256(/** @type {Bytes} */ (submission.sealed[provider - 1]));
+  const sealedHash = await sha256(submission.sealed[provider - 1]);
   const receipt = { role, sealedHash, receiveTimeMs: Number(read["receiveTimeMs"]), signature: read["signature"] };
   await verifyReceipt(study, submission.submissionId, receipt);
   return receipt;

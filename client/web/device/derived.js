@@ -124,7 +124,7 @@ export class Derived {
       return { kind: "choice", columns, levels, complete: first.complete && second.complete, madeOf, bounds: [0, 1] };
     }
     const [choice, number] = first.kind === "choice" ? [first, second] : [second, first];
-    const held = /** @type {Column} */ (number.columns[0]);
+    const held = number.columns[0];
     const columns = choice.levels.map((level, place) =>
       columnOf(named(level), { halfRange: held.halfRange, source: this.name, within: choice.columns[place]?.name ?? null, middle: held.center }),
     );
@@ -149,8 +149,8 @@ export class Derived {
    * @param {Part} part @param {Part[]} sources @param {number[][]} values @returns {{ made: number[], scaled: number[] }}
    */
   form(part, sources, values) {
-    const [first, last] = [/** @type {number[]} */ (values[0]), /** @type {number[]} */ (values[values.length - 1])];
-    const column = /** @type {Column} */ (part.columns[0]);
+    const [first, last] = [values[0], values[values.length - 1]];
+    const column = part.columns[0];
     if (this.cuts.length) {
       const at = this.cuts.filter((cut) => Number(first[0]) >= cut).length;
       if (this.kind === "threshold") return { made: [at], scaled: [scaleTo(column, at)] };

@@ -88,8 +88,8 @@ export function naturalLog(value) {
   }
   const f = (mantissa - 1) / (mantissa + 1);
   const x = f * f;
-  let t = /** @type {number} */ (ATANH[11]);
-  for (let k = 10; k >= 0; k--) t = t * x + /** @type {number} */ (ATANH[k]);
+  let t = ATANH[11];
+  for (let k = 10; k >= 0; k--) t = t * x + ATANH[k];
   return exponent * LN2_HIGH + (2 * f * t + exponent * LN2_LOW);
 }
 

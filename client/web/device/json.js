@@ -122,7 +122,7 @@ function written(value) {
   if (value === null || typeof value === "boolean") return String(value);
   if (Array.isArray(value)) return `[${value.map(written).join(",")}]`;
   const names = Object.keys(value).sort(byCodePoint);
-  return `{${names.map((name) => `${quoted(name)}:${written(/** @type {Json} */ (value[name]))}`).join(",")}}`;
+  return `{${names.map((name) => `${quoted(name)}:${written(value[name])}`).join(",")}}`;
 }
 
 /** @param {string} text */

@@ -9,17 +9,17 @@ const LN2 = 0.6931471805599453;
 const SQRT_HALF = Math.sqrt(0.5);
 const QUARTER_TURN = Math.PI / 2;
 const factorials = [1];
-for (let n = 1; n < 20; n++) factorials.push(/** @type {number} */ (factorials[n - 1]) * n);
+for (let n = 1; n < 20; n++) factorials.push(factorials[n - 1] * n);
 /** @param {number} n */
-const factorial = (n) => /** @type {number} */ (factorials[n]);
+const factorial = (n) => factorials[n];
 const ATANH = Float64Array.from({ length: 12 }, (_, k) => 1 / (2 * k + 1));
 const SIN = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorial(2 * k + 1));
 const COS = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorial(2 * k));
 
 /** @param {Float64Array} coefficients @param {number} x */
 function horner(coefficients, x) {
-  let total = /** @type {number} */ (coefficients[coefficients.length - 1]);
-  for (let k = coefficients.length - 2; k >= 0; k--) total = total * x + /** @type {number} */ (coefficients[k]);
+  let total = coefficients[coefficients.length - 1];
+  for (let k = coefficients.length - 2; k >= 0; k--) total = total * x + coefficients[k];
   return total;
 }
 

@@ -28,17 +28,7 @@ const COMMITMENT_BYTES = 32;
 export async function parseStudy(source, { expectedId } = {}) {
   const text = typeof source === "string" ? source : new TextDecoder().decode(source);
   const document = readDocument(source);
-  const study = await Study.read(objectOf(document["study"], "study"));
-  // The hash first: nothing else is believed before it is known to be the study of the invitation.
-  if (expectedId !== undefined) {
-    const wanted = typeof expectedId === "string" ? fromHex(expectedId.trim().toLowerCase()) : expectedId;
-    if (!equal(wanted, study.id)) {
-      throw new StudyError(
-        `this is not the study of the invitation: its id begins ${toHex(study.id).slice(0, 12)}, the invitation's ` +
-          `${toHex(wanted).slice(0, 12)}. Take no part, and ask who invited you.`,
-      );
-    }
-  }
+  const study = await Study.read(objectOf(document["study"], "study"), (id) => checkId(id, expectedId));
   const approvals = items(document["approvals"], "approvals").map(readApproval);
   await verifyApprovals(study, approvals);
   if (study.suite === "rows") {
@@ -46,6 +36,17 @@ export async function parseStudy(source, { expectedId } = {}) {
     await study.useSeed(bytesOf(document["mask_seed"], "mask_seed"));
   }
   return { study, approvals, unchecked: checkClaims(study), text };
+}
+
+/** The hash first: nothing else is looked at before it is known to be the study of the invitation. @param {Bytes} id @param {Uint8Array | string | undefined} expected */
+function checkId(id, expected) {
+  if (expected === undefined) return;
+  const wanted = typeof expected === "string" ? fromHex(expected.trim().toLowerCase()) : expected;
+  if (equal(wanted, id)) return;
+  throw new StudyError(
+    `this is not the study of the invitation: its id begins ${toHex(id).slice(0, 12)}, the invitation's ` +
+      `${toHex(wanted).slice(0, 12)}. Take no part, and ask who invited you.`,
+  );
 }
 
 /** @param {Uint8Array | string} source */

@@ -82,15 +82,17 @@ export class Study {
   /** @type {Bytes[]} */
   #commitments = [];
 
-  /** @param {JsonObject} data */
-  static async read(data) {
+  /** @param {JsonObject} data @param {(id: Bytes) => void} [expected] throws for an id that is not wanted, before anything else is read */
+  static async read(data, expected = () => undefined) {
     let canonical;
     try {
       canonical = canonicalJson(data);
     } catch {
       throw new StudyError("this study has text that is not Unicode, or a number that is not finite");
     }
-    return new Study(data, await sha256(canonical));
+    const id = await sha256(canonical);
+    expected(id);
+    return new Study(data, id);
   }
 
   /** @param {JsonObject} suite */

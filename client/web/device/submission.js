@@ -49,7 +49,7 @@ export async function buildSubmission(study, answers, source, sealing = new Map(
   const keys = study.right.map((party, place) => sealing.get(place + 1) ?? party.sealing);
   const sealed = await Promise.all(
     payloads.map((payload, place) => {
-      const [key, secret] = [/** @type {Uint8Array} */ (keys[place]), /** @type {Uint8Array} */ (ephemeral[place])];
+      const [key, secret] = [keys[place], ephemeral[place]];
       return hpkeSeal(key, payload, componentInfo(binding, place + 1, submissionId), secret);
     }),
   );

@@ -17,7 +17,7 @@ function oneAGroup(columns, sizes) {
   const groups = new Map();
   let total = new Fraction(1n);
   columns.forEach(({ group }, place) => {
-    const size = /** @type {Fraction} */ (sizes[place]);
+    const size = sizes[place];
     if (!group) total = total.plus(size);
     else if (groups.get(group)?.below(size) ?? true) groups.set(group, size);
   });
@@ -44,21 +44,21 @@ export class Ball {
     const smallest = [];
     for (const column of columns) {
       const { factors } = column;
-      smallest.push(factors === null ? leastOf(column) : /** @type {bigint} */ (smallest[factors[0]]) * /** @type {bigint} */ (smallest[factors[1]]));
+      smallest.push(factors === null ? leastOf(column) : smallest[factors[0]] * smallest[factors[1]]);
     }
-    const least = oneAGroup(columns, smallest.map((size, place) => new Fraction(/** @type {bigint} */ (this.coefficients[place]) * size, unit)));
+    const least = oneAGroup(columns, smallest.map((size, place) => new Fraction(this.coefficients[place] * size, unit)));
     const square = Fraction.of(rowNorm).squared();
     const within = !square.below(least) && square.below(boxRadiusSquared(columns));
     if (!(rowNorm > 0) || !within) throw new StudyError("no ball of this norm holds a row of these questions", "row_norm", "suite.ball_norm");
     this.capacity = floorDivide((square.top - square.bottom) * unit, square.bottom);
-    const most = columns.reduce((total, { largest }, place) => total + /** @type {bigint} */ (this.coefficients[place]) * largest * largest, 0n);
+    const most = columns.reduce((total, { largest }, place) => total + this.coefficients[place] * largest * largest, 0n);
     if (most + this.capacity >= P) throw new StudyError("the check of the ball does not fit into 61 bits", "row_norm", "suite.ball_norm");
     this.weights = bitWeights(this.capacity);
   }
 
   /** C - sum_j c_j z_j^2; below 0 outside the ball. @param {bigint[]} z */
   left(z) {
-    return z.reduce((left, value, place) => left - /** @type {bigint} */ (this.coefficients[place]) * value * value, this.capacity);
+    return z.reduce((left, value, place) => left - this.coefficients[place] * value * value, this.capacity);
   }
 
   /** The row itself where it is inside; else shrunk by a k / 2^20 that fits while the next does not, with `clipped` set. @param {Column[]} columns @param {bigint[]} z */
@@ -79,12 +79,12 @@ function shrunk(columns, z, k) {
   /** @type {bigint[]} */
   const row = [];
   columns.forEach((column, place) => {
-    const value = /** @type {bigint} */ (z[place]);
+    const value = z[place];
     if (column.factors !== null) {
       const [a, b] = column.factors;
-      row.push(/** @type {bigint} */ (row[a]) * /** @type {bigint} */ (row[b]));
+      row.push(row[a] * row[b]);
     } else if (column.kind === "interval") {
-      row.push(holds(column, /** @type {Column} */ (columns[column.number]), /** @type {bigint} */ (row[column.number])));
+      row.push(holds(column, columns[column.number], row[column.number]));
     } else if (shrinks(column)) {
       let size = (abs(value) * k) >> SHRINK_BITS;
       size -= (size ^ abs(value)) & 1n;

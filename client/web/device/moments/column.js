@@ -73,7 +73,7 @@ export function bitsOf(number, weights) {
   if (!weights.length) return [];
   const powers = weights.length - 1;
   const last = number >= 1n << BigInt(powers) ? 1n : 0n;
-  const rest = number - last * /** @type {bigint} */ (weights[powers]);
+  const rest = number - last * weights[powers];
   return [...Array.from({ length: powers }, (_, i) => (rest >> BigInt(i)) & 1n), last];
 }
 
@@ -113,7 +113,7 @@ export function columnsOf(schema) {
       used += weights.length;
     } else if (derived.cuts.length) {
       const number = columns.findIndex((column) => column.name === derived.of[0]);
-      const made = intervals(derived, number, /** @type {Column} */ (columns[number]), used);
+      const made = intervals(derived, number, columns[number], used);
       const own = schema.part(name).columns.map((column) => column.name);
       // Below the cut is the reference of a threshold.
       (derived.kind === "threshold" ? ["", ...own] : own).forEach((column, place) => {
@@ -150,7 +150,7 @@ function withReference(schema) {
 function intervals(derived, number, column, bit) {
   const cuts = derived.cuts.map((cut) => BigInt(Math.ceil((cut - column.minimum) / column.step - DIVIDES)));
   const [first, last] = [[0n, ...cuts], [...cuts.map((cut) => cut - 1n), column.steps]];
-  const sizes = first.map((start, place) => /** @type {bigint} */ (last[place]) - start);
+  const sizes = first.map((start, place) => last[place] - start);
   if (sizes.some((size) => size < 0n)) throw new StudyError("an interval has no step of the number's grid in it", "bad_grid", derived.name);
   const weights = bitWeights(sizes.reduce((most, size) => (size > most ? size : most), 0n));
   const above = bit + first.length;
@@ -171,7 +171,7 @@ function products(schema, derived, columns) {
       const both = [places.get(one.name), places.get(other.name)];
       if (both.includes(undefined)) return;
       const [a = 0, b = 0] = /** @type {number[]} */ (both).sort((x, y) => x - y);
-      const [first, second] = [/** @type {Column} */ (columns[a]), /** @type {Column} */ (columns[b])];
+      const [first, second] = [columns[a], columns[b]];
       const size = { width: first.width * second.width, largest: first.largest * second.largest };
       const name = String(own.columns[row * others.length + place]?.name);
       found.push({ ...PLAIN, ...size, name, kind: "product", factors: [a, b], group: own.kind === "number" ? "" : derived.name });

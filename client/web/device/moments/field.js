@@ -64,7 +64,7 @@ export function unpack(data) {
 export function smallInverses(largest) {
   const inverses = [0n, 1n];
   for (let n = 2n; n <= BigInt(largest); n++) {
-    inverses.push(((P - P / n) * /** @type {bigint} */ (inverses[Number(P % n)])) % P);
+    inverses.push(((P - P / n) * inverses[Number(P % n)]) % P);
   }
   return inverses;
 }

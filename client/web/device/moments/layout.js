@@ -4,6 +4,7 @@ import { naturalLog } from "../floats.js";
 import { Ball, boxRadiusSquared } from "./ball.js";
 import { answerOf, bitsOf, CLIPPED, clippedColumn, columnsOf, holds, shrinks } from "./column.js";
 import { Fraction, wholeRoot } from "./fraction.js";
+import { checkNatural } from "./natural.js";
 
 /** @typedef {import("./column.js").Column} Column */
 /** @typedef {{ bits: bigint[], z: bigint[], clipped: boolean }} Encoded */
@@ -29,6 +30,7 @@ export class MomentsLayout {
     this.elements = 2 * this.bits + (q * (q + 1)) / 2 + q + 4;
     /** R^2 >= |x|^2 of every row the check accepts, x_0 = 1 counted: the box's, or the ball's. */
     this.radiusSquared = rowNorm === null ? boxRadiusSquared(this.columns) : Fraction.of(rowNorm).squared();
+    checkNatural(schema, this.columns);
     this.columns.forEach((column, j) => {
       if (this.bound(j) ** 2n >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
     });
@@ -36,9 +38,9 @@ export class MomentsLayout {
 
   /** |z_j| is at most this in every accepted report. @param {number} j */
   bound(j) {
-    const { largest } = /** @type {Column} */ (this.columns[j]);
+    const { largest } = this.columns[j];
     if (this.ball === null) return largest;
-    const inside = wholeRoot(this.ball.capacity / /** @type {bigint} */ (this.ball.coefficients[j]));
+    const inside = wholeRoot(this.ball.capacity / this.ball.coefficients[j]);
     return inside < largest ? inside : largest;
   }
 
@@ -50,9 +52,9 @@ export class MomentsLayout {
     for (const column of this.columns) {
       if (column.factors !== null) {
         const [a, b] = column.factors;
-        z.push(/** @type {bigint} */ (z[a]) * /** @type {bigint} */ (z[b]));
+        z.push(z[a] * z[b]);
       } else if (column.kind === "interval") {
-        z.push(holds(column, /** @type {Column} */ (this.columns[column.number]), /** @type {bigint} */ (z[column.number])));
+        z.push(holds(column, this.columns[column.number], z[column.number]));
       } else if (column.kind === "level") {
         z.push(values.get(column.source) === column.level ? 1n : 0n);
       } else if (column.kind === "clipped") {
@@ -71,7 +73,7 @@ export class MomentsLayout {
     /** @type {bigint[]} */
     const bits = new Array(this.ballBit).fill(0n);
     this.columns.forEach((column, place) => {
-      const value = /** @type {bigint} */ (z[place]);
+      const value = z[place];
       if (shrinks(column)) {
         bitsOf((value + column.offset) / 2n, column.weights).forEach((bit, i) => (bits[column.firstBit + i] = bit));
       } else if (column.factors === null) {
@@ -79,14 +81,14 @@ export class MomentsLayout {
       }
     });
     for (const [reference = 0, ...others] of this.choices) {
-      bits[reference] = others.reduce((left, other) => left - /** @type {bigint} */ (bits[other]), 1n);
+      bits[reference] = others.reduce((left, other) => left - bits[other], 1n);
     }
     for (const { number, first, last, above, below, weights } of this.comparisons) {
-      const answer = (/** @type {bigint} */ (z[number]) + /** @type {Column} */ (this.columns[number]).offset) / 2n;
+      const answer = (z[number] + this.columns[number].offset) / 2n;
       const k = first.filter((start) => start <= answer).length - 1;
-      const rests = [answer - /** @type {bigint} */ (first[k]), /** @type {bigint} */ (last[k]) - answer];
+      const rests = [answer - first[k], last[k] - answer];
       [above, below].forEach((start, place) =>
-        bitsOf(/** @type {bigint} */ (rests[place]), weights).forEach((bit, i) => (bits[start + i] = bit)),
+        bitsOf(rests[place], weights).forEach((bit, i) => (bits[start + i] = bit)),
       );
     }
     return this.ball === null ? bits : [...bits, ...bitsOf(this.ball.left(z), this.ball.weights)];

@@ -30,11 +30,11 @@ export function extend(values) {
   if (degree < 1) return [];
   const inverses = smallInverses(2 * degree);
   /** @param {number} n */
-  const inverse = (n) => /** @type {bigint} */ (inverses[n]);
+  const inverse = (n) => inverses[n];
   const factorial = [1n];
-  for (let k = 1; k <= degree; k++) factorial.push((/** @type {bigint} */ (factorial[k - 1]) * inverse(k)) % P);
+  for (let k = 1; k <= degree; k++) factorial.push((factorial[k - 1] * inverse(k)) % P);
   const weighted = values.map((value, k) => {
-    const weight = (/** @type {bigint} */ (factorial[k]) * /** @type {bigint} */ (factorial[degree - k])) % P;
+    const weight = (factorial[k] * factorial[degree - k]) % P;
     return ((degree - k) % 2 ? P - (value * weight) % P : value * weight) % P;
   });
   let product = 1n; // prod_i (x - i) over the nodes, first at x = d + 1
@@ -42,7 +42,7 @@ export function extend(values) {
   const further = [];
   for (let x = degree + 1; x <= 2 * degree; x++) {
     let total = 0n;
-    for (let k = 0; k <= degree; k++) total += /** @type {bigint} */ (weighted[k]) * inverse(x - k);
+    for (let k = 0; k <= degree; k++) total += weighted[k] * inverse(x - k);
     further.push((product * (total % P)) % P);
     product = (((product * BigInt(x + 1)) % P) * inverse(x - degree)) % P;
   }
@@ -58,7 +58,7 @@ export async function splitReport(elements, providers, source) {
   const seeds = Array.from({ length: providers - 1 }, () => source.read(32));
   const shares = await Promise.all(seeds.map((seed) => expandElements(seed, elements.length)));
   const vector = elements.map((element, place) =>
-    modulo(shares.reduce((left, share) => left - /** @type {bigint} */ (share[place]), element)),
+    modulo(shares.reduce((left, share) => left - share[place], element)),
   );
   return [...seeds.map((seed) => concat(SEED, seed)), concat(VECTOR, pack(vector))];
 }

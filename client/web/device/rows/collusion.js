@@ -10,7 +10,7 @@ const MOST_PARTIES = 30; // bits of a mask
 const MOST_LISTED = 16; // parties up to which every coalition is tried
 
 /** @param {number[]} list @param {number} place */
-const at = (list, place) => /** @type {number} */ (list[place]);
+const at = (list, place) => list[place];
 
 class Knowledge {
   /** @param {number} right @param {number} left */

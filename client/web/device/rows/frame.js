@@ -30,7 +30,7 @@ export class RowFrame {
       for (let i = 0; i < width; i++) {
         // What lies before the reflection's first coordinate is drawn and not part of it.
         const v = drawn.slice(i * length + i, (i + 1) * length);
-        const first = /** @type {number} */ (v[0]);
+        const first = v[0];
         const norm = Math.sqrt(dot(v, v, 0));
         const sign = first < 0 ? -1 : 1;
         v[0] = first + sign * norm;
@@ -45,7 +45,7 @@ export class RowFrame {
   apply(row) {
     const out = new Float64Array(this.columns);
     this.#signs.forEach((sign, place) => (out[place] = Number(row[place]) * sign));
-    for (let k = this.#reflections.length - 1; k >= 0; k--) reflect(out, /** @type {Reflection} */ (this.#reflections[k]));
+    for (let k = this.#reflections.length - 1; k >= 0; k--) reflect(out, this.#reflections[k]);
     return out;
   }
 
@@ -59,13 +59,13 @@ export class RowFrame {
 
 /** @param {Float64Array} one @param {Float64Array} other @param {number} start where `one` begins */
 function dot(one, other, start) {
-  let total = /** @type {number} */ (one[start]) * /** @type {number} */ (other[0]);
-  for (let i = 1; i < other.length; i++) total += /** @type {number} */ (one[start + i]) * /** @type {number} */ (other[i]);
+  let total = one[start] * other[0];
+  for (let i = 1; i < other.length; i++) total += one[start + i] * other[i];
   return total;
 }
 
 /** @param {Float64Array} row @param {Reflection} reflection */
 function reflect(row, { start, half, v }) {
   const share = dot(row, v, start) / half;
-  for (let i = 0; i < v.length; i++) row[start + i] = /** @type {number} */ (row[start + i]) - share * /** @type {number} */ (v[i]);
+  for (let i = 0; i < v.length; i++) row[start + i] = row[start + i] - share * v[i];
 }

@@ -10,7 +10,7 @@ const TINY = 1e-12; // stands for 0 under a logarithm
 const FURTHEST = 80; // R/sigma beyond which there is no noise to speak of
 
 /** @param {ArrayLike<number>} list @param {number} place */
-const at = (list, place) => /** @type {number} */ (list[place]);
+const at = (list, place) => list[place];
 
 /**
  * delta at `epsilon` of noise `sigma`; 1 where the noise is too small for the grid.

@@ -62,8 +62,8 @@ export const expandSpare = async (seed, columns) =>
 /** <x, z> + beta modulo the prime. @param {bigint[]} vector @param {TagKey} key @param {bigint[]} offsets */
 function tagsOf(vector, key, offsets) {
   return key.vectors.map((z, t) => {
-    let total = /** @type {bigint} */ (offsets[t]);
-    for (let i = 0; i < vector.length; i++) total += /** @type {bigint} */ (vector[i]) * /** @type {bigint} */ (z[i]);
+    let total = offsets[t];
+    for (let i = 0; i < vector.length; i++) total += vector[i] * z[i];
     return ((total % PRIME) + PRIME) % PRIME;
   });
 }
