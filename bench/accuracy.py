@@ -21,9 +21,10 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from bench import accuracy_moments
+from bench.accuracy_categories import Method, categories, standard_errors
 from bench.accuracy_methods import exponential, least_squares_rows, masked_grams
 from bench.accuracy_others import diffprivlib, opendp_pca
-from bench.accuracy_report import draw, table
+from bench.accuracy_report import categories_markdown, draw, table
 from bench.accuracy_scores import (
     CENTRAL,
     DIFFPRIVLIB,
@@ -38,6 +39,7 @@ from bench.accuracy_scores import (
 )
 from bench.accuracy_setting import ATTRIBUTES, DELTA, EPSILONS, PEOPLE, ROW_NORM, people
 from bench.accuracy_width import over_attributes
+from bench.rand_people import RAND_PEOPLE
 from trimask_theory import local_noise, masked_noise, noisy_gram
 
 __all__ = ["main", "measure"]
@@ -114,6 +116,11 @@ def main(arguments: list[str] | None = None) -> int:
             found, ball = accuracy_moments.with_one(epsilon, data, effort[0], effort[2])
             one += found
             clipped.append(ball)
+        status.update("measuring with categories")
+        grouped_people, draws = (2000, 10) if options.quick else (RAND_PEOPLE, 400)
+        grouped: list[Method] = []
+        for epsilon in EPSILONS:
+            grouped += categories(epsilon, grouped_people, draws)
         status.update("measuring over attributes")
         widths = over_attributes(PEOPLE, (5,) if options.quick else (5, 10, 20), 5 if options.quick else 60)
     gram = data.T @ data
@@ -135,6 +142,9 @@ def main(arguments: list[str] | None = None) -> int:
             f"{width.attributes} attributes, {kind} intercept, epsilon 1, {width.method}: rms {width.rms:.3g}, "
             f"median {width.median:.3g}, prediction {width.prediction:.3g}"
         )
+    sampled = standard_errors(grouped_people)
+    console.print(f"RAND with categories, {grouped_people:,} people; sampling errors {sampled}")
+    console.print(categories_markdown(grouped), markup=False)
     console.print(f"sampling error of a coefficient without privacy: {sampling:.3g}")
     for target in targets:
         found = "no number" if target["found"] is None else f"{target['found']:,.3g}"
@@ -145,6 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
         if all(row.method != name for row in rows)
     }
     left_out["OpenDP's regression"] = "takes one feature only"
+    left_out["SmartNoise"] = "has no linear regression"
     setting = {
         "people": PEOPLE, "attributes": ATTRIBUTES, "delta": DELTA, "row_norm": ROW_NORM,
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,
@@ -157,6 +168,9 @@ def main(arguments: list[str] | None = None) -> int:
         "setting": setting, "rows": [asdict(row) for row in rows], "targets": targets,
         "with_one": [asdict(row) for row in one], "clipped": [asdict(ball) for ball in clipped],
         "over_attributes": [asdict(width) for width in widths], "left_out": left_out,
+        "categories": {
+            "people": grouped_people, "sampling": sampled, "methods": [one.to_dict() for one in grouped],
+        },
     }  # fmt: skip
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(found_all, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -48,9 +48,9 @@ def synthesize(
         raise ParameterError(
             "dataset", f"of a study without an attribute {MARK}: that column marks the records"
         )
-    cells = [
-        cells_of(moments.schema, item, bins, *_spread(moments, item)) for item in moments.schema.attributes
-    ]
+    # Groups first: systematic draws keep the tables of what comes first most exactly.
+    ordered = sorted(moments.schema.attributes, key=lambda item: item.kind not in ("categorical", "binary"))
+    cells = [cells_of(moments.schema, item, bins, *_spread(moments, item)) for item in ordered]
     model = fitted(moments, cells, statistics(moments.schema, cells), iterations, seed)
     rng = np.random.default_rng(seed)
     frame = _records(cells, model.draw(count, rng), rng)[[item.name for item in moments.schema.attributes]]
