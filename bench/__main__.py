@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, moments, moments_live, streams, submitting, theory
+from bench import blocks, browsers, device, masking, moments, moments_live, streams, submitting, theory
 from bench.report import print_results, put_into
 from bench.results import Result, Settings, write_json
 
@@ -30,6 +30,7 @@ SUITES: dict[str, Suite] = {
     "device": device.device,
     "store": submitting.store,
     "submit": submitting.submit,
+    "browsers": browsers.browsers,
     "block": blocks.block,
     "theory": theory.theory,
     "moments": moments.moments,

@@ -44,14 +44,15 @@ _PUBLISH_SECONDS = 300.0
 class Live:
     """The running nodes, and what the benchmarks do with them."""
 
-    def __init__(self, folder: Path, suite: str = "rows") -> None:
+    def __init__(self, folder: Path, suite: str = "rows", *, https: bool = False) -> None:
         self.folder = folder
         self.suite = suite
         self.right, self._left = _PARTIES[suite]
         count = 1 + self.right + self._left
-        self._base = free_base_port(2 * count + 1)
-        self._parties = make_keys(folder, node_places(self.right, self._left, "127.0.0.1", self._base))
-        self.echo_port = self._base + 2 * count
+        self._base = free_base_port(3 * count + 1)
+        places = node_places(self.right, self._left, "127.0.0.1", self._base, https=https)
+        self._parties = make_keys(folder, places)
+        self.echo_port = self._base + 3 * count
 
     @cached_property
     def roots(self) -> str:
@@ -116,10 +117,10 @@ class Live:
 
 
 @contextmanager
-def live_cluster(suite: str = "rows") -> Iterator[Live]:
+def live_cluster(suite: str = "rows", *, https: bool = False) -> Iterator[Live]:
     """Nodes and echo server, started and stopped, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="trimask-bench-") as name:
-        live = Live(Path(name), suite)
+        live = Live(Path(name), suite, https=https)
         with ProcessCluster(live.folder):
             yield live
 

@@ -492,6 +492,28 @@ def test_many_connections(keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch)
                     assert connection.recv(100) == b""
 
 
+def test_unfinished_messages_on_every_connection(
+    keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strangers hold all connections with messages that never end: who comes now is served all the same."""
+    monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", 6)
+    with alone(keys_for_web, "R1"):
+        connections = keys_for_web.node("R1").host._https._connections
+        slow = []
+        for number in range(6):
+            slow.append(Slow(keys_for_web, SUBMIT, 1000, b"begun"))
+            keys_for_web.until(lambda wanted=number + 1: len(connections.reading) == wanted)
+        for _ in range(3):
+            assert keys_for_web.post("R1", KEYS).status == 200
+        assert keys_for_web.refusals("R1")["overloaded"] >= 1
+        assert slow[0].answer() == b""
+        for connection in slow:
+            connection.close()
+        keys_for_web.until(lambda: not connections.open)  # and nothing is kept of those that went
+        assert not connections.reading
+        assert keys_for_web.post("R1", KEYS).status == 200
+
+
 # Certificates and settings
 
 

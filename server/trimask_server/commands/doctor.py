@@ -22,7 +22,12 @@ from trimask_server.local.own_node import CARD_FILE
 from trimask_server.node.clocks import skew_seconds, skew_words
 from trimask_server.operations.certificates import FILES, dns_names
 from trimask_server.operations.findings import Finding, bad, fine, weak
-from trimask_server.operations.key_files import certificate_findings, file_findings, mode_findings
+from trimask_server.operations.key_files import (
+    certificate_findings,
+    file_findings,
+    https_findings,
+    mode_findings,
+)
 from trimask_server.operations.listeners import holder_of, taken
 from trimask_server.programs.claim import refuse_role, running
 from trimask_server.settings.config import NodeConfig, NodeRole
@@ -40,6 +45,8 @@ def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -
     yield from mode_findings(config.keys)
     if all((config.keys / name).exists() for name in FILES):  # else that was said already
         yield from certificate_findings(config.keys, int(time.time() * 1000))
+        if config.https_listen:
+            yield from https_findings(config.keys, int(time.time() * 1000))
         yield from _name(config)
     yield from _data(config, role)
     process = running(config)

@@ -38,13 +38,14 @@ from trimask_server.operations.connect import (
 )
 from trimask_server.operations.limits import HANDSHAKE_MS, message_limit
 from trimask_server.operations.listeners import holder_words
+from trimask_server.operations.refusal_counts import Refusals
 
 __all__ = ["HttpsPort"]
 
 _IDLE_SECONDS = 30.0  # between requests, and for the head of one
 _LINGER_SECONDS = 1.0  # for the rest of a message that is refused already, so that its sender reads why
 _HEAD_LINES, _HEAD_LINE_BYTES = 48, 2048
-_MOST_CONNECTIONS = 512
+_MOST_CONNECTIONS = 128  # each may hold half a MiB, most of it in the TLS library
 _HTTP_STATES = ("open", "closing")
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Origin"}
 _PREFLIGHT = {
@@ -56,26 +57,37 @@ _EXPOSED = f"{REASON_KEY}, {RETRY_KEY}"
 
 
 class _Connections(web.Server):
-    """Of many connections the one that has waited longest without a request is closed."""
+    """Of too many connections one is closed: that which has waited longest without a request, else that whose message has
+    been on its way for longest; a new one only if all others are being answered."""
 
-    def __init__(self, handler: Any, **settings: Any) -> None:
+    def __init__(self, handler: Any, refusals: Refusals, **settings: Any) -> None:
         super().__init__(handler, **settings)
+        self._refusals = refusals
+        self.open: dict[RequestHandler, asyncio.Transport] = {}
         self.waiting: dict[RequestHandler, None] = {}
+        self.reading: dict[RequestHandler, None] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        if len(self.connections) > _MOST_CONNECTIONS:
-            oldest = next(iter(self.waiting), None)
-            (oldest or handler).force_close()
-            if oldest is not None:
-                self.waiting.pop(oldest, None)
-            if oldest is None:
-                return
-        self.waiting[handler] = None
+        self.open[handler], self.waiting[handler] = transport, None
+        if len(self.open) > _MOST_CONNECTIONS:
+            idle = next(iter(self.waiting))  # the new one, if no other waits
+            loses = next(iter(self.reading), idle) if idle is handler else idle
+            if loses in self.reading:
+                self._refusals.count(Reason.OVERLOADED)
+            held = self.open[loses]
+            self._forget(loses)
+            held.abort()  # at once: who sends half a message does not answer a goodbye either, and would be waited for
+            loses.force_close()
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self.waiting.pop(handler, None)
+        self._forget(handler)
         super().connection_lost(handler, exc)
+
+    def _forget(self, handler: RequestHandler) -> None:
+        self.open.pop(handler, None)
+        self.waiting.pop(handler, None)
+        self.reading.pop(handler, None)
 
 
 class HttpsPort:
@@ -102,6 +114,7 @@ class HttpsPort:
         host, _, port = address.rpartition(":")
         self._connections = _Connections(
             self._handle,
+            self._node.refusals,
             access_log=None,
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGER_SECONDS,
@@ -117,6 +130,7 @@ class HttpsPort:
                 int(port),
                 ssl=self._tls,
                 ssl_handshake_timeout=HANDSHAKE_MS / 1000,
+                ssl_shutdown_timeout=_LINGER_SECONDS,
                 reuse_port=bool(self._node.config.own_address) or None,
                 start_serving=False,
             )
@@ -166,12 +180,19 @@ class HttpsPort:
         connections = self._connections
         if connections is None:
             raise RuntimeError("a request before the port was taken")
-        connections.waiting.pop(request.protocol, None)
+        protocol = request.protocol
+        connections.waiting.pop(protocol, None)
         try:
             return await self._answer(request)
+        except (
+            OSError,
+            web.RequestPayloadError,
+        ):  # its caller has gone, or lost its place: nobody reads this
+            return web.Response(status=400)
         finally:
-            if request.transport is not None:
-                connections.waiting[request.protocol] = None
+            connections.reading.pop(protocol, None)
+            if protocol in connections.open:
+                connections.waiting[protocol] = None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         origin = request.headers.get("Origin")
@@ -246,6 +267,8 @@ class HttpsPort:
         call.task = asyncio.current_task()
         self._arrivals.enter(call)
         call.reading = True
+        reading = self._connections.reading if self._connections is not None else {}
+        reading[request.protocol] = None
         try:
             while chunk := await request.content.readany():
                 held += chunk
@@ -257,6 +280,7 @@ class HttpsPort:
             raise grpc.aio.AbortError(call.message) from None
         finally:
             call.reading = False
+            reading.pop(request.protocol, None)
             self._arrivals.leave(call)
         return bytes(held)
 

@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from trimask_core.errors import ConfigError
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_server.operations.certificates import (
+    HTTPS_CERTIFICATE,
     HTTPS_KEY,
     OPERATOR_CERTIFICATE,
     WARN_DAYS,
@@ -26,7 +27,7 @@ from trimask_server.operations.findings import Finding, bad, fine, weak
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
 
-__all__ = ["certificate_findings", "file_findings", "look_at_keys", "mode_findings"]
+__all__ = ["certificate_findings", "file_findings", "https_findings", "look_at_keys", "mode_findings"]
 
 _SECRETS = (
     "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", HTTPS_KEY,
@@ -36,7 +37,11 @@ _SECRETS = (
 
 def look_at_keys(folder: Path, now_ms: int) -> list[str]:
     """What is weak, in sentences; `ConfigError`, with file and reason, if a node could not serve with it."""
-    found = [*mode_findings(folder), *certificate_findings(folder, now_ms)]
+    found = [
+        *mode_findings(folder),
+        *certificate_findings(folder, now_ms),
+        *https_findings(folder, now_ms),
+    ]
     for finding in found:
         if finding.level == "wrong":
             raise ConfigError(finding.sentence)
@@ -128,6 +133,27 @@ def certificate_findings(folder: Path, now_ms: int) -> list[Finding]:
             weak(path, said, "peers with the same ca.pem will refuse it: agree on one ca.pem with them")
         )
     return found or [fine(path, f"fits tls.key, comes from ca.pem, and expires in {days:.0f} days")]
+
+
+def https_findings(folder: Path, now_ms: int) -> list[Finding]:
+    """Until when the certificate for browsers is good, where it is another; that it fits is found when the port opens."""
+    path = folder / HTTPS_CERTIFICATE
+    if not path.exists():
+        return []
+    try:
+        certificates = Certificates(TlsMaterial(path.read_bytes(), b"", b""))
+        days = certificates.days_left(now_ms)
+    except (OSError, ConfigError):
+        fix = "put back a certificate in PEM form, or remove it"
+        return [bad(str(path), "is not a certificate in PEM form", fix)]
+    if days < WARN_DAYS:
+        said = (
+            f"expired {-days:.1f} days ago: no browser can connect"
+            if days <= 0
+            else f"expires in {days:.1f} days"
+        )
+        return [weak(str(path), said, "renew it; a running node takes the new file over by itself")]
+    return [fine(str(path), f"is for browsers, and expires in {days:.0f} days")]
 
 
 def _issued_by(material: TlsMaterial) -> bool:
