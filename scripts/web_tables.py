@@ -12,6 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from trimask_core.form_words import SENTENCES
 from trimask_core.refusals import Reason, Status
+from trimask_core.truth_words import SENTENCES as TRUTHS
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 
 DEVICE = Path(__file__).parents[1] / "client" / "web" / "device"
@@ -84,6 +85,7 @@ def documents() -> dict[str, str]:
     statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
     return {
         "../form/words.js": f"{made}export default {json.dumps(SENTENCES, ensure_ascii=False, indent=1)};\n",
+        "../page/truth_table.js": f"{made}export default {json.dumps(TRUTHS, ensure_ascii=False, indent=1)};\n",
         "messages.js": made
         + _table(
             "MESSAGES",

@@ -8,7 +8,7 @@ from typing import Any
 from trimask_core.plain_truth import Promise, Seen, Step, Truth, whole_truth
 from trimask_core.study import Study
 
-__all__ = ["PlainPromise", "PlainTruth", "guess_sentence", "plain_truth", "step_word"]
+__all__ = ["SENTENCES", "PlainPromise", "PlainTruth", "guess_sentence", "plain_truth", "step_word"]
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ def _names(study: Study, roles: tuple[str, ...], say: dict[str, str]) -> str:
 
 
 def _say(language: str) -> dict[str, str]:
-    return _WORDS.get(language.replace("_", "-").split("-")[0].lower(), _WORDS["en"])
+    return SENTENCES.get(language.replace("_", "-").split("-")[0].lower(), SENTENCES["en"])
 
 
-_WORDS: dict[str, dict[str, str]] = {
+SENTENCES: dict[str, dict[str, str]] = {
     "en": {
         "and": "and",
         "step.none": "none",
@@ -202,5 +202,106 @@ _WORDS: dict[str, dict[str, str]] = {
         "what.chosen": "die Antworten einer Person ihrer Wahl, im Veröffentlichten",
         "what.subtracted": "Ihre Antworten, indem sie alle anderen selbst stellt",
         "what.unknown": "vielleicht Ihre Antworten: dagegen ist nichts zugesagt",
+    },
+    "ar": {
+        "and": "و",
+        "step.none": "لا شيء",
+        "step.weak": "ضعيفة",
+        "step.medium": "متوسطة",
+        "step.strong": "قوية",
+        "towards.public": "تجاه كل من يرى ما يُنشر",
+        "towards.collector": "تجاه {collector}، التي تجمع الإجابات",
+        "towards.everybody": "تجاه الجميع، والمؤسسات منهم",
+        "guess": "من يعرف كل شيء إلا أيًّا من إجابتين اخترت يصيب في تخمينه {guess} مرة من 100 على "
+        "الأكثر. ورمي قطعة نقود يصيب 50 مرة.",
+        "guess.sure": "من يعرف كل شيء إلا أيًّا من إجابتين اخترت قد يكتشف ذلك على وجه شبه مؤكد.",
+        "guess.none": "لا وعد هنا: لا يُضاف تشويش، ومن يعرف إجابات الآخرين جميعًا يستطيع استنتاج إجاباتك.",
+        "guess.held": "لا وعد هنا: لديها المجاميع الدقيقة عن الجميع.",
+        "why.delta": "احتمال إخفاق الوعد أكبر من واحد في {people}، وهو عدد الناس فيه: وهذا كثير.",
+        "why.record": "يتعلق الوعد بتغيير صغير في إجابة، لا بإجاباتك كلها.",
+        "why.limit": "حُسب لعدد كبير جدًا من الناس، ولم يُبرهن لهؤلاء.",
+        "honest": "يخفيك تشويش الآخرين أيضًا. لو كشف نصفهم تشويشهم: {half}. ولو كشفوه جميعًا: {none}.",
+        "honest.same": "يخفيك تشويش الآخرين أيضًا. لو كشف نصفهم أو أكثر تشويشهم: {half}.",
+        "providers.one": "ما دامت مؤسسة واحدة من {of} تضيف تشويشها كما اتُّفق عليه.",
+        "providers.many": "ما دامت {number} من {of} مؤسسات تضيف تشويشها كما اتُّفق عليه.",
+        "note": "قوية: تخمين صائب في 3 حالات من 4 على الأكثر. متوسطة: في 9 من 10 على الأكثر. ضعيفة: أكثر من ذلك.",
+        "who.everybody": "الجميع، بعد النشر",
+        "who.collector": "{collector}، التي تجمع الإجابات",
+        "who.one": "أي مؤسسة وحدها",
+        "who.fewer": "أي {number} من المؤسسات، أيًّا كانت برامجها",
+        "who.one_changed": "مؤسسة واحدة عُدّل برنامجها",
+        "who.more_changed": "اثنتان أو أكثر عُدّلت برامجها",
+        "who.collector_changed": "{collector} ببرنامج معدّل",
+        "who.collector_and_changed": "{collector} وأخرى، ببرنامجين معدّلين",
+        "who.larger.one": "مجموعة واحدة أكبر",
+        "who.larger.many": "واحدة من {number} مجموعات أكبر",
+        "device": "إن ساعدها أحد المشاركين",
+        "what.sums_noise": "مجاميع عن {number} شخصًا أو أكثر، مع تشويش",
+        "what.sums_exact": "مجاميع عن {number} شخصًا أو أكثر، بدقة",
+        "what.blocks": "مجاميع عن {number} شخصًا، للحظة",
+        "what.held_sums": "مجاميع عن {number} شخصًا أو أكثر، بدقة، إلى أن تُحذف",
+        "what.nothing": "أعدادًا عشوائية",
+        "what.totals_noise": "مجاميع، مع تشويش",
+        "what.totals_exact": "مجاميع، بدقة",
+        "what.as_collector": "لا أكثر مما ترى {collector}",
+        "what.as_published": "لا أكثر مما يراه الجميع",
+        "what.answers": "إجاباتك",
+        "what.estimates": "تقديرات قريبة من إجاباتك",
+        "what.blurred": "إجاباتك، يغشاها التشويش",
+        "what.chosen": "إجابات شخص واحد تختاره، فيما يُنشر",
+        "what.subtracted": "إجاباتك، بأن تأتي بكل الآخرين بنفسها",
+        "what.unknown": "ربما إجاباتك: لا وعد ضد ذلك",
+    },
+    "hi": {
+        "and": "और",
+        "step.none": "कोई नहीं",
+        "step.weak": "कमज़ोर",
+        "step.medium": "मध्यम",
+        "step.strong": "मज़बूत",
+        "towards.public": "हर उस व्यक्ति के सामने जो प्रकाशित चीज़ देखता है",
+        "towards.collector": "{collector} के सामने, जो उत्तर इकट्ठा करता है",
+        "towards.everybody": "सबके सामने, संस्थाओं सहित",
+        "guess": "जो सब कुछ जानता हो, सिवाय इसके कि दो में से कौन-सा उत्तर आपने दिया, वह 100 में "
+        "से अधिक से अधिक {guess} बार सही अनुमान लगा सकता है। सिक्का 50 बार सही होता है।",
+        "guess.sure": "जो सब कुछ जानता हो, सिवाय इसके कि दो में से कौन-सा उत्तर आपने दिया, वह शायद "
+        "लगभग निश्चित रूप से जान ले।",
+        "guess.none": "यहाँ कोई वादा नहीं है: शोर नहीं जोड़ा जाता, इसलिए जो बाकी सबके उत्तर जानता हो "
+        "वह आपके उत्तर निकाल सकता है।",
+        "guess.held": "यहाँ कोई वादा नहीं है: सबके सटीक योग वहीं रहते हैं।",
+        "why.delta": "वादा टूटने की संभावना {people} में एक से अधिक है, जितने लोग उसमें हैं: यह बहुत अधिक है।",
+        "why.record": "वादा किसी उत्तर में छोटे बदलाव के बारे में है, आपके पूरे उत्तरों के बारे में नहीं।",
+        "why.limit": "यह बहुत अधिक लोगों के लिए निकाला गया है, और इन लोगों के लिए सिद्ध नहीं है।",
+        "honest": "दूसरे लोगों का शोर भी आपको छिपाता है। यदि उनमें से आधे अपना शोर बता दें: "
+        "{half}। यदि सभी बता दें: {none}।",
+        "honest.same": "दूसरे लोगों का शोर भी आपको छिपाता है। यदि उनमें से आधे या अधिक अपना शोर बता दें: {half}।",
+        "providers.one": "जब तक {of} संस्थाओं में से एक तय किए अनुसार अपना शोर जोड़ती है।",
+        "providers.many": "जब तक {of} संस्थाओं में से {number} तय किए अनुसार अपना शोर जोड़ती हैं।",
+        "note": "मज़बूत: 4 में से अधिक से अधिक 3 बार सही अनुमान। मध्यम: 10 में से अधिक से अधिक 9 बार। कमज़ोर: इससे अधिक।",
+        "who.everybody": "सब लोग, प्रकाशित होने पर",
+        "who.collector": "{collector}, जो उत्तर इकट्ठा करता है",
+        "who.one": "कोई भी एक संस्था अकेली",
+        "who.fewer": "कोई भी {number} संस्थाएँ, वे जो भी प्रोग्राम चलाएँ",
+        "who.one_changed": "एक संस्था जिसका प्रोग्राम बदला गया हो",
+        "who.more_changed": "दो या अधिक जिनके प्रोग्राम बदले गए हों",
+        "who.collector_changed": "बदले हुए प्रोग्राम के साथ {collector}",
+        "who.collector_and_changed": "{collector} और एक दूसरी, बदले हुए प्रोग्रामों के साथ",
+        "who.larger.one": "एक बड़ा समूह",
+        "who.larger.many": "{number} बड़े समूहों में से एक",
+        "device": "यदि एक प्रतिभागी उनकी मदद करे",
+        "what.sums_noise": "{number} या अधिक लोगों के योग, शोर के साथ",
+        "what.sums_exact": "{number} या अधिक लोगों के योग, सटीक",
+        "what.blocks": "{number} लोगों के योग, क्षण भर के लिए",
+        "what.held_sums": "{number} या अधिक लोगों के योग, सटीक, मिटाए जाने तक",
+        "what.nothing": "यादृच्छिक संख्याएँ",
+        "what.totals_noise": "योग, शोर के साथ",
+        "what.totals_exact": "योग, सटीक",
+        "what.as_collector": "जितना {collector} देखता है उससे अधिक नहीं",
+        "what.as_published": "जितना सब देखते हैं उससे अधिक नहीं",
+        "what.answers": "आपके उत्तर",
+        "what.estimates": "आपके उत्तरों के निकट अनुमान",
+        "what.blurred": "आपके उत्तर, शोर से धुँधले",
+        "what.chosen": "प्रकाशित चीज़ में, अपनी पसंद के एक व्यक्ति के उत्तर",
+        "what.subtracted": "आपके उत्तर, बाकी सबको स्वयं लाकर",
+        "what.unknown": "शायद आपके उत्तर: इसके विरुद्ध कोई वादा नहीं है",
     },
 }

@@ -118,5 +118,5 @@ def test_a_changed_program(make_study: Any) -> None:
 
 
 def test_the_languages_have_the_same_words() -> None:
-    tables = list(truth_words._WORDS.values())
+    tables = list(truth_words.SENTENCES.values())
     assert all(table.keys() == tables[0].keys() for table in tables)

@@ -1,24 +1,19 @@
 // The exact statement: what the study promises, in the words of trimask_core.rows.words, moments.words and trimask_client.words.
 // In English, as it is read out by every other program; the page's own words say the same more simply.
 
-import { minimalCoalitions } from "../device/rows/collusion.js";
+import { erfc } from "../device/floats.js";
+import { explain } from "../device/index.js";
 import { general } from "../form/plain_text.js";
 
 /** @typedef {import("../device/index.js").Study} Study */
 /** @typedef {import("../device/protection.js").Guarantee} Guarantee */
-/** @typedef {{parties: string[], exact: boolean, needsDevice: boolean}} Coalition */
 
 /** Paragraphs. `unchecked`: what of the promise a device cannot work out.
  * @param {Study} study @param {string[]} unchecked @returns {string[]} */
 export function exactStatement(study, unchecked) {
-  return [promise(study, unchecked), collusion(study), `Study id: ${hex(study.id)}.`];
-}
-
-/** Who would have to collude, the smallest groups first.
- * @param {Study} study @returns {Coalition[]} */
-export function coalitionsOf(study) {
-  if (study.suite !== "rows") return [{ parties: study.right.map((_, k) => `R${k + 1}`), exact: true, needsDevice: false }];
-  return minimalCoalitions(study.right.length, study.left.length, study.rows.unmasking);
+  const told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you yours can " +
+    "see that you answered, not what.";
+  return [promise(study, unchecked), collusion(study), ...(study.reminders ? [told] : []), `Study id: ${hex(study.id)}.`];
 }
 
 /** Whether what is published has noise in it.
@@ -75,13 +70,18 @@ function guaranteeWords(guarantee) {
 }
 
 /** @param {Guarantee} guarantee */
-function stating({ epsilon, delta, mu, enclosed, neighbours, basis, because, citation }) {
+function stating({ epsilon, delta, mu, enclosed, discreteEpsilon, neighbours, basis, because, citation }) {
   const parts = [];
   if (epsilon !== null && delta !== null) {
     const within = enclosed ? ` (delta certified to lie in [${general(enclosed[0], 5)}, ${general(enclosed[1], 5)}])` : "";
     parts.push(`(${general(epsilon, 4)}, ${general(delta, 3)})-differential privacy${within}`);
   }
   if (mu !== null) parts.push(`${general(mu, 4)}-Gaussian differential privacy`);
+  if (discreteEpsilon !== null) {
+    const [mantissa, power = ""] = discreteEpsilon.toExponential(1).split("e");
+    const added = `${mantissa}e${power[0]}${power.slice(1).padStart(2, "0")}`;
+    parts.push(`${parts.pop()} (noise on a grid adds at most ${added} to epsilon)`);
+  }
   const norm = neighbours.rowNorm === null ? "" : ` of norm at most ${general(neighbours.rowNorm, 4)}`;
   const step = neighbours.distance === null ? "1" : general(neighbours.distance, 4);
   const near = {
@@ -156,7 +156,7 @@ const whoIn = (study) => (role) => {
 
 /** @param {Study} study */
 function collusion(study) {
-  const all = coalitionsOf(study);
+  const all = explain(study).coalitions;
   const smallest = Math.min(...all.map(({ parties }) => parties.length));
   const shown = all.filter(({ parties }) => parties.length === smallest);
   const lines = [`${summary(study, smallest)} To see answers, these would have to break their word together:`];
@@ -184,17 +184,31 @@ function summary(study, smallest) {
 
 /** @param {Study} study */
 function collusionNote(study) {
-  if (study.suite === "rows") {
-    return study.rows.tagHolders.length > 0
-      ? "This counts on institutions running the agreed program. One whose program was changed to alter the parts of answers it was " +
-        "given, by more than a trace, is found out before anything is put together; of two or more that were changed it says nothing."
-      : "This counts on every institution running the agreed program. It does not cover one whose program was changed to alter what " +
-        "it passes on.";
-  }
+  if (study.suite === "rows") return followed(study) + together(study);
   const changed = "One changed program can leave people out or make the result wrong";
   if (!hasNoise(study)) return `${noiseSentence(study)} ${changed}.`;
   return `${noiseSentence(study)} This holds whatever programs the others run. ${changed}; it cannot show anybody's answers.`;
 }
+
+/** @param {Study} study */
+function followed(study) {
+  return study.rows.tagHolders.length > 0
+    ? "This counts on institutions running the agreed program. One whose program was changed to alter the parts of answers it was " +
+      "given, by more than a trace, is found out before anything is put together; of two or more that were changed it says nothing."
+    : "This counts on every institution running the agreed program. It does not cover one whose program was changed to alter what " +
+      "it passes on.";
+}
+
+/** What hides a person from all right providers together. @param {Study} study */
+function together(study) {
+  const mu = study.protection.rightProviders?.mu ?? null;
+  if (mu === null) return "";
+  return ` From all ${study.right.length} institutions that get a part, together, your own noise alone would hide you: of two answers ` +
+    `they could tell yours with a chance of up to ${guessWords(mu)}.`;
+}
+
+/** The chance to tell two equally likely answers apart that are mu apart, in whole percent, rounded up. @param {number} mu */
+export const guessWords = (mu) => `${Math.ceil(50 * (2 - erfc(mu / Math.sqrt(8))))} %`;
 
 /** @param {Uint8Array} bytes */
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

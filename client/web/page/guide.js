@@ -15,6 +15,8 @@ import { explain, PageError } from "./problem.js";
  *   | "withdraw" | "problem"} Screen */
 /** @typedef {"waiting" | "busy" | "done" | "later" | "failed"} PartState */
 
+/** What stands for a date or time that is typed in part: the browser keeps it to itself, and it is no answer. */
+export const HALF = "?";
 const SETTLED = ["sent", "withdrawing", "withdrawn", "too_late"];
 
 /** From a link through a study's form to a receipt. `changed` shows the view anew. */
@@ -189,7 +191,12 @@ export class Guide {
    * @param {Question[]} questions */
   wellAnswered(questions) {
     this.problems = {};
-    for (const question of questions) this.noteProblem(question.name);
+    for (const question of questions) {
+      // A date or time that is typed in part: the browser says so only when asked.
+      const control = document.getElementById(`q-${question.name}`);
+      if (control instanceof HTMLInputElement && control.validity.badInput) this.part.answer(question, HALF);
+      this.noteProblem(question.name);
+    }
     const wrong = questions.find((question) => question.name in this.problems);
     if (wrong === undefined) return true;
     this.changed();

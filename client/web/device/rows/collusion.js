@@ -99,11 +99,10 @@ class Knowledge {
 }
 
 /**
- * Whether a coalition, with any devices, gets the rows. Parties are numbered R_1.., L_1.., collector.
- * @param {number} right @param {number} left @param {number[]} unmasking @param {number} coalition a bit mask
- * @param {boolean} [align] false leaves the estimates out: rows then come out exactly
+ * What a coalition, with any devices, knows in the end. Parties are numbered R_1.., L_1.., collector.
+ * @param {number} right @param {number} left @param {number[]} unmasking @param {number} coalition a bit mask @param {boolean} align
  */
-export function breaks(right, left, unmasking, coalition, align = true) {
+function closed(right, left, unmasking, coalition, align) {
   const known = new Knowledge(right, left);
   for (let k = 0; k < right; k++) {
     if ((coalition >> k) & 1) {
@@ -130,7 +129,27 @@ export function breaks(right, left, unmasking, coalition, align = true) {
     const within = known.withinStages();
     changed = known.betweenStages(align) || within;
   }
+  return known;
+}
+
+/**
+ * Whether a coalition, with any devices, gets the rows.
+ * @param {number} right @param {number} left @param {number[]} unmasking @param {number} coalition a bit mask
+ * @param {boolean} [align] false leaves the estimates out: rows then come out exactly
+ */
+export function breaks(right, left, unmasking, coalition, align = true) {
+  const known = closed(right, left, unmasking, coalition, align);
   return known.total[0] === true || (align && known.correlate());
+}
+
+/**
+ * Whether it sees them through the noise columns at least: all components but one, and that one under its right mask.
+ * @param {number} right @param {number} left @param {number[]} unmasking @param {number} coalition a bit mask
+ */
+function blurs(right, left, unmasking, coalition) {
+  const known = closed(right, left, unmasking, coalition, true);
+  const missing = known.everything & ~at(known.clear, 0);
+  return (missing & (missing - 1)) === 0 && (at(known.masked, 0) & missing) !== 0;
 }
 
 /** @param {number} right @param {number} left */
@@ -158,16 +177,7 @@ export function refuseSingleBreaker(right, left, unmasking) {
 export function minimalCoalitions(right, left, unmasking) {
   const names = partyNames(right, left);
   const nodes = unmasking.map((role) => names.indexOf(role));
-  const largest = names.length > MOST_LISTED ? 3 : names.length;
-  /** @type {number[]} */
-  const found = [];
-  for (let size = 1; size <= largest; size++) {
-    for (const members of combinations(names.length, size)) {
-      if (found.some((smaller) => (smaller & members) === smaller)) continue;
-      if (breaks(right, left, nodes, members)) found.push(members);
-    }
-  }
-  return found.map((members) => {
+  return minimal(names.length, (members) => breaks(right, left, nodes, members)).map((members) => {
     const parties = names.filter((_, party) => (members >> party) & 1);
     return {
       parties,
@@ -175,6 +185,32 @@ export function minimalCoalitions(right, left, unmasking) {
       needsDevice: !parties.some((party) => party === "collector" || party.startsWith("R")),
     };
   });
+}
+
+/**
+ * Every coalition that breaks nothing and sees answers through the noise columns, and no part of which does.
+ * @param {number} right @param {number} left @param {string[]} unmasking @returns {string[][]}
+ */
+export function blurringCoalitions(right, left, unmasking) {
+  const names = partyNames(right, left);
+  const nodes = unmasking.map((role) => names.indexOf(role));
+  const breaking = minimal(names.length, (members) => breaks(right, left, nodes, members));
+  const seeing = minimal(names.length, (members) => breaks(right, left, nodes, members) || blurs(right, left, nodes, members));
+  const only = seeing.filter((members) => !breaking.some((group) => (group & members) === group));
+  return only.map((members) => names.filter((_, party) => (members >> party) & 1));
+}
+
+/** The smallest sets of parties of which something holds, no part of which it holds of. @param {number} count @param {(members: number) => boolean} holds */
+function minimal(count, holds) {
+  const largest = count > MOST_LISTED ? 3 : count;
+  /** @type {number[]} */
+  const found = [];
+  for (let size = 1; size <= largest; size++) {
+    for (const members of combinations(count, size)) {
+      if (!found.some((smaller) => (smaller & members) === smaller) && holds(members)) found.push(members);
+    }
+  }
+  return found;
 }
 
 /** Bit masks of `size` of `count`, in the order of their members. @param {number} count @param {number} size @returns {Generator<number>} */

@@ -3,12 +3,10 @@
 import { readDay } from "../../form/dates.js";
 import { showNumber } from "../../form/writing.js";
 import { button, h } from "../dom.js";
+import { HALF } from "../guide.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 /** @typedef {import("../../form/question.js").Question} Question */
-
-// What stands for a date or time that is typed in part: the browser keeps it to itself, and it is no answer.
-const HALF = "?";
 
 /** One question: what it says, its control, and the place for what is wrong. `level`: in the page's title or below it.
  * @param {Guide} guide @param {Question} question @returns {HTMLElement} */

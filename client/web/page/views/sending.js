@@ -18,7 +18,7 @@ export function sendingView(guide) {
   return {
     title: guide.say("sending.title"),
     body: [
-      h("p", { role: "status" }, guide.busy ? guide.say("sending.now") : guide.say(waiting ? "sending.waiting" : `sending.${entry.state}`, values)),
+      h("p", { role: "status" }, guide.busy ? guide.say("sending.now") : guide.say(waiting ? "sending.waiting.page" : `sending.${entry.state}`, values)),
       !waiting && told ? h("div", { class: "notice weak" }, h("p", {}, h("strong", {}, guide.say(`problem.${told}.title`))),
         h("p", {}, guide.say(`problem.${told}.text`)), h("p", {}, guide.say(`problem.${told}.advice`))) : null,
       h("ul", { class: "parties" }, parties),

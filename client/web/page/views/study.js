@@ -1,16 +1,18 @@
 // A study as its page tells it: who asks, what for, where the answers go, what is promised, who would have to collude.
 
-import { explain } from "../../device/index.js";
 import { button, h, paragraphs } from "../dom.js";
-import { exactStatement } from "../exact.js";
+import { exactStatement, guessWords } from "../exact.js";
+import { plainTruth } from "../truth_words.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 /** @typedef {import("../../device/index.js").Study} Study */
+/** @typedef {ReturnType<typeof plainTruth>} Truth */
 
 /** @param {Guide} guide */
 export function studyView(guide) {
   const { study, form, unchecked } = guide.opened;
   const language = guide.part.language;
+  const truth = plainTruth(study, guide.words.language);
   const begun = guide.part.consent !== null || Object.keys(guide.part.responses).length > 0;
   return {
     title: guide.title,
@@ -23,11 +25,12 @@ export function studyView(guide) {
       h("p", { class: "soft" }, guide.say("study.contact", { contact: study.contact })),
       h("h2", {}, guide.say("study.why")),
       h("p", form.purpose ? guide.inForm : { lang: "", dir: "auto" }, form.purpose?.[language] ?? study.purpose),
-      promised(guide, study),
+      promised(guide, study, truth),
       h("h2", {}, guide.say("study.where")),
       where(guide, study),
       h("h2", {}, guide.say("study.collude")),
-      collude(guide, study),
+      whoSees(truth),
+      notes(guide, study).map((note) => h("p", {}, note)),
       h("p", {}, guide.say("study.signed")),
       h("details", {}, h("summary", {}, guide.say("study.exact")),
         guide.words.language === "en" ? null : h("p", { class: "soft" }, guide.say("study.exact.language")),
@@ -44,13 +47,24 @@ export function studyView(guide) {
 /** @param {Study} study */
 const kindOf = (study) => (study.protection.budget !== null ? "budget" : study.protection.sigma ? "people" : "exact");
 
-/** @param {Guide} guide @param {Study} study */
-function promised(guide, study) {
+/** Each promise, the weaker first, on a scale of three steps. @param {Guide} guide @param {Study} study @param {Truth} truth */
+function promised(guide, study, truth) {
   const people = guide.words.number(study.releaseRows);
   return [
     h("h2", {}, guide.say("study.promised")),
     h("p", {}, guide.say(`${study.suite}.promise.${kindOf(study)}`, { people })),
+    truth.promises.map(({ towards, step, word, sentences }) => [
+      h("h3", {}, `${towards}: ${word}`),
+      h("ul", { class: "scale" }, truth.scale.map(([one, name]) => h("li", { "aria-current": one === step ? "true" : undefined, class: one }, name))),
+      sentences.map((sentence) => h("p", {}, sentence)),
+    ]),
+    truth.note ? h("p", { class: "soft" }, truth.note) : null,
   ];
+}
+
+/** @param {Truth} truth */
+function whoSees({ seen }) {
+  return h("dl", { class: "seen" }, seen.map(([who, what]) => h("div", {}, h("dt", {}, who), h("dd", {}, what))));
 }
 
 /** @param {Guide} guide @param {Study} study */
@@ -70,25 +84,16 @@ function where(guide, study) {
   ];
 }
 
-/** @param {Guide} guide @param {Study} study */
-function collude(guide, study) {
-  const { coalitions, honestProviders, altered } = explain(study);
-  const smallest = Math.min(...coalitions.map(({ parties }) => parties.length));
-  const groups = coalitions.filter(({ parties }) => parties.length === smallest);
-  const larger = coalitions.length - groups.length;
+/** What that counts on, and what hides a person from all who get a part. @param {Guide} guide @param {Study} study */
+function notes(guide, study) {
   const noise = study.protection.sigma > 0 || study.protection.budget !== null;
-  const number = guide.words.number(smallest);
-  const rows = study.suite === "rows";
-  const notes = rows
-    ? [guide.say(altered ? "rows.note.tagged" : "rows.note")]
-    : [...(noise ? [guide.words.count("moments.noise", honestProviders ?? 1)] : []), guide.say(noise ? "moments.note" : "moments.note.exact")];
-  return [
-    h("p", {}, rows ? guide.say("rows.collusion", { number }) : guide.say(noise ? "moments.collusion" : "moments.collusion.exact", { number })),
-    h("ul", {},
-      groups.map(({ parties }) => h("li", {}, guide.words.list(parties.map((role) => guide.partyName(role))))),
-      larger > 0 ? h("li", {}, guide.words.count("study.larger", larger)) : null),
-    notes.map((note) => h("p", {}, note)),
-  ];
+  const mu = study.protection.rightProviders?.mu ?? null;
+  const found = [];
+  if (study.suite !== "rows") found.push(guide.say(noise ? "moments.note" : "moments.note.exact"));
+  else found.push(guide.say(study.rows.tagHolders.length > 0 ? "rows.note.tagged" : "rows.note"));
+  if (mu !== null) found.push(guide.say("rows.together", { parts: guide.words.number(study.right.length), chance: guessWords(mu) }));
+  if (study.reminders) found.push(guide.say("study.reminders"));
+  return found;
 }
 
 /** Where the page is, where it may be, and what that check is worth. @param {Guide} guide @param {Study} study */

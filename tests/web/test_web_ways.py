@@ -1,0 +1,369 @@
+"""What happens to people on the survey page: no network, a tab that dies, other languages, small screens, the keyboard."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Error, Page, expect
+
+from trimask_browser import needs_browser
+from trimask_core.signed_study import SignedStudy
+from trimask_survey import DEFINITION, SurveyLab, Visitor
+
+pytestmark = [needs_browser, pytest.mark.slow]
+RIGHT = ("R1", "R2", "R3")
+Look = Callable[[Page], None]
+Make = Callable[..., Visitor]
+NO_NETWORK = ("net::ERR_INTERNET_DISCONNECTED", "net::ERR_CONNECTION_REFUSED")
+
+
+def held(lab: SurveyLab, signed: SignedStudy) -> list[set[bytes]]:
+    return [set(lab.rows(name, signed.study.id)) for name in RIGHT]
+
+
+def test_the_network_goes_half_way_and_comes_back(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    before = held(web_lab, open_study)
+    person = visitor()
+    person.allowed = NO_NETWORK
+    person.page.goto(web_lab.link(open_study))
+    person.consent()
+    person.eligible()
+    person.context.set_offline(True)
+    person.answer()
+    # Other languages are there without the network.
+    person.page.get_by_label("Language").select_option("hi")
+    person.see("अपने उत्तर जाँचें")
+    person.page.get_by_label("भाषा").select_option("en")
+    person.press("Send")
+    expect(person.page.locator("main")).to_contain_text("Not everything has arrived. 0 of 3")
+    look(person.page)
+    person.context.set_offline(False)
+    person.see("Sent. Thank you!")
+    assert [len(now - then) for now, then in zip(held(web_lab, open_study), before, strict=True)] == [1, 1, 1]
+
+
+def test_a_tab_killed_while_it_sends_goes_on_and_counts_once(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
+) -> None:
+    before = held(web_lab, open_study)
+    person = visitor()
+    person.to_review(web_lab.link(open_study))
+    waiting = web_lab.parties["R2"].https
+    person.page.route(f"{waiting}/**/Submit", lambda _route: None)  # R2 is asked and does not answer
+    person.press("Send")
+    expect(person.page.get_by_role("listitem").filter(has_text="Data Trust North")).to_contain_text("Sending")
+    first = person.page
+    with contextlib.suppress(Error):
+        first.goto("chrome://crash")
+    person.open_tab().goto(web_lab.link(open_study))
+    first.close()
+    person.see("Sent. Thank you!")
+    assert [len(now - then) for now, then in zip(held(web_lab, open_study), before, strict=True)] == [1, 1, 1]
+    # And again: the same receipt, and nothing is sent a second time.
+    person.open_tab().goto(web_lab.link(open_study))
+    person.see("Sent. Thank you!")
+    assert [len(now - then) for now, then in zip(held(web_lab, open_study), before, strict=True)] == [1, 1, 1]
+
+
+def test_a_tab_that_dies_shows_the_same_question_again(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
+) -> None:
+    person = visitor()
+    person.page.goto(web_lab.link(open_study))
+    person.consent()
+    person.eligible()
+    person.fill("When were you born?", "1984-05-17")
+    person.press("Next")
+    person.asked("How well have you felt")
+    first = person.page
+    with contextlib.suppress(Error):
+        first.goto("chrome://crash")
+    person.open_tab().goto(web_lab.link(open_study))
+    first.close()
+    person.asked("How well have you felt")
+    person.press("Back")
+    expect(person.page.get_by_label("When were you born?")).to_have_value("1984-05-17")
+
+
+def test_withdrawn_while_it_waits(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    before = held(web_lab, open_study)
+    person = visitor()
+    person.allowed = NO_NETWORK
+    person.to_review(web_lab.link(open_study))
+    with web_lab.down("R3"):
+        person.press("Send")
+        expect(person.page.locator("main")).to_contain_text("2 of 3 institutions have their part")
+        person.press("Withdraw my answers")
+        person.press("Withdraw")
+        person.see("Being withdrawn")
+        expect(person.page.locator("main")).to_contain_text("2 of 3 institutions have erased their part")
+        look(person.page)
+    person.press("Try again now")
+    person.see("Withdrawn")
+    assert held(web_lab, open_study) == before
+
+
+def test_an_invitation_used_elsewhere_loses_no_answers(
+    web_lab: SurveyLab, invited_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    link = web_lab.link(invited_study, int(time.time() * 1000) + 3_600_000)
+    one, other = visitor(), visitor()
+    one.to_review(link)
+    expect(one.page.locator("main")).to_contain_text("Answer by")
+    other.to_review(link)
+    one.press("Send")
+    one.see("Sent. Thank you!")
+    other.allowed = ("status of 4",)
+    other.press("Send")
+    expect(other.page.locator("main")).to_contain_text("This invitation was used before")
+    look(other.page)
+    other.press("Back to my answers")
+    other.see("Check your answers")
+    expect(other.page.locator("dl")).to_contain_text("217.5 hours")
+
+
+def test_who_does_not_belong_leaves_nothing_behind(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    person = visitor()
+    person.page.goto(web_lab.link(open_study))
+    person.consent()
+    person.choose("No")
+    person.press("Next")
+    person.see("This study is for others")
+    look(person.page)
+    person.page.wait_for_function(
+        "() => new Promise((done) => { const open = indexedDB.open('trimask'); open.onsuccess = () => { const keys = "
+        "open.result.transaction('records').objectStore('records').getAllKeys(); keys.onsuccess = () => "
+        "done(keys.result.every((key) => key.startsWith('studies/'))); }; })"
+    )
+
+
+def test_a_closed_study_says_so_before_anything_is_asked(
+    web_lab: SurveyLab, visitor: Make, look: Look
+) -> None:
+    signed = web_lab.web_study(DEFINITION.replace("Sleep and", "Closed soon:"))
+    web_lab.close(signed.study)
+    person = visitor()
+    person.page.goto(web_lab.link(signed))
+    person.see("This study is closed")
+    look(person.page)
+
+
+def test_a_host_the_study_does_not_name_is_refused(web_lab: SurveyLab, visitor: Make, look: Look) -> None:
+    signed = web_lab.web_study(DEFINITION.replace("Sleep and", "Elsewhere:"), ["https://survey.example"])
+    person = visitor()
+    person.page.goto(web_lab.link(signed))
+    person.see("This page is not where the study allows it")
+    expect(person.page.locator("main")).to_contain_text("https://survey.example")
+    look(person.page)
+
+
+def test_links_that_are_none(web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look) -> None:
+    person = visitor()
+    link = web_lab.link(open_study)
+    for broken in (link[:-5], link.partition("#")[0], link + "%"):
+        person.open_tab().goto(broken)
+        person.see("This is not an invitation")
+        look(person.page)
+    # The study beside the page is not the one of the link.
+    person.open_tab().goto(link[:-3] + ("AAA" if not link.endswith("AAA") else "BBB"))
+    person.see("This is not the study of your invitation")
+
+
+ARABIC = (
+    "كيف تنام؟",
+    "المشاركة",
+    "قرأت هذا وأوافق عليه",
+    "اسمك، بمثابة توقيعك",
+    "التوقيع والمتابعة",
+    "نعم",
+    "التالي",
+    "متى وُلدت؟",
+    "رجوع",
+)
+GERMAN = (
+    "Wie schlafen Sie?", "Teilnehmen", "Ich habe das gelesen und stimme zu", "Ihr Name als Unterschrift",
+    "Unterschreiben und weiter", "Ja", "Weiter", "Wann sind Sie geboren?", "Zurück",
+)  # fmt: skip
+HINDI = (
+    "आपकी नींद कैसी है?", "भाग लें", "मैंने यह पढ़ लिया है और मैं सहमत हूँ", "आपका नाम, आपके हस्ताक्षर के रूप में",
+    "हस्ताक्षर करें और आगे बढ़ें", "हाँ", "आगे", "आपका जन्म कब हुआ?", "पीछे",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "words", "direction"),
+    [("de-AT", GERMAN, "ltr"), ("ar-EG", ARABIC, "rtl"), ("hi-IN", HINDI, "ltr")],
+    ids=["German", "Arabic", "Hindi"],
+)
+def test_in_other_languages(
+    web_lab: SurveyLab,
+    open_study: SignedStudy,
+    visitor: Make,
+    look: Look,
+    language: str,
+    words: tuple[str, ...],
+    direction: str,
+) -> None:
+    title, begin, agree, name, sign, yes, following, born, back = words
+    person = visitor(language)
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    person.see(title)
+    assert page.evaluate("getComputedStyle(document.body).direction") == direction
+    assert page.locator("html").get_attribute("lang") == language.split("-")[0]
+    look(page)
+    person.press(begin)
+    person.choose(agree)
+    person.fill(name, "أدا")
+    look(page)
+    person.press(sign)
+    person.choose(yes)
+    person.press(following)
+    person.fill(born, "1984-05-17")
+    look(page)
+    for _ in range(2):
+        person.press(following)
+    expect(page.get_by_role("alert").filter(has_text=".")).to_be_visible()
+    page.get_by_role("slider").press("ArrowRight")
+    person.press(following)
+    # Written as people of the language do, in digits of their own, and never guessed.
+    field = page.locator("input[type=text]")
+    for typed, taken in (
+        ("1.000", False),
+        ("7,5", True),
+        ("\u0667\u066b\u0665", True),
+        ("\u096d.\u096b", True),
+    ):
+        field.fill(typed)
+        person.press(following)
+        if taken:
+            expect(field).to_have_count(0)
+            person.press(back)
+        else:
+            expect(page.get_by_role("alert").filter(has_text="1000")).to_be_visible()
+            look(page)
+
+
+@pytest.mark.parametrize(
+    "size", [{"width": 320, "height": 640}, {"width": 640, "height": 320}], ids=["upright", "sideways"]
+)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_small_screens_and_large_type(
+    web_lab: SurveyLab,
+    open_study: SignedStudy,
+    visitor: Make,
+    look: Look,
+    size: dict[str, int],
+    *,
+    dark: bool,
+) -> None:
+    person = visitor(viewport=size, color_scheme="dark" if dark else "light")
+    page = person.page
+
+    def fits(_label: str = "") -> None:
+        wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide[0] <= wide[1], f"{_label}: the page is wider than the screen"
+        look(page)
+
+    # 200 % text: as a browser's own setting has it, on top of which everything is measured.
+    page.add_init_script(
+        "document.addEventListener('DOMContentLoaded', () => { document.documentElement.style.fontSize = '200%'; })"
+    )
+    page.goto(web_lab.link(open_study))
+    person.see("How do you sleep?")
+    page.get_by_text("The exact statement").click()
+    page.get_by_text("About this page").click()
+    fits("study")
+    person.consent()
+    fits("eligibility")
+    person.eligible()
+    person.answer(fits)
+    fits("review")
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    page.get_by_text("Show it as a code").click()
+    fits("receipt")
+
+
+def test_by_keyboard_alone(web_lab: SurveyLab, open_study: SignedStudy, visitor: Make) -> None:
+    person = visitor()
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    person.see("How do you sleep?")
+
+    def to(name: str) -> None:
+        """Tab until the focus is on something of this name; it must be seen there."""
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                "() => { const e = document.activeElement; const l = e.labels?.[0]?.textContent ?? ''; "
+                "return [e.textContent + l + (e.getAttribute('aria-label') ?? ''), getComputedStyle(e).outlineStyle]; }"
+            )
+            if name in focused[0]:
+                assert focused[1] != "none", f"{name}: the focus cannot be seen"
+                return
+        raise AssertionError(f"{name} cannot be reached by Tab")
+
+    keys = page.keyboard
+    to("Take part")
+    keys.press("Enter")
+    to("I have read this")
+    keys.press("Space")
+    to("Your name")
+    keys.type("Ada Lovelace")
+    keys.press("Enter")
+    person.see("Can you take part?")
+    to("Yes")
+    keys.press("Space")
+    keys.press("Enter")
+    person.asked("When were you born?")
+    to("When were you born?")
+    keys.type("17051984")
+    keys.press("Enter")
+    person.asked("How well have you felt")
+    to("How well have you felt")
+    keys.press("ArrowRight")
+    keys.press("Enter")
+    person.asked("How long did you sleep")
+    to("How long did you sleep")
+    keys.type("217.5")
+    keys.press("Enter")
+    person.asked("When do you go to bed?")
+    to("When do you go to bed?")
+    keys.type("11")
+    keys.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="Give a time of day such as 23:30.")).to_be_visible()
+    keys.type("1130PM")  # on a browser with a clock of 24 hours, half past eleven
+    keys.press("Enter")
+    person.asked("Do you work in shifts?")
+    to("Yes")
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    person.asked("How much do you exercise?")
+    to("Next")
+    keys.press("Enter")
+    person.asked("What do you take")
+    to("Medicine")
+    keys.press("Space")
+    keys.press("Enter")
+    person.asked("How often do these")
+    to("Never")
+    keys.press("ArrowDown")
+    to("Never")
+    keys.press("Space")
+    keys.press("Enter")
+    person.see("Check your answers")
+    for understood in ("1984", ":30", "No answer", "Medicine", "Sometimes"):
+        expect(page.locator("dl")).to_contain_text(understood)
+    to("Send")
+    keys.press("Enter")
+    person.see("Sent. Thank you!")
