@@ -10,7 +10,7 @@ CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/met
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
+.PHONY: app app-images web-images android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -86,6 +86,9 @@ app: $(STAMP)  ## the survey app in a window of this machine; LINK=trimask://...
 
 app-images: system $(STAMP)  ## every screen of the app as a picture, docs/images/app-*.png; to be looked at
 	$(BIN)/python tests/mobile/gallery.py
+
+web-images: system $(STAMP)  ## every view of the survey page as a picture, docs/images/web-*.png; its weight and CPU; to be looked at
+	$(BIN)/python tests/web/gallery.py
 
 android:  ## the Android package; needs buildozer, a JDK and the network (see docs/app.md)
 	scripts/stage-android build/android $(HOSTS)

@@ -98,5 +98,5 @@ export async function catalogue(language) {
   return load ? new Catalogue(tag, (await load()).default) : new Catalogue("en", (await import("./words/en.js")).default);
 }
 
-/** All of them, so that the language can be changed when the network is gone. */
-export const loadAll = () => Promise.all(Object.values(LOADERS).map((load) => load()));
+/** Those of a form's languages, so that the language can be changed when the network is gone. @param {string[]} languages */
+export const loadAll = (languages) => Promise.all(languages.map(catalogue));

@@ -117,4 +117,4 @@ window.addEventListener("online", () => { if (guide.entry) void guide.tryNow(); 
 document.addEventListener("visibilitychange", () => { if (!document.hidden) void guide.tick(); });
 setInterval(() => void guide.tick(), TICK_MS);
 await start(guide);
-await loadAll().catch(() => undefined); // so that the language can be changed when the network is gone
+await loadAll(guide.maybePart?.form.languages ?? []).catch(() => undefined);
