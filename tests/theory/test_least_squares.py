@@ -73,6 +73,41 @@ def test_delta_increases_as_the_row_grows(features, r, fraction):
         assert (np.diff(values) >= -1e-11 * np.array(values[1:])).all()
 
 
+def test_a_smaller_row_is_post_processing_and_a_shorter_mean_from_twice_the_leverage_on():
+    """The two steps of the proof: variances reached with factors at most 1, and no mean beyond them, if q >= 2p."""
+    rng = np.random.default_rng(8)
+    for q, share, x in zip(
+        rng.uniform(0.01, 0.99, 2000), rng.uniform(0, 1, 2000), rng.uniform(0.01, 0.99, 2000), strict=True
+    ):
+        p = share * q
+        (_, whole, mean, other), (_, small, mean_x, other_x) = (
+            least_squares.canonical_pair(y * q, y * p, 50, 2) for y in (1.0, x)
+        )
+        along = [1 - covariance[0, 0] for covariance in (other, other_x)]
+        beside = [1 - covariance[1, 1] for covariance in (other, other_x)]
+        assert whole.tolist() == small.tolist() == np.eye(2).tolist()
+        assert 0 <= beside[1] / beside[0] <= 1 + 1e-12
+        if p <= 0.5 * q:
+            factor = along[1] / along[0]
+            assert 0 <= factor <= 1 + 1e-12
+            assert mean_x @ mean_x <= factor * (mean @ mean) * (1 + 1e-9)
+        elif p < 0.9 * q - 0.1 * q * q and along[0] > 1e-3:
+            assert mean_x @ mean_x > along[1] / along[0] * (mean @ mean)
+
+
+def test_at_fixed_variances_a_longer_mean_is_easier_to_tell():
+    covariance = np.diag([0.6, 1.7, 0.3])
+    for epsilon in (0.0, 0.5, 2.0):
+        found = [
+            gaussian_pair.spectrum(
+                np.zeros(3), np.eye(3), t * np.array([1.0, 0.5, -0.2]), covariance, [epsilon]
+            )
+            for t in np.linspace(0, 4, 15)
+        ]
+        for values in ([f.forward[0] for f in found], [f.backward[0] for f in found]):
+            assert (np.diff(values) >= -1e-12).all()
+
+
 def test_monotonicity_as_the_paper_draws_it_and_as_it_prints_it():
     # Figure 15's sizes: with the residual fixed delta increases with p, with q fixed it falls again.
     r, d, epsilon = 1000, 10, 1.0

@@ -161,3 +161,41 @@ def test_invalid_parameters_are_named(call, name: str) -> None:
     with pytest.raises(ParameterError) as caught:
         call()
     assert caught.value.parameter == name
+
+
+def test_the_bound_at_a_fixed_p_on_the_circle() -> None:
+    """p = 2, k = 1: the angle's density is known, so delta is one integral; no row reaches the bound, some come near."""
+    n, beta, p = 12, 3.0, 2
+    angle = np.linspace(0, np.pi, 20_001)
+    frames = np.stack((np.cos(angle), np.sin(angle)))
+
+    def law(covariance: np.ndarray) -> np.ndarray:
+        weights = np.exp(0.5 * p * beta * np.einsum("ia,ij,ja->a", frames, covariance, frames))
+        return np.asarray(weights / np.trapezoid(weights, angle))
+
+    base = np.diag([0.5, 0.1])
+    spectrum = pca.from_covariance(base, n, 1)
+    reach = 0.5 * pca.pure_epsilon(spectrum, beta)
+    largest = 0.0
+    for turn in np.linspace(0, np.pi, 13):
+        row = np.sqrt(p) * np.array([np.cos(turn), np.sin(turn)])
+        pair = law(base), law(base + np.outer(row, row) / n)
+        assert np.abs(np.log(pair[0] / pair[1])).max() <= reach
+        for epsilon in (0.0, 0.1, 0.3):
+            bound = pca.finite_delta(spectrum, beta, epsilon)
+            for a, b in (pair, pair[::-1]):
+                found = float(np.trapezoid(np.maximum(a - np.exp(epsilon) * b, 0.0), angle))
+                assert found <= bound
+                largest = max(largest, found / bound if epsilon == 0.0 else 0.0)
+    assert largest > 0.5
+    assert pca.finite_delta(spectrum, beta, reach) == 0.0
+
+
+def test_the_bound_at_a_fixed_p_is_the_worst_two_points() -> None:
+    spectrum = random_spectrum(3)
+    beta, epsilon = 0.7, 0.2
+    reach = 0.5 * pca.pure_epsilon(spectrum, beta)
+    top = np.linspace(epsilon, reach, 200_001)[:-1]
+    mass = (np.exp(reach) - np.exp(top)) / np.expm1(reach)
+    worst = float(np.max(mass * -np.expm1(epsilon - top)))
+    assert pca.finite_delta(spectrum, beta, epsilon) == pytest.approx(worst, rel=1e-6)

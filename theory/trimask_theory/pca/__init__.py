@@ -6,7 +6,7 @@ H(l_i)/beta of component i and is sigma_beta-Gaussian DP, with formulas in the s
 the law, `mechanism` puts them together into releases.
 
 Assumptions. Rows of norm at most sqrt(p), a gap between components k and k + 1, n of the order p^{3/2};
-neighbours add or remove one row. Asymptotic in p, except `pure_epsilon`, which is proved.
+neighbours add or remove one row. Asymptotic in p, except `pure_epsilon` and `finite_delta`, which are proved.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from trimask_theory.pca.limits import (
     Plateau,
     beta_for,
+    finite_delta,
     frobenius_error,
     overlap,
     plateau,
@@ -57,6 +58,7 @@ __all__ = [
     "bingham",
     "estimates",
     "exponential",
+    "finite_delta",
     "frobenius_error",
     "from_covariance",
     "from_rows",

@@ -28,6 +28,7 @@ from trimask_theory.pca.spectrum import Spectrum, hilbert, hilbert_prime
 __all__ = [
     "Plateau",
     "beta_for",
+    "finite_delta",
     "frobenius_error",
     "overlap",
     "plateau",
@@ -117,6 +118,18 @@ def pure_epsilon(spectrum: Spectrum, beta: float) -> float:
 def _at_edge(spectrum: Spectrum) -> tuple[float, float]:
     edge = spectrum.leading[-1]
     return float(hilbert(spectrum, edge)), float(hilbert_prime(spectrum, edge))
+
+
+def finite_delta(spectrum: Spectrum, beta: float, epsilon: float) -> float:
+    """delta at `epsilon`, proved at any p, n and spectrum: the log density moves within a range of p^2 beta/(2 n).
+
+    For one row added or removed, the divisor n kept (docs/theory/mechanisms.md#pca-finite). Usually too large to use.
+    """
+    reach = 0.5 * pure_epsilon(spectrum, beta)
+    beyond = reach - non_negative("epsilon", epsilon)
+    if beyond <= 0:
+        return 0.0
+    return math.expm1(-0.5 * beyond) ** 2 / -math.expm1(-reach)
 
 
 def _excess(beta: float, h: float) -> float:
