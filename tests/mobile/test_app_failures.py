@@ -15,7 +15,7 @@ def test_wrong_input_is_named_below_the_field_and_goes_when_it_is_right(
     app.tap("Open an invitation")
     app.write("link", "https://example.org/join/x")
     app.tap("Open")
-    app.see("An invitation link begins with trimask://")
+    app.see("This web address is no invitation")
     app.do("clear", "link")
     app.do("type", mobile_lab.link(mobile_lab.study()))
     app.tap("Open")
