@@ -81,6 +81,8 @@ class Form:
     intro: Texts | None = None
     agreement: Consent | None = None
     eligibility: tuple[Eligibility, ...] = ()
+    eligibility_first: bool = False
+    """Whether eligibility is asked before the consent is shown, rather than after."""
 
     def __post_init__(self) -> None:
         if not self.languages or len(set(self.languages)) != len(self.languages):
@@ -238,6 +240,8 @@ class Form:
                 data[name] = texts.to_dict()
         if self.agreement is not None:
             data["consent"] = {"version": self.agreement.version, "text": self.agreement.text.to_dict()}
+        if self.eligibility_first:
+            data["eligibility_first"] = True
         if self.eligibility:
             data["eligibility"] = [
                 item.question.to_dict()

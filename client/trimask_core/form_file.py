@@ -16,7 +16,9 @@ from trimask_core.texts import Texts, check_language
 
 __all__ = ["ELIGIBILITY_KEYS", "FORM_KEYS", "read_form"]
 
-FORM_KEYS = ("languages", "title", "purpose", "intro", "consent", "eligibility", "questions")
+FORM_KEYS = (
+    "languages", "title", "purpose", "intro", "consent", "eligibility_first", "eligibility", "questions",
+)  # fmt: skip
 _QUESTION = tuple(item.name for item in fields(Question))
 _CHOICE = tuple(item.name for item in fields(Choice))
 _ROW = tuple(item.name for item in fields(GridRow))
@@ -45,6 +47,11 @@ def read_form(data: Any, schema: Schema | None = None) -> Form:
             text(consent, "version", "form.consent"),
             Texts.read(consent.get("text"), tags, "form.consent.text"),
         )
+    first = data.get("eligibility_first", False)
+    if not isinstance(first, bool) or (first and not data.get("eligibility")):
+        raise StudyError(
+            "form.eligibility_first must be true or false, in a form that has [[form.eligibility]]"
+        )
     return Form(
         languages=tags,
         questions=tuple(_question(item, tags, attributes) for item in tables(data, "questions")),
@@ -53,6 +60,7 @@ def read_form(data: Any, schema: Schema | None = None) -> Form:
         intro=texts(data, "intro", tags, "form"),
         agreement=agreement,
         eligibility=tuple(_eligibility(item, tags) for item in tables(data, "eligibility")),
+        eligibility_first=first,
     )
 
 

@@ -183,3 +183,14 @@ def test_any_script_may_be_written() -> None:
     form = _form(data)
     assert form.pages_for({}, "ar")[0].headings[0].label == "لياليك"
     assert form.answers({**GOOD, "bedtime": "٢٣:٣٠"})["bedtime"] == 690
+
+
+def test_eligibility_first_is_part_of_the_form() -> None:
+    asked = {"name": "adult", "kind": "yes_no", "label": "Are you 18 or older?"}
+    form = read_form({**RAW, "eligibility": [asked], "eligibility_first": True})
+    assert form.eligibility_first
+    assert read_form(form.to_dict()) == form
+    assert "eligibility_first" not in read_form({**RAW, "eligibility": [asked]}).to_dict()
+    for wrong in ({"eligibility_first": True}, {"eligibility": [asked], "eligibility_first": "yes"}):
+        with pytest.raises(StudyError, match="eligibility_first must be true or false"):
+            read_form({**RAW, **wrong})

@@ -12,6 +12,7 @@ from trimask_client import Endpoint, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.form import Form
+from trimask_core.form_file import read_form
 from trimask_core.identity import SigningKey
 from trimask_core.institutions import Directory, Institution
 from trimask_core.randomness import SystemRandom
@@ -384,3 +385,23 @@ def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
         assert (guide.problem.kind, guide.problem.detail) == ("unshowable", "ar")
     else:
         assert (guide.languages, guide.language) == (("en",), "en")
+
+
+def test_eligibility_before_consent_where_the_study_says_so() -> None:
+    form = read_form(
+        {
+            "languages": ["en"],
+            "eligibility_first": True,
+            "eligibility": [{"name": "adult", "kind": "yes_no", "label": "Are you 18?"}],
+            "questions": [{"name": "age", "kind": "integer", "label": "Age", "minimum": 0, "maximum": 99}],
+        }
+    )
+    part = Participation(b"", form, "", "en")
+    seen = [part.step]
+    while part.step != "question":
+        part.forward()
+        seen.append(part.step)
+    assert seen == ["study", "eligibility", "consent", "question"]
+    while part.back():
+        seen.append(part.step)
+    assert seen[4:] == ["consent", "eligibility", "study"]

@@ -79,6 +79,7 @@ class _Maker:
         if rng.random() < 0.5:
             data["consent"] = {"version": "1", "text": self.texts("consent")}
         data["eligibility"] = [self.eligibility(place) for place in range(rng.randint(0, 2))]
+        data["eligibility_first"] = bool(data["eligibility"]) and rng.random() < 0.5
         return data
 
     def eligibility(self, place: int) -> dict[str, Any]:
@@ -243,6 +244,7 @@ def _person(maker: _Maker, form: Form) -> dict[str, Any]:
         "checked": {item.name: _checked(item, given) for page in pages for item in page.questions},
         "answers": _tried(lambda: form.answers(given, language)),
         "eligible": _tried(lambda: form.eligible(given, language)),
+        "first": form.eligibility_first,
         "consent": None if (consent := form.consent(language)) is None else consent.text,
     }
 

@@ -34,6 +34,7 @@ for (const { seed, form: data, people } of cases) {
       checked: Object.fromEntries(pages.flatMap((page) => page.questions.map((question) => [question.name, checked(question)]))),
       answers: tried(() => form.answers(responses, language)),
       eligible: tried(() => form.eligible(responses, language)),
+      first: form.eligibilityFirst,
       consent: form.consent(language)?.text ?? null,
     };
     for (const key of Object.keys(person)) {

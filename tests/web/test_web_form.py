@@ -24,4 +24,4 @@ def test_the_same_answers_as_in_python(tmp_path: Path, first: int, forms: int) -
     path.write_text(json.dumps(cases))
     found = json.loads(run_node(HERE / "form_vectors.js", path))
     assert found["count"] == 0
-    assert found["compared"] == 4 * 8 * forms
+    assert found["compared"] == 4 * 9 * forms

@@ -146,6 +146,24 @@ def test_who_does_not_belong_leaves_nothing_behind(
     )
 
 
+def test_eligibility_before_consent_where_the_study_says_so(web_lab: SurveyLab, visitor: Make) -> None:
+    definition = DEFINITION.replace("Sleep and", "First:").replace(
+        "[form]\n", "[form]\neligibility_first = true\n"
+    )
+    person = visitor()
+    person.page.goto(web_lab.link(web_lab.web_study(definition)))
+    person.see("How do you sleep?")
+    person.press("Take part")
+    person.eligible()
+    person.see("Your consent")
+    person.choose("I have read this and agree")
+    person.fill("Your name, as your signature", "Ada Lovelace")
+    person.press("Sign and continue")
+    person.asked("When were you born?")
+    person.press("Back")
+    person.see("Your consent")
+
+
 def test_a_closed_study_says_so_before_anything_is_asked(
     web_lab: SurveyLab, visitor: Make, look: Look
 ) -> None:

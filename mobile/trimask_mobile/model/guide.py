@@ -174,7 +174,7 @@ class Guide(Courier):
         """The page's main button."""
         part = self._part
         if part.step == "study":
-            part.step = "consent"
+            part.forward()
         elif part.step == "consent":
             if not part.ready_to_sign:
                 return
@@ -183,10 +183,7 @@ class Guide(Courier):
             self._runner.records(
                 lambda: self.device.keep_consent(part.study_id, consent), lambda _: None, self._failed
             )
-            if part.eligibility_questions:
-                part.step = "eligibility"
-            else:
-                part.begin_questions()
+            part.forward()
         elif part.step == "eligibility":
             self.problems = {
                 one.name: text for one in part.eligibility_questions if (text := part.problem(one))
@@ -198,7 +195,7 @@ class Guide(Courier):
                 self._forget_draft()
                 self._stop(Problem("ineligible"))
                 return
-            part.begin_questions()
+            part.forward()
         elif part.step == "question":
             self.problems = {one.name: text for one in part.page.questions if (text := part.problem(one))}
             if self.problems:

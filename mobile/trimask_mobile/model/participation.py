@@ -154,9 +154,21 @@ class Participation:
         else:
             given[name] = value
 
-    def begin_questions(self) -> None:
-        """From consent and eligibility to the first question."""
-        self.step, self.at = "question", self.pages[0].name
+    @property
+    def before(self) -> tuple[Step, ...]:
+        """The pages before the questions, in the order the study says."""
+        if not self.eligibility_questions:
+            return ("study", "consent")
+        first = self.form.eligibility_first
+        return ("study", "eligibility", "consent") if first else ("study", "consent", "eligibility")
+
+    def forward(self) -> None:
+        """From a page before the questions to the next; from the last of them to the first question."""
+        at = self.before.index(self.step) + 1
+        if at < len(self.before):
+            self.step = self.before[at]
+        else:
+            self.step, self.at = "question", self.pages[0].name
 
     def next_question(self) -> None:
         """The question after this one; after the last, or after an edit, the review."""
@@ -188,22 +200,18 @@ class Participation:
         elif self.step == "question" and self.number > 1:
             self.at = self.pages[self.number - 2].name
         elif self.step == "question":
-            self.step, self.at = ("eligibility" if self.eligibility_questions else "consent"), ""
+            self.step, self.at = self.before[-1], ""
         elif self.step == "review":
             self.step, self.at = "question", self.pages[-1].name
         else:
-            self.step = "consent" if self.step == "eligibility" else "study"
+            self.step = self.before[self.before.index(self.step) - 1]
         return True
 
     @property
     def progress(self) -> float:
         """How much of the way is done, for the bar on top."""
-        if self.step == "study":
-            return 0.0
-        if self.step == "consent":
-            return 0.05
-        if self.step == "eligibility":
-            return 0.1
+        if self.step in self.before:
+            return 0.05 * self.before.index(self.step)
         if self.step == "review":
             return 0.95
         return 0.1 + 0.85 * (self.number - 1) / len(self.pages)
