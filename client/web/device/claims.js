@@ -4,7 +4,6 @@
  */
 import { StudyError } from "./errors.js";
 import { erfc, ldexp } from "./floats.js";
-import { maskedDelta } from "./rows/masked_delta.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {import("./protection.js").Guarantee} Guarantee */
@@ -14,8 +13,8 @@ const PUBLISHING_STEPS = 2;
 const RELEASE_ENTRIES = 4; // a release has fewer than this many times the rows a study asks for
 const FAR = 30; // standard deviations from which on a tail is its first two terms
 
-/** What could not be checked here, as words of a catalogue: "unit", "single_column". @param {Study} study @returns {string[]} */
-export function checkClaims(study) {
+/** What could not be checked here, as words of a catalogue: "unit", "single_column". @param {Study} study @returns {Promise<string[]>} */
+export async function checkClaims(study) {
   const { sigma, public: everybody, collector, byHonestRows } = study.protection;
   if (sigma) return study.suite === "rows" ? rowsClaims(study) : momentsClaims(study);
   if (everybody !== null || collector !== null || byHonestRows.length) {
@@ -38,7 +37,8 @@ export function gaussianDelta(epsilon, s) {
 }
 
 /** @param {Study} study */
-function rowsClaims(study) {
+async function rowsClaims(study) {
+  const { maskedDelta } = await import("./rows/masked_delta.js");
   const { protection, attributes } = study;
   const { rowNorm: norm, sigma } = protection;
   /** @type {[Guarantee | null, number, string][]} */

@@ -1,6 +1,4 @@
 /** What a study promises and who would have to break their word, as data: the page finds the words, in every language. */
-import { minimalCoalitions } from "./rows/collusion.js";
-
 /** @typedef {import("./study.js").Study} Study */
 /**
  * `publicPromise` holds towards everybody, `collectorPromise` towards the collector (in the rows suite; null where it is the
@@ -26,7 +24,7 @@ export function explain(study) {
   const { public: publicPromise, collector: collectorPromise, rightProviders: rightProvidersPromise, budget, byHonestRows, sigma } = study.protection;
   const said = { suite: study.suite, publicPromise, collectorPromise, rightProvidersPromise, budget, byHonestRows, exact: !sigma && budget === null };
   if (study.suite === "rows") {
-    const coalitions = minimalCoalitions(study.right.length, study.left.length, study.rows.unmasking);
+    const coalitions = study.rows.coalitions();
     return { ...said, coalitions, honestProviders: null, altered: study.rows.tagHolders.length > 0 };
   }
   // Shares of a report are uniform unless all of them are put together: docs/theory/verified-moments.md#collusion.

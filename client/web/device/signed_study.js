@@ -35,7 +35,7 @@ export async function parseStudy(source, { expectedId } = {}) {
     if (!("mask_seed" in document)) throw new StudyError("this copy is without the seed that devices mask with", "", "mask_seed");
     await study.useSeed(bytesOf(document["mask_seed"], "mask_seed"));
   }
-  return { study, approvals, unchecked: checkClaims(study), text };
+  return { study, approvals, unchecked: await checkClaims(study), text };
 }
 
 /** The hash first: nothing else is looked at before it is known to be the study of the invitation. @param {Bytes} id @param {Uint8Array | string | undefined} expected */

@@ -9,23 +9,32 @@ import { Clipping } from "./clipping.js";
 import { sha256 } from "./crypto.js";
 import { StudyError } from "./errors.js";
 import { canonicalJson, plain } from "./json.js";
-import { MomentsStudy } from "./moments/study.js";
 import { readParty } from "./party.js";
 import { readProtection } from "./protection.js";
 import { items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
-import { RowFrame } from "./rows/frame.js";
-import { RowsStudy } from "./rows/study.js";
 import { Schema } from "./schema.js";
 import { readWeb } from "./web.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {import("./json.js").JsonObject} JsonObject */
 /** @typedef {import("./party.js").Party} Party */
+/** @typedef {import("./rows/study.js").RowsStudy} RowsStudy */
+/** @typedef {import("./moments/study.js").MomentsStudy} MomentsStudy */
 
 export const FORMAT = "trimask-study/1";
 const TEXTS = ["title", "purpose", "contact", "tls_roots", "admission", "admission_signer", "owner_key", "access", "licence"];
 const NUMBERS = ["created_ms", "release_rows"];
 const PARTS = ["format", "schema", "protection", "suite", "collector", "right", "left", "form", "clipping", "web"];
+
+/** @typedef {typeof import("./rows/study.js") | typeof import("./moments/study.js")} SuiteCode */
+
+/** The code of the study's suite, and not that of the other: a page is small. @param {JsonObject} data @returns {Promise<SuiteCode>} */
+async function suiteCode(data) {
+  const { name } = objectOf(data["suite"], "suite");
+  if (name === "rows") return import("./rows/study.js");
+  if (name === "moments") return import("./moments/study.js");
+  throw new StudyError("this version does not know it; a newer one may", "", "suite.name");
+}
 
 /** @param {string} reason @param {string} problem @param {string} [field] @returns {never} */
 function impossible(reason, problem, field = "") {
@@ -33,8 +42,8 @@ function impossible(reason, problem, field = "") {
 }
 
 export class Study {
-  /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id */
-  constructor(data, id) {
+  /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id @param {SuiteCode} code */
+  constructor(data, id, code) {
     if (data["format"] !== FORMAT) throw new StudyError(`this is not a study of format ${FORMAT}`);
     keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders"]);
     this.id = id;
@@ -68,6 +77,7 @@ export class Study {
     this.suite = textOf(suite["name"], "suite.name");
     this.#rows = null;
     this.#moments = null;
+    this.#code = code;
     this.#readSuite(suite);
     this.#checkClipping();
     this.#checkParties();
@@ -76,8 +86,10 @@ export class Study {
   #rows;
   /** @type {MomentsStudy | null} */
   #moments;
+  /** @type {SuiteCode} */
+  #code;
   #maskSeed = new Uint8Array();
-  /** @type {Promise<RowFrame> | null} */
+  /** @type {Promise<import("./rows/frame.js").RowFrame> | null} */
   #frame = null;
   /** @type {Bytes[]} */
   #commitments = [];
@@ -92,7 +104,7 @@ export class Study {
     }
     const id = await sha256(canonical);
     expected(id);
-    return new Study(data, id);
+    return new Study(data, id, await suiteCode(data));
   }
 
   /** @param {JsonObject} suite */
@@ -102,17 +114,15 @@ export class Study {
     if (budget !== null && sigma) impossible("budget", "a budget is for a study without noise of its own", "protection.budget");
     const sizes = { attributes: this.attributes, rowNorm, sigma, releaseRows: this.releaseRows };
     const around = { ...sizes, right: this.right.length, left: this.left.length };
-    if (this.suite === "rows") {
+    if ("RowsStudy" in this.#code) {
       if (!(0 < rowNorm && rowNorm <= this.schema.rowNorm * (1 + 1e-12))) {
         impossible("row_norm", `must be in (0, ${this.schema.rowNorm}], the schema's largest`, "protection.row_norm");
       }
-      this.#rows = new RowsStudy(suite, around);
-    } else if (this.suite === "moments") {
+      this.#rows = new this.#code.RowsStudy(suite, around);
+    } else {
       if (this.clipping !== null) impossible("clipping", "is of the rows suite; the moments suite has a ball", "clipping");
       if (!(rowNorm > 0)) impossible("row_norm", "must be above 0", "protection.row_norm");
-      this.#moments = new MomentsStudy(suite, around, this.schema);
-    } else {
-      throw new StudyError("this version does not know it; a newer one may", "", "suite.name");
+      this.#moments = new this.#code.MomentsStudy(suite, around, this.schema);
     }
   }
 
@@ -231,6 +241,7 @@ export class Study {
   async rowSettings() {
     const { columns, tau, gridExponent, shareSteps } = this.rows;
     if (!this.#maskSeed.length) throw new StudyError("this copy of the study is without the seed of B_0, which devices mask with");
+    const { RowFrame } = await import("./rows/frame.js");
     this.#frame ??= RowFrame.expand(this.#maskSeed, this.attributes, columns);
     const { rowNorm, sigma } = this.protection;
     const row = { rowNorm, sigma, schemaRowNorm: this.schema.rowNorm, right: this.right.length };

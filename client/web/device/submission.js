@@ -2,8 +2,6 @@
 import { bigEndian, concat, utf8 } from "./bytes.js";
 import { sha256 } from "./crypto.js";
 import { hpkeSeal } from "./hpke.js";
-import { buildReport, splitReport } from "./moments/report.js";
-import { rowPayloads } from "./rows/payloads.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {import("./crypto.js").RandomSource} RandomSource */
@@ -30,10 +28,11 @@ export const componentInfo = (binding, provider, submissionId) =>
 export const sealingKeyId = async (key) => (await sha256(key)).slice(0, 8);
 
 /** One payload a right provider, not yet sealed. @param {Study} study @param {import("./schema.js").Answers} answers @param {RandomSource} source @returns {Promise<Bytes[]>} */
-export const payloadsOf = async (study, answers, source) =>
-  study.suite === "rows"
-    ? rowPayloads(study, answers, source)
-    : splitReport(buildReport(study.moments.layout, answers, source), study.right.length, source);
+export async function payloadsOf(study, answers, source) {
+  if (study.suite === "rows") return (await import("./rows/payloads.js")).rowPayloads(study, answers, source);
+  const { buildReport, splitReport } = await import("./moments/report.js");
+  return splitReport(buildReport(study.moments.layout, answers, source), study.right.length, source);
+}
 
 /**
  * Everything a device sends, from what a person answered. A bad answer throws `AnswerError` naming the attribute.

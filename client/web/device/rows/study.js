@@ -2,7 +2,7 @@
 import { StudyError } from "../errors.js";
 import { frexp, ldexp } from "../floats.js";
 import { bytesOf, items, keysOf, realOf, textOf, wholeOf } from "../reading.js";
-import { refuseSingleBreaker } from "./collusion.js";
+import { minimalCoalitions, refuseSingleBreaker } from "./collusion.js";
 import { noiseColumnsMu } from "./noise_columns.js";
 import { keyHolders, TAGS } from "./tags.js";
 
@@ -46,6 +46,11 @@ export class RowsStudy {
     this.shareSteps = ldexp(this.shareScale, -this.gridExponent);
     this.tagHolders = keyHolders(this.unmasking);
     this.#check();
+  }
+
+  /** Who together could see answers, smallest groups first. */
+  coalitions() {
+    return minimalCoalitions(this.around.right, this.around.left, this.unmasking);
   }
 
   #check() {
