@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Error, Page, expect
 
 from trimask_browser import needs_browser
+from trimask_cli.site.hosting import write_site
 from trimask_core.signed_study import SignedStudy
+from trimask_core.web import Web
+from trimask_moments import open_moments
 from trimask_survey import DEFINITION, SurveyLab, Visitor
 
 pytestmark = [needs_browser, pytest.mark.slow]
@@ -182,6 +186,100 @@ def test_a_host_the_study_does_not_name_is_refused(web_lab: SurveyLab, visitor: 
     person.see("This page is not where the study allows it")
     expect(person.page.locator("main")).to_contain_text("https://survey.example")
     look(person.page)
+
+
+FULL = """() => { window.put = IDBObjectStore.prototype.put;
+  IDBObjectStore.prototype.put = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"""
+
+
+def test_a_full_disk_loses_nothing(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    person = visitor()
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    person.consent()
+    person.eligible()
+    page.evaluate(FULL)
+    person.answer()
+    expect(page.get_by_text("This browser could not keep your answers.")).to_be_visible()
+    look(page)
+    person.press("Send")
+    person.see("This browser could not keep your sealed answers")
+    look(page)
+    page.evaluate("() => { IDBObjectStore.prototype.put = window.put; }")
+    person.press("Try again")
+    person.see("Check your answers")
+    person.press("Send")
+    person.see("Sent. Thank you!")
+
+
+def test_a_browser_that_keeps_nothing(web_lab: SurveyLab, open_study: SignedStudy, visitor: Make) -> None:
+    person = visitor()
+    person.page.add_init_script(
+        "Object.defineProperty(window, 'indexedDB', { get() { throw new DOMException('no', 'SecurityError'); } })"
+    )
+    person.page.goto(web_lab.link(open_study))
+    person.see("How do you sleep?")
+    expect(person.page.get_by_text("This browser could not keep your answers.")).to_be_visible()
+    person.consent()
+    person.eligible()
+    person.answer()
+    person.press("Send")
+    person.see("Sent. Thank you!")
+
+
+def test_a_receipt_file_opened_on_another_device(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look, tmp_path: Path
+) -> None:
+    before = held(web_lab, open_study)
+    person = visitor()
+    person.to_review(web_lab.link(open_study))
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    with person.page.expect_download() as saved:
+        person.press("Save")
+    saved.value.save_as(tmp_path / "receipt.json")
+    (tmp_path / "other.json").write_text("{}")
+    other = visitor("de")
+    other.page.goto(web_lab.link(open_study))
+    other.page.get_by_text("Sie haben schon eine Quittung?").click()
+    look(other.page)
+    other.page.get_by_label("Quittungsdatei").set_input_files(tmp_path / "other.json")
+    other.see("Das ist keine Quittung dieser Studie")
+    look(other.page)
+    other.page.reload()
+    other.page.get_by_text("Sie haben schon eine Quittung?").click()
+    other.page.get_by_label("Quittungsdatei").set_input_files(tmp_path / "receipt.json")
+    other.see("Gesendet. Vielen Dank!")
+    other.press("Meine Antworten zurückziehen")
+    other.press("Zurückziehen")
+    other.see("Zurückgezogen")
+    assert held(web_lab, open_study) == before
+
+
+def test_a_study_of_the_other_suite_without_a_form(web_lab: SurveyLab, visitor: Make, look: Look) -> None:
+    signed = open_moments(web_lab, sigma=30.0, web=Web((web_lab.origin,), web_lab.page_hash))
+    write_site(web_lab.site, signed, web_lab.files)
+    person = visitor()
+    page = person.page
+    page.goto(web_lab.link(signed))
+    expect(page.locator("main")).to_contain_text("Towards everybody, the institutions included")
+    look(page)
+    person.press("Take part")
+    person.choose("I have read this and agree")
+    person.fill("Your name, as your signature", "Ada Lovelace")
+    person.press("Sign and continue")
+    for label, typed in (("age", "42"), ("bmi", "24,5")):
+        person.fill(label, typed)
+        person.press("Next")
+    for label in ("Yes", "south"):
+        person.choose(label)
+        person.press("Next")
+    look(page)
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    assert [len(ids) for ids in held(web_lab, signed)] == [1, 1, 1]
 
 
 def test_links_that_are_none(web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look) -> None:

@@ -80,9 +80,15 @@ export class IndexedStore {
     const transaction = this.database.transaction(RECORDS, "readwrite", { durability: "strict" });
     const done = completed(transaction);
     const records = transaction.objectStore(RECORDS);
-    for (const [key, value] of changes) {
-      if (value === null) records.delete(key);
-      else records.put(value, key);
+    try {
+      for (const [key, value] of changes) {
+        if (value === null) records.delete(key);
+        else records.put(value, key);
+      }
+    } catch (error) {
+      transaction.abort(); // all of the changes or none
+      await done.catch(() => undefined);
+      throw error;
     }
     await done;
   }
