@@ -28,11 +28,15 @@ const PARTS = ["format", "schema", "protection", "suite", "collector", "right", 
 
 /** @typedef {typeof import("./rows/study.js") | typeof import("./moments/study.js")} SuiteCode */
 
-/** The code of the study's suite, and not that of the other: a page is small. @param {JsonObject} data @returns {Promise<SuiteCode>} */
+/**
+ * The code of the study's suite, and not that of the other: a page is small. What sealing needs comes now too, since the network may
+ * be gone by then.
+ * @param {JsonObject} data @returns {Promise<SuiteCode>}
+ */
 async function suiteCode(data) {
   const { name } = objectOf(data["suite"], "suite");
-  if (name === "rows") return import("./rows/study.js");
-  if (name === "moments") return import("./moments/study.js");
+  if (name === "rows") return (await Promise.all([import("./rows/study.js"), import("./rows/payloads.js"), import("./rows/frame.js")]))[0];
+  if (name === "moments") return (await Promise.all([import("./moments/study.js"), import("./moments/report.js")]))[0];
   throw new StudyError("this version does not know it; a newer one may", "", "suite.name");
 }
 
