@@ -101,6 +101,7 @@ bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundr
 
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
 	$(BIN)/python -m bench.ndis_tables
+	$(BIN)/python -m bench.ndis_relative
 
 lock: $(STAMP)  ## every package at one version and by its hash, from what is asked for; UPGRADE=--upgrade takes the newest
 	$(INSTALL) uv

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from trimask_theory import least_squares, projection
 
-__all__ = ["DATA", "PRINTED", "Data", "Row", "main", "measure", "sigmas"]
+__all__ = ["DATA", "PRINTED", "Data", "Row", "chunks", "gram", "main", "measure", "ratios", "sigmas"]
 
 Array = NDArray[np.float64]
 FORMAT = "trimask-ndis-tables/1"
@@ -92,18 +92,23 @@ def sigmas(data: Data) -> dict[str, float]:
     }
 
 
-def gram(data: Data, seed: int = 4) -> Array:
-    """D'D of made-up rows, the largest of norm 1: features sharing a factor, and a response that is a sum of them."""
+def chunks(data: Data, seed: int = 4) -> Iterator[Array]:
+    """Made-up rows, not yet scaled: features sharing a factor, and a response that is a sum of them."""
     rng = np.random.default_rng([seed, data.n])
     d = data.columns
     weights = np.linspace(1.0, 0.4, d - 1)
-    total, longest = np.zeros((d, d)), 0.0
     for start in range(0, data.n, _CHUNK):
         count = min(_CHUNK, data.n - start)
         features = rng.standard_normal((count, d - 1)) + rng.standard_normal((count, 1))
         response = features @ weights / math.sqrt(d - 1) + 0.5 * rng.standard_normal(count)
         rows = np.column_stack([features, response])
-        rows /= np.sqrt(rng.chisquare(data.tail, (count, 1)) / data.tail)
+        yield rows / np.sqrt(rng.chisquare(data.tail, (count, 1)) / data.tail)
+
+
+def gram(data: Data, seed: int = 4) -> Array:
+    """D'D of the made-up rows, scaled so that the longest has norm 1."""
+    total, longest = np.zeros((data.columns, data.columns)), 0.0
+    for rows in chunks(data, seed):
         total += rows.T @ rows
         longest = max(longest, float((rows**2).sum(axis=1).max()))
     return total / longest
@@ -128,7 +133,7 @@ def measure(data: Data, trials: int, seed: int = 5) -> list[Row]:
         )
         pdr = dpr = None
         if method != LS:  # which gives coefficients, not a projection
-            found = [_ratios(projection.release(factor, data.r, sigma, rng), moments) for _ in range(trials)]
+            found = [ratios(projection.release(factor, data.r, sigma, rng), moments) for _ in range(trials)]
             pdr, dpr = (float(np.mean(values)) for values in zip(*found, strict=True))
         half = 1.96 * float(off.std(ddof=1)) / math.sqrt(trials)
         rows.append(
@@ -137,7 +142,7 @@ def measure(data: Data, trials: int, seed: int = 5) -> list[Row]:
     return rows
 
 
-def _ratios(projected: Array, moments: Array) -> tuple[float, float]:
+def ratios(projected: Array, moments: Array) -> tuple[float, float]:
     """PDR, the mean ratio of distances between columns, and DPR, the correlation of their dot products."""
     products = projected @ projected.T / projected.shape[1]
     above = np.triu_indices(len(moments), 1)

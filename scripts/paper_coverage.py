@@ -56,7 +56,12 @@ _NOISE = (
         "trimask_theory.local_noise",
         "theory/test_local_noise.py::test_the_bounds_of_the_paper_in_their_order",
     ),
-    Result("Corollary 3.3, necessary", "", "", "not built"),
+    Result(
+        "Corollary 3.3, necessary",
+        "trimask_theory.local_noise.calibrate",
+        "theory/test_local_noise.py::test_the_necessary_half_of_corollary_3_3_and_where_its_lemma_fails",
+        'method "explicit"; its Lemma A.1 is false above delta = 0.0314',
+    ),
     Result(
         "Theorem 3.4",
         "trimask_theory.masked_theorem",
@@ -147,7 +152,13 @@ _SUMS = (
         "theory/test_vector_sum.py::test_gain_of_figure_2_stays_between_one_and_d",
     ),
     Result(
-        "Theorem 1, Figure 1, constraint (25), the optimal p_C, a private centre, the comparison",
+        "Theorem 1",
+        "trimask_theory.local_noise.calibrate",
+        "theory/test_local_noise.py::test_the_classic_gaussian_mechanism_by_corollary_5_of_ndis",
+        'method "classic"',
+    ),
+    Result(
+        "Figure 1, constraint (25), the optimal p_C, a private centre, the comparison",
         "",
         "",
         "not built",
@@ -182,11 +193,40 @@ _NDIS = (
         "assumption false as printed",
     ),
     Result(
-        "Tables 3, 4, Figures 5, 6, 7, 9, 10, Corollary 5, baseline [17], M_sigma^rel, Definitions 6, 7 from rows",
-        "",
-        "",
-        "not built, but for what docs/ndis-tables.md has",
+        "Corollary 5, Figure 7",
+        "trimask_theory.local_noise.calibrate",
+        "theory/test_local_noise.py::test_the_classic_gaussian_mechanism_by_corollary_5_of_ndis",
+        'method "classic"',
     ),
+    Result(
+        "Definitions 6, 7 from rows",
+        "trimask_theory.relative.of_rows",
+        "theory/test_relative.py::test_definitions_6_and_7_over_every_pair_of_the_set",
+    ),
+    Result(
+        "Figures 12, 13: M_RP^rel, M_LS^rel",
+        "trimask_theory.relative.inherent_delta",
+        "theory/test_relative.py::test_the_inherent_delta_is_that_of_the_pair_of_normals",
+        "with `relative_calibrate` of projection and least_squares",
+    ),
+    Result(
+        "M_sigma^rel",
+        "trimask_theory.relative.gaussian_calibrate",
+        "theory/test_relative.py::test_the_relative_gaussian_mechanism_is_the_analytic_gaussian_at_the_sets_sensitivity",
+    ),
+    Result(
+        "Tables 3, 4",
+        "trimask_theory.relative",
+        "meta/test_bench_ndis.py::test_relative_privacy_as_in_tables_3_and_4",
+        "on data of the same shape; [docs](ndis-tables.md)",
+    ),
+    Result(
+        "Figures 5, 6, 9, 10",
+        "trimask_theory.relative",
+        "theory/test_relative.py::test_the_inherent_delta_is_that_of_the_pair_of_normals",
+        "drawn by docs/figures/make_ndis_figures.py on data of the same shape; [docs](ndis-tables.md)",
+    ),
+    Result("baseline [17]", "", "", "cannot be built: the paper prints no formula, only three sigma"),
 )
 _PCA = (
     Result(

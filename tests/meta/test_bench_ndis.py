@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import ndis_relative
 from bench.ndis_tables import DATA, LS, PRINTED, RP, SHEFFET, Data, main, measure, sigmas
 
 BY_NAME = {data.name: data for data in DATA}
@@ -47,3 +48,18 @@ def test_the_script_writes_every_row(tmp_path: Path, capsys: pytest.CaptureFixtu
     for name in ("Song", "Flight"):
         errors = {row["method"]: row["error"] for row in rows if row["data"] == name}
         assert errors[RP] < errors[LS] < errors[SHEFFET]
+
+
+def test_relative_privacy_as_in_tables_3_and_4() -> None:
+    """Flight's shape needs no noise at all, and the Gaussian mechanism is best there; Cancer's needs it everywhere."""
+    few = {name: ndis_relative.measure(BY_NAME[name], 5) for name in ("Cancer", "Flight")}
+    flight = {row.method: row for row in few["Flight"][1]}
+    assert flight[ndis_relative.M_RP].sigma == flight[ndis_relative.M_LS].sigma == 0
+    assert flight[ndis_relative.RP].delta_rp < 1e-16  # type: ignore[operator]
+    assert flight[ndis_relative.GAUSSIAN].error < flight[ndis_relative.M_LS].error < 0.05
+    assert flight[ndis_relative.SHEFFET].error > 0.5
+    cancer = {row.method: row for row in few["Cancer"][1]}
+    assert cancer[ndis_relative.RP].delta_rp > 0.99  # type: ignore[operator]
+    assert cancer[ndis_relative.M_RP].sigma == pytest.approx(6.850, abs=2e-3)
+    assert cancer[ndis_relative.M_LS].sigma == pytest.approx(7.917, rel=2e-3)
+    assert cancer[ndis_relative.GAUSSIAN].error > cancer[ndis_relative.M_LS].error

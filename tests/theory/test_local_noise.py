@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from scipy import stats
 
 from trimask_core.errors import ParameterError
 from trimask_theory import local_noise
@@ -94,7 +95,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("delta", {"delta": 1.0}),
     ("delta", {"delta": -0.1}),
     ("sensitivity", {"sensitivity": 0.0}),
-    ("method", {"method": "classic"}),
+    ("method", {"method": "laplace"}),
     ("epsilon", {"epsilon": 1.0, "method": "sufficient"}),
     ("delta", {"delta": 0.5, "method": "necessary"}),
     ("delta", {"delta": 0.05, "method": "corollary"}),
@@ -113,3 +114,34 @@ def test_delta_refuses_a_bad_sigma() -> None:
     for sigma in (-1.0, math.nan):
         with pytest.raises(ParameterError, match="sigma"):
             local_noise.delta(1.0, sigma)
+
+
+def test_the_classic_gaussian_mechanism_by_corollary_5_of_ndis() -> None:
+    """Figure 7: what it gives is two orders below what it claims, and a fifth of its noise or more is not needed."""
+    for epsilon in (0.05, 0.3, 0.6, 0.95):
+        for delta in (1e-10, 1e-5, 1e-3, 0.3, 0.9):
+            classic = local_noise.calibrate(epsilon, delta, method="classic").sigma
+            assert local_noise.delta(epsilon, classic) < delta
+            assert classic > local_noise.calibrate(epsilon, delta).sigma
+    sigma = local_noise.calibrate(0.5, 1e-5, method="classic").sigma
+    assert sigma == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 0.5)
+    t = 1 / sigma  # Corollary 5 as printed, its exp(eps) where the proof has it
+    printed = (1 - math.exp(0.5)) / 2 + 0.5 * (
+        math.erf(-0.5 / (math.sqrt(2) * t) + t / math.sqrt(8))
+        - math.exp(0.5) * math.erf(-0.5 / (math.sqrt(2) * t) - t / math.sqrt(8))
+    )
+    assert local_noise.delta(0.5, sigma) == pytest.approx(printed, rel=1e-6)
+    assert local_noise.delta(0.5, sigma) < 1e-7
+
+
+def test_the_necessary_half_of_corollary_3_3_and_where_its_lemma_fails() -> None:
+    """sqrt(ln 1/delta) < z up to delta = 0.0314; Lemma A.1 claims it up to 0.05, where it is false."""
+    for delta in (1e-9, 1e-3, 0.03, 0.0313):
+        explicit = local_noise.calibrate(0.5, delta, method="explicit")
+        assert explicit.sigma <= local_noise.calibrate(0.5, delta, method="necessary").sigma
+        # It is no calibration: the guarantee states a delta of its own.
+        assert explicit.guarantee.delta == pytest.approx(local_noise.delta(0.5, explicit.sigma), rel=1e-9)
+    for delta in (0.0315, 0.04, 0.0499):
+        assert math.sqrt(math.log(1 / delta)) > -float(stats.norm.ppf(delta))
+        with pytest.raises(ParameterError, match="explicit"):
+            local_noise.calibrate(0.5, delta, method="explicit")

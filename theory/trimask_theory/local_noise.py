@@ -6,7 +6,11 @@ curve is
 (Balle and Wang 2018; Theorem 2 of the vector-sum paper), for every epsilon > 0. Method "analytic" inverts
 it. Theorem 3.2 of the masked-noise paper (delta < 1/2, epsilon < 1), with z the upper delta-quantile of
 N(0, 1): sigma >= (z/epsilon)(1 + 1/(2 z^2)) suffices, sigma >= z/epsilon is necessary for its condition
-(5). Corollary 3.3 (delta < 0.05, epsilon < 1): 1.7 sqrt(ln 1/delta)/epsilon suffices.
+(5). Corollary 3.3 (delta < 0.05, epsilon < 1): 1.7 sqrt(ln 1/delta)/epsilon suffices, and sqrt(ln 1/delta)/epsilon is
+necessary for (5). The latter rests on sqrt(ln 1/delta) < z, which holds below delta = 0.0314 alone; `method="explicit"`
+is refused above (docs/theory/errata.md#masked-noise). "classic" is sqrt(2 ln(1.25/delta))/epsilon, epsilon < 1
+(Dwork and Roth 2014, Theorem 3.22; Theorem 1 of the vector-sum paper): `delta` of it is Corollary 5 of NDIS, far below
+what it claims.
 Assumptions: neighbours at L2 distance at most Delta; continuous Gaussian noise. Basis: proved.
 Derivation: docs/theory/calibration.md#local-noise.
 """
@@ -26,7 +30,7 @@ from trimask_theory.calibration import Calibration
 
 __all__ = ["Method", "calibrate", "delta"]
 
-Method = Literal["analytic", "sufficient", "necessary", "corollary"]
+Method = Literal["analytic", "sufficient", "necessary", "corollary", "explicit", "classic"]
 
 _MARGIN = 1e-12
 """An analytic sigma is raised by this part of itself, more than the rounding errors of the curve move it."""
@@ -36,7 +40,14 @@ _CITATION = {
     "sufficient": "Ding, Wu, Miao, Chen, Theorem 3.2, (12)",
     "necessary": "Ding, Wu, Miao, Chen, Theorem 3.2, (11)",
     "corollary": "Ding, Wu, Miao, Chen, Corollary 3.3",
+    "explicit": "Ding, Wu, Miao, Chen, Corollary 3.3, the necessary half",
+    "classic": "Dwork and Roth 2014, Theorem 3.22; Poulsen 2023, Theorem 1",
 }
+
+EXPLICIT_LIMIT = 0.0314
+"""sqrt(ln 1/delta) is below the normal's upper delta-quantile for delta up to this, and above it from 0.0315 to 0.05."""
+
+_LIMIT = {"sufficient": 0.5, "necessary": 0.5, "corollary": 0.05, "explicit": EXPLICIT_LIMIT, "classic": 1.0}
 
 
 def log_delta(epsilon: float, s: float) -> float:
@@ -74,13 +85,13 @@ def delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
 def calibrate(
     epsilon: float, delta: float, sensitivity: float = 1.0, method: Method = "analytic"
 ) -> Calibration:
-    """The noise for (epsilon, delta). The guarantee of "necessary" states the delta it really gives."""
+    """The noise for (epsilon, delta). "necessary" and "explicit" are lower bounds: they state the delta they really give."""
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
     sensitivity = _checks.positive("sensitivity", sensitivity)
     _checks.one_of("method", method, _CITATION)
     if method != "analytic":
-        limit = 0.05 if method == "corollary" else 0.5
+        limit = _LIMIT[method]
         if epsilon >= 1:
             raise ParameterError("epsilon", f"in (0, 1) for method {method!r}", epsilon)
         if delta >= limit:
@@ -91,16 +102,20 @@ def calibrate(
     elif method == "corollary":
         scale = 1.7 * math.sqrt(math.log(1 / delta)) / epsilon
         because = "explicit sufficient bound for epsilon < 1 and delta < 0.05"
+    elif method == "classic":
+        scale = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+        because = "explicit sufficient bound for epsilon < 1"
     else:
         z = -float(ndtri(delta))
-        scale = z / epsilon
+        scale = math.sqrt(math.log(1 / delta)) / epsilon if method == "explicit" else z / epsilon
         because = "sufficient for epsilon < 1 and delta < 1/2"
         if method == "sufficient":
             scale *= 1 + 0.5 / (z * z)
         else:
             delta = math.exp(log_delta(epsilon, scale))
+            kind = "no more than the" if method == "explicit" else "the"
             because = (
-                "the least noise for which P[loss > epsilon] <= the delta asked for; "
+                f"{kind} least noise for which P[loss > epsilon] <= the delta asked for; "
                 "the delta stated is what it gives by the exact curve"
             )
     sigma = math.nextafter(scale * sensitivity, math.inf)
