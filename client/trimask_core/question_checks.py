@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import get_args
 
 from trimask_core.counting import CREATION, count_time, is_date, is_time
 from trimask_core.errors import StudyError
-from trimask_core.question_settings import QuestionSettings
+from trimask_core.question_settings import Kind, QuestionSettings
 
 __all__ = ["check_question"]
 
-_KINDS = (
-    "number", "integer", "slider", "yes_no", "single_choice", "multiple_choice", "date", "time", "grid", "heading",
-)  # fmt: skip
+_KINDS: tuple[str, ...] = get_args(Kind)
 _NUMBERS = ("number", "integer", "slider")
 _CHOICES = ("single_choice", "multiple_choice", "grid")
 # Which settings belong to which kinds; any other kind refuses them.

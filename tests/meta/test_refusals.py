@@ -124,7 +124,7 @@ def test_a_reason_is_computed_in_few_places() -> None:
         if text is None
     }
     assert {item for item in odd if not item.startswith("read_reason(")} <= {
-        "reason", "error.reason", "attempt_counter(reason)",
+        "reason", "error.reason", "attempt_counter(reason)", "reason_of_failure(error)",
     }, odd  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pytest
 
@@ -15,6 +15,7 @@ from trimask_core.form import Form
 from trimask_core.form_file import read_form
 from trimask_core.identity import SigningKey
 from trimask_core.institutions import Directory, Institution
+from trimask_core.question import Kind
 from trimask_core.randomness import SystemRandom
 from trimask_core.refusals import Reason, Status, Unlisted
 from trimask_core.signed_study import SignedStudy
@@ -405,3 +406,11 @@ def test_eligibility_before_consent_where_the_study_says_so() -> None:
     while part.back():
         seen.append(part.step)
     assert seen[4:] == ["consent", "eligibility", "study"]
+
+
+def test_every_kind_of_question_has_a_control() -> None:
+    """Read from the source: importing the widgets opens a window. Grids are asked row by row; a heading is no question."""
+    widgets = Path(__file__).parents[2] / "mobile" / "trimask_mobile" / "widgets"
+    source = (widgets / "question.py").read_text(encoding="utf-8")
+    for kind in set(get_args(Kind)) - {"grid", "heading"}:
+        assert f"def _{kind}(self" in source or f"    _{kind} = _" in source, kind

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, get_args
 
 from trimask_core.errors import AnswerError
 from trimask_core.form import Form
 from trimask_core.form_file import read_form
+from trimask_core.question import Kind
 
 __all__ = ["form_case"]
 
 LANGUAGES = ("en", "de", "fr", "es", "ar", "hi", "en-US", "pt-BR", "hu", "de-CH", "zh", "sv")
-KINDS = (
-    "number", "integer", "slider", "yes_no", "single_choice", "multiple_choice", "date", "time", "grid", "heading",
-)  # fmt: skip
+KINDS: tuple[str, ...] = get_args(Kind)
 NUMBERS = (
     "7.5", "7,5", "1.000", "1,000", "1 000", "1'000", "1\u202f000", "1.234,5", "1,234.5", "-3", "+4", "\u0663\u066b\u0665",
     "\u0967\u0968", "12abc", "  8 ", "0.125", "1e5", "1_000", "\u221e", "\uff11\uff12", ".5", "5.", "-0", "\u22123", "2.50",

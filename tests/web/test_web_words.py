@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from trimask_core.refusals import Reason
 from trimask_web import REPOSITORY, WEB
 
 LANGUAGES = ("en", "de", "ar", "hi")
@@ -60,3 +61,15 @@ def test_every_word_is_used_and_every_use_has_words() -> None:
         stem = re.sub(r"\.(one|many)$", "", key)
         used = key in named or stem in named or any(pattern.fullmatch(key) for pattern in patterns)
         assert used, f"{key} is said nowhere"
+
+
+def test_a_refusal_has_its_own_texts_on_the_page() -> None:
+    """`no_budget` no page meets; a study without approvals is refused by the device itself, before any node does."""
+    listed = re.search(
+        r"const TOLD = \[(.*?)\]", (WEB / "page" / "problem.js").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert listed is not None
+    told = {reason.told for reason in Reason if reason.told} - {"no_budget", "unapproved"}
+    assert set(re.findall(r'"(\w+)"', listed[1])) == told
+    for kind in told:
+        assert {f"problem.{kind}.{part}" for part in ("title", "text", "advice")} <= set(words("en")), kind
