@@ -43,7 +43,7 @@ def test_demo_reports_the_three_fits(finished: tuple[Path, dict[str, object]]) -
     folder, report = finished
     out = folder / "out" / "demo"
     assert {path.name for path in out.iterdir()} == {
-        "counted.bin", "dataset.parquet", "manifest.json", "manifest.sig", "report.json", "report.png",
+        "README.md", "counted.bin", "dataset.parquet", "manifest.json", "manifest.sig", "report.json", "report.png",
     }  # fmt: skip
     assert json.loads((out / "report.json").read_text()) == report
     assert report["participants"] == 300
@@ -101,7 +101,7 @@ def test_demo_of_the_moments_suite_is_exact_without_noise(tmp_path: Path) -> Non
     report = json.loads(done.stdout)
     out = tmp_path / "out" / "demo"
     assert {path.name for path in out.iterdir()} == {
-        "counted.bin", "moments.json", "manifest.json", "manifest.sig", "report.json", "report.png",
+        "README.md", "counted.bin", "moments.json", "manifest.json", "manifest.sig", "report.json", "report.png",
     }  # fmt: skip
     assert (report["suite"], report["participants"], report["sigma"]) == ("moments", 64, 0.0)
     assert report["gram_relative_error"] == 0.0

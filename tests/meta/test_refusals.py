@@ -115,7 +115,7 @@ def test_every_reason_looked_for_is_listed() -> None:
 
 
 def test_a_reason_is_computed_in_few_places() -> None:
-    """Everything but a member: a reason that came over the wire, or is passed on."""
+    """Everything but a member: a reason that came over the wire, is passed on, or is that of a store that is ill."""
     odd = {
         ast.unparse(node)
         for name, tree in sources().items()
