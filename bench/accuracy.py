@@ -155,7 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
         if all(row.method != name for row in rows)
     }
     left_out["OpenDP's regression"] = "takes one feature only"
-    left_out["SmartNoise"] = "has no linear regression"
+    left_out["SmartNoise"] = (
+        "not run: it answers SQL queries; a regression would be built on them by hand, as with OpenDP"
+    )
     setting = {
         "people": PEOPLE, "attributes": ATTRIBUTES, "delta": DELTA, "row_norm": ROW_NORM,
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,

@@ -12,11 +12,12 @@ in scaled units. Before and after: the fit without and with what the schema know
 | diffprivlib | a record replaced | 0 | a curator |
 | Gaussian mixing | a record zeroed out (half of a replacement) | 1e-6 | a curator |
 
-*AdaSSP* (Wang 2018): a third of epsilon and delta each for the least eigenvalue, X'X and X'y. *OpenDP*: its Gaussian
-mechanism on the upper triangle of the Gram matrix, rho by its own conversion from (epsilon, delta); noise from the library.
-*Gaussian mixing* (Lev et al. 2025) is implemented from the paper's description: k x n normals times the rows of (X, y), and
-noise; its privacy by their Renyi bound, in the variant that does not spend on the least eigenvalue, converted to (epsilon,
-delta); k is the best of a few in hindsight, which flatters it. SmartNoise has no linear regression and is left out.
+*AdaSSP* (Wang 2018; implemented here, not its author's program): a third of epsilon and delta each for the least
+eigenvalue, X'X and X'y. *OpenDP*: its Gaussian mechanism on the upper triangle of the Gram matrix, rho by its own conversion
+from (epsilon, delta); noise from the library. *Gaussian mixing* (Lev et al. 2025), implemented here by its paper and the
+formulas of its authors' program: k x n normals times the rows of (X, y), and noise; its privacy by their Renyi bound, in the
+variant that does not spend on the least eigenvalue, converted to (epsilon, delta); k is the best of four in hindsight,
+which flatters it. SmartNoise was not run: a regression would be built on its SQL answers by hand, as with OpenDP.
 """
 
 from __future__ import annotations
