@@ -31,9 +31,9 @@ _NOISE = (
     ),
     Result(
         "setting (C), Lemma A.4",
-        "trimask_theory.masked_noise.calibrate",
-        "server/test_publishing_noise.py::test_the_factor_has_the_law_of_masked_rows_with_noise",
-        "the same sigma; no option of its own",
+        "trimask_theory.masked_draw",
+        "theory/test_masked_draw.py::test_lemma_a_4_both_orders_have_the_exact_law_block_by_block",
+        "an option of its own, of the same sigma",
     ),
     Result(
         "Lemma 2.4, first half",
@@ -81,8 +81,17 @@ _NOISE = (
     Result(
         "Table 1", f"{_M}.calibrate", "theory/test_masked_noise.py::test_every_cell_of_the_masked_noise_table"
     ),
-    Result("block-diagonal masks", f"{_M}", "", "`rows` is the smallest block; no test of its own"),
-    Result("Laplace noise (discussion)", "", "", "not built"),
+    Result(
+        "block-diagonal masks",
+        "trimask_theory.masked_draw.calibrate",
+        "theory/test_masked_draw.py::test_setting_c_and_blocks_are_calibrated_like_their_smallest_block",
+    ),
+    Result(
+        "Laplace noise (introduction)",
+        "trimask_theory.laplace_noise",
+        "theory/test_masked_draw.py::test_laplace_noise_by_quadrature_and_its_price_in_attributes",
+        "without a mask; a mask does not help it",
+    ),
 )
 _TM2 = (
     Result(
@@ -90,8 +99,24 @@ _TM2 = (
         "trimask_server.protocol.pool",
         "server/test_pool.py::test_published_release_has_no_factor_left",
     ),
-    Result("Theorem 3.6", "", "", "not built"),
-    Result("Lemma 3.3, Theorem 3.7", "", "", "not built: the preimage is not constructed"),
+    Result(
+        "Theorem 3.6",
+        "trimask_theory.preimage.with_invertible_mask",
+        "theory/test_preimage.py::test_theorem_3_6_every_turned_data_set_has_an_invertible_mask",
+        "the preimage is constructed",
+    ),
+    Result(
+        "Theorem 3.7",
+        "trimask_theory.preimage.with_orthogonal_mask",
+        "theory/test_preimage.py::test_theorem_3_7_every_turned_data_set_has_an_orthogonal_mask",
+        "the preimage is constructed",
+    ),
+    Result(
+        "Lemma 3.3",
+        "trimask_theory.preimage",
+        "theory/test_preimage.py::test_lemma_3_3_all_120_permutations_of_binary_answers_stay_possible",
+        "what is possible; not that it is as likely (Theorem 3.8)",
+    ),
     Result(
         "condition (3.5)",
         "trimask_theory.collection.check_condition",
@@ -158,10 +183,39 @@ _SUMS = (
         'method "classic"',
     ),
     Result(
-        "Figure 1, constraint (25), the optimal p_C, a private centre, the comparison",
+        "Figure 1",
+        "trimask_theory.vector_sum",
+        "theory/test_vector_sum.py::test_gain_of_figure_2_stays_between_one_and_d",
+        "the deviations of that figure; drawn by docs/figures/make_figures.py",
+    ),
+    Result(
+        "constraint (25)",
+        "trimask_theory.clipped_sum.ball_scaling",
+        "theory/test_clipped_sum.py::test_constraint_25_is_met_and_no_scaling_nearby_needs_less_noise",
+        "solved numerically",
+    ),
+    Result(
+        "the optimal p_C (section 6)",
+        "trimask_theory.clipped_sum.best_clip_probability",
+        "theory/test_clipped_sum.py::test_the_best_clip_probability_beats_the_papers",
+        "for a centre that is the true one",
+    ),
+    Result(
+        "a private centre (section 6.1)",
+        "trimask_theory.clipped_sum.with_private_centre",
+        "theory/test_clipped_sum.py::test_a_private_centre_spends_the_budget_and_finds_the_sum",
+    ),
+    Result(
+        "comparison with clipping in the errors (section 6)",
+        "trimask_theory.clipped_sum.clipping_error",
+        "theory/test_clipped_sum.py::test_clipping_error_is_that_of_draws",
+        "among its own methods, [docs](private-pca-and-sums.md)",
+    ),
+    Result(
+        "comparison with [3] and [11] (section 6)",
         "",
         "",
-        "not built",
+        "not built: CoinPress and Huang, Liang, Yi are not run",
     ),
 )
 _NDIS = (
@@ -250,7 +304,32 @@ _PCA = (
         "theory/test_pca_mechanism.py::test_rank_transform_averages_ties_and_keeps_the_norm_bound",
     ),
     Result(
-        "Theorem 5, Theorem 3 beyond Theorem 1, Renyi form (Definition 4), Figures 1, 2", "", "", "not built"
+        "Theorem 3",
+        "trimask_theory.pca.overlap",
+        "theory/test_pca_contiguity.py::test_theorem_3_needs_no_covariance_and_loses_a_component_below_h",
+    ),
+    Result(
+        "Theorem 5",
+        "trimask_theory.pca.perturbation_variance",
+        "theory/test_pca_contiguity.py::test_theorem_5_for_changes_of_rank_two_against_draws",
+        "(12) and (13) derived again",
+    ),
+    Result(
+        "Definition 4, the Renyi form",
+        "trimask_theory.pca.renyi",
+        "theory/test_pca_contiguity.py::test_renyi_is_that_of_two_normals",
+    ),
+    Result(
+        "Figure 1",
+        "trimask_theory.pca.pure_epsilon",
+        "theory/test_pca_contiguity.py::test_the_papers_epsilon_of_figure_1",
+        "its 0.16, 3.19 and 19.17; drawn on made-up genotypes of the same shape",
+    ),
+    Result(
+        "Figure 2",
+        "trimask_theory.gdp.dp_trade_off",
+        "theory/test_gdp.py::test_each_pair_of_a_mu_supports_its_trade_off_curve_and_touches_it",
+        "drawn by docs/figures/make_figures.py",
     ),
 )
 

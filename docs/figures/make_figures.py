@@ -1,7 +1,7 @@
 """Draw the figures of docs/private-pca-and-sums.md.
 
 python docs/figures/make_figures.py            every figure
-python docs/figures/make_figures.py tradeoff   one of them: sums, utility, privacy, tradeoff
+python docs/figures/make_figures.py tradeoff   one of them, as named at the end
 
 Everything is seeded, so a second run draws the same pictures.
 """
@@ -17,7 +17,7 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_theory import gdp, pca, vector_sum
+from trimask_theory import clipped_sum, gdp, pca, vector_sum
 from trimask_theory.pca.example import GROUPS, genotypes
 
 mpl.use("Agg")
@@ -82,6 +82,108 @@ def figure_sums() -> None:
     axes[0].set_ylabel("error without scaling / with scaling")
     axes[0].legend(loc="center left")
     save(figure, "vector-sum-gain")
+
+
+def figure_zipf() -> None:
+    """Poulsen's Figure 1: the deviations of 100 coordinates by Zipf's law, for three skewnesses."""
+    figure, axis = plt.subplots(figsize=(5.5, 3.6), constrained_layout=True)
+    place = np.arange(1, 101.0)
+    for alpha, colour in zip((0.1, 1.0, 3.0), COLOURS, strict=False):
+        share = place**-alpha / np.sum(place**-alpha)
+        axis.loglog(place, share, color=colour, linewidth=2, label=rf"$\alpha = {alpha}$")
+    axis.set(xlabel="coordinate", ylabel="deviation, of sum 1", ylim=(1e-7, 1.5))
+    axis.legend()
+    save(figure, "vector-sum-zipf")
+
+
+def figure_comparison() -> None:
+    """The comparison Poulsen asks for: every method's error on normal rows, clipping and all, 200 draws each."""
+    source = np.random.default_rng(8)
+    sigma = np.arange(1, 11.0) ** -1.0
+    d, privacy = sigma.size, {"epsilon": 1.0, "delta": 1e-6}
+    sizes = np.array([100, 300, 1000, 3000, 10_000, 30_000])
+    names = (
+        "ranges: Algorithm 1",
+        "ranges: Algorithm 2",
+        "clipped, not scaled",
+        "Algorithm 3",
+        "constraint (25)",
+    )
+    names += ("Algorithm 3, best $p_C$", "Algorithm 3, private centre")
+    errors: dict[str, list[float]] = {name: [] for name in names}
+    low, high = -6 * sigma, 6 * sigma
+    for n in sizes:
+        best = clipped_sum.best_clip_probability(sigma, int(n), **privacy)
+        ball = clipped_sum.ball_scaling(sigma, 1 / n)
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(200):
+            x = source.standard_normal((n, d)) * sigma
+            about = {"centre": np.zeros(d), "deviations": sigma, "source": source, **privacy}
+            releases = (
+                vector_sum.gaussian(np.clip(x, low, high), low, high, source=source, **privacy),
+                vector_sum.elliptical(np.clip(x, low, high), low, high, source=source, **privacy),
+                vector_sum.clipped(x, scaling=np.ones(d), **about),
+                vector_sum.clipped(x, **about),
+                vector_sum.clipped(x, scaling=ball, **about),
+                vector_sum.clipped(x, clip_probability=best, **about),
+                clipped_sum.with_private_centre(x, low, high, sigma, source=source, **privacy),
+            )
+            for name, release in zip(names, releases, strict=True):
+                found[name].append(float(np.sum((release.value - x.sum(axis=0)) ** 2)))
+        for name in names:
+            errors[name].append(float(np.sqrt(np.mean(found[name]))))
+        print(n, f"best p_C {best:.3g}", {name: round(values[-1], 2) for name, values in errors.items()})
+    figure, axis = plt.subplots(figsize=(8, 4.2), constrained_layout=True)
+    styles = ("-", "--", "-", "-", "--", ":", "-.")
+    colours = (COLOURS[0], COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[2], COLOURS[2], COLOURS[3])
+    for name, style, colour in zip(names, styles, colours, strict=True):
+        axis.loglog(sizes, errors[name], style, color=colour, linewidth=2, label=name)
+    axis.set(xlabel="rows $n$", ylabel="root mean squared error of the sum")
+    figure.legend(loc="outside right center")
+    save(figure, "vector-sum-comparison")
+
+
+def figure_projections() -> None:
+    """Yun and Dudeja's Figure 1: the data in two components, true and private, at beta 0.01, 0.2 and 1.2."""
+    data, group = ranks()
+    spectrum = pca.from_rows(data, 2)
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.8), constrained_layout=True)
+    true = spectrum.eigenvectors[:, :2]
+    for axis, beta, seed in zip(axes, (None, 0.01, 0.2, 1.2), (0, 1, 2, 3), strict=True):
+        frame = true
+        title = "not private"
+        if beta is not None:
+            frame = pca.gibbs(spectrum, beta, np.random.default_rng(seed), sweeps=10, draws=1)[0]
+            left, _, right = np.linalg.svd(frame.T @ true)
+            frame = frame @ (left @ right)
+            title = rf"$\beta = {beta}$: {pca.pure_epsilon(spectrum, beta):.2f}-DP"
+        shown = data @ frame
+        for label, name in enumerate(GROUPS):
+            mine = shown[group == label]
+            axis.plot(mine[:, 0], mine[:, 1], ".", color=COLOURS[label], ms=2.5, alpha=0.6, label=name)
+        axis.set(xlabel="component 1", title=title)
+    axes[0].set_ylabel("component 2")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", ncols=5, markerscale=4)
+    save(figure, "pca-projections")
+
+
+def figure_guarantees() -> None:
+    """Yun and Dudeja's Figure 2: what several guarantees leave an attacker, as trade-off curves in one plot."""
+    figure, axis = plt.subplots(figsize=(5, 4.6), constrained_layout=True)
+    line = np.linspace(0, 1, 500)
+    axis.plot(line, 1 - line, color="0.5", linewidth=1, label="nothing to be learned")
+    curves = (
+        (r"$\varepsilon = 0.1$", gdp.dp_trade_off(line, 0.1)),
+        (r"$\varepsilon = 1$", gdp.dp_trade_off(line, 1.0)),
+        (r"$\varepsilon = 1$, $\delta = 0.05$", gdp.dp_trade_off(line, 1.0, 0.05)),
+        (r"$\mu = 0.5$", gdp.trade_off(line, 0.5)),
+        (r"$\mu = 1$", gdp.trade_off(line, 1.0)),
+    )
+    for (name, curve), colour in zip(curves, COLOURS, strict=True):
+        axis.plot(line, curve, color=colour, linewidth=2, label=name)
+    axis.set(xlabel="type I error", ylabel="type II error of the best test", xlim=(0, 1), ylim=(0, 1))
+    axis.legend()
+    save(figure, "pca-guarantees")
 
 
 def figure_utility() -> None:
@@ -192,7 +294,11 @@ def save(figure: plt.Figure, name: str) -> None:
 
 
 FIGURES: dict[str, Callable[[], None]] = {
+    "zipf": figure_zipf,
     "sums": figure_sums,
+    "comparison": figure_comparison,
+    "projections": figure_projections,
+    "guarantees": figure_guarantees,
     "utility": figure_utility,
     "privacy": figure_privacy,
     "tradeoff": figure_tradeoff,

@@ -11,6 +11,7 @@ neighbours add or remove one row. Asymptotic in p, except `pure_epsilon` and `fi
 
 from __future__ import annotations
 
+from trimask_theory.pca.contiguity import perturbation_variance, renyi
 from trimask_theory.pca.limits import (
     Plateau,
     beta_for,
@@ -70,11 +71,13 @@ __all__ = [
     "log_weight",
     "overlap",
     "pass_probability",
+    "perturbation_variance",
     "plateau",
     "privatise",
     "pure_epsilon",
     "rank_transform",
     "rank_transformed",
+    "renyi",
     "sensitivities",
     "sigma_beta",
     "spectral_error",
