@@ -39,7 +39,7 @@ def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseEx
     async def work() -> list[Opened | BaseException]:
         opener = Opener(KEYS)
         opener.start()
-        opener._thick_until = math.inf
+        opener._load_until = math.inf
         try:
             await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
             helper = opener._helper
@@ -100,7 +100,7 @@ def test_keys_that_change_while_the_helper_starts_are_the_ones_it_has(
     async def work() -> list[Opened | BaseException]:
         opener = Opener(OpeningKeys(IDENTITY, (OLD,)))
         opener.start()
-        opener._thick_until = math.inf
+        opener._load_until = math.inf
         try:
             opening = asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
             while not started:  # noqa: ASYNC110 - a turn of the loop is what it takes
@@ -123,7 +123,7 @@ def test_where_no_process_can_be_started_it_is_done_here(monkeypatch: pytest.Mon
     async def work() -> list[Opened]:
         opener = Opener(KEYS)
         opener.start()
-        opener._thick_until = math.inf
+        opener._load_until = math.inf
         try:
             return await asyncio.gather(*(opener.open(item) for item in parcels))
         finally:
@@ -148,15 +148,15 @@ def test_a_lone_submission_needs_no_helper() -> None:
 
 def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
     opener = Opener.__new__(Opener)
-    opener._window_end = opener._in_window = opener._thick_until = 0
-    rush = [opener._come_thick(10 + number / 1000) for number in range(250)]
+    opener._window_end = opener._in_window = opener._load_until = 0
+    rush = [opener._under_load(10 + number / 1000) for number in range(250)]
     assert not any(rush[:20])  # so many may be alone
     assert all(rush[20:])
     bursts = [
-        opener._come_thick(10.25 + second + number / 1000) for second in range(3) for number in range(30)
+        opener._under_load(10.25 + second + number / 1000) for second in range(3) for number in range(30)
     ]
     assert all(bursts)  # a pause between two of them does not end it
-    trickle = [opener._come_thick(20 + number / 50) for number in range(100)]
+    trickle = [opener._under_load(20 + number / 50) for number in range(100)]
     assert not any(trickle)
 
 

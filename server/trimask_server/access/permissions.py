@@ -18,7 +18,7 @@ __all__ = ["BROWSER_CALLS", "TABLE", "Role", "Rule", "render_page", "require_com
 
 
 class Role(StrEnum):
-    """Everybody who may come to a node's door, and how it knows them."""
+    """Every kind of caller a node distinguishes, and how it recognises each."""
 
     ANYONE = "anyone"
     DEVICE = "device"

@@ -102,7 +102,7 @@ class TokenStore:
         return [_token(row) for row in rows]
 
     async def revoke(self, study_id: bytes, token_id: str, now_ms: int) -> None:
-        """End a token. Ending it twice is ending it once."""
+        """Revoke a token. Revoking it twice has no further effect."""
         found = [token for token in await self.list(study_id) if token.id == token_id]
         if not found:
             raise Refused(Reason.UNKNOWN_TOKEN, f"this study has no token {token_id!r}; list them")
@@ -154,7 +154,7 @@ def _token(row: tuple[object, ...]) -> Token:
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
-    """Erase the tokens that open nothing any more. Those for datasets stay, and can be revoked: so do the datasets."""
+    """Erase the tokens that no longer open anything. Tokens for datasets stay, as the datasets do, and can be revoked."""
     for token_hash, scopes, revoked in tx.rows(
         "SELECT token_hash, scopes, revoke_time_ms FROM tokens WHERE study_id = ?", (study_id,)
     ):

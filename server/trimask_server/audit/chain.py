@@ -25,7 +25,7 @@ _CONTEXT = "audit-entry"
 
 @dataclass(frozen=True)
 class AuditHead:
-    """The last entry's number, hash and signature: the whole log hangs on it."""
+    """The last entry's number, hash and signature, which fix the whole log."""
 
     sequence: int
     hash: bytes

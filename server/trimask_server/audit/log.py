@@ -51,7 +51,7 @@ class AuditLog:
         await self._database.write(begin)
 
     async def miss_what_is_gone(self) -> None:
-        """Record that entries are missing which the head beside the store says were there."""
+        """Record that entries are missing: the head kept beside the store is ahead of the log."""
         kept = self._read_file()
         if kept is None or not kept.sequence:
             return
@@ -63,7 +63,7 @@ class AuditLog:
             await self.record("log_cut_short", missed=kept.sequence, hash=kept.hash.hex())
 
     def append(self, tx: Transaction, kind: str, **details: Detail) -> None:
-        """Add an entry in a transaction that is under way: it is there if and only if the rest of it is."""
+        """Add an entry inside a running transaction: it is committed if and only if the rest is."""
         # The update comes first: on a store with several writers it holds the others back until this commits.
         tx.run("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")
         row = tx.row("SELECT sequence, hash FROM audit_head WHERE id = 1")
@@ -78,7 +78,7 @@ class AuditLog:
         tx.run("UPDATE audit_head SET hash = ? WHERE id = 1", (entry.hash,))
 
     def entry(self, kind: str, **details: Detail) -> Callable[[Transaction], None]:
-        """`append` as something to hand to whoever runs the transaction."""
+        """`append` as a function, to be passed to the code that runs the transaction."""
         return lambda tx: self.append(tx, kind, **details)
 
     async def record(self, kind: str, **details: Detail) -> None:

@@ -57,7 +57,7 @@ class BatchWork(Protocol):
         ...
 
     async def tell(self, party: Party) -> None:
-        """Tell a right provider that was restored from a backup what it must know before it is told of blocks."""
+        """Tell a right provider that was restored from a backup what it needs before it hears about blocks."""
         ...
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
@@ -69,7 +69,7 @@ class BatchWork(Protocol):
         ...
 
     async def forget(self, block: Block) -> None:
-        """Have nodes forget what they kept of a block that is pooled or given up, beside its rows: these are erased next."""
+        """Have nodes erase what else they kept of a block that is pooled or given up; its rows are erased next."""
         ...
 
     async def publish(self) -> bool:
@@ -182,7 +182,7 @@ class BatchDriver:
         self._rest.pop(block.block_id, None)
 
     async def _stop_intake(self) -> None:
-        """The owner has closed the study: it takes nothing in from now on, whatever becomes of its blocks."""
+        """The owner has closed the study: stop intake, whatever happens to its blocks."""
         if not self._stopped:
             answers = await self._batches.stop_intake()
             self._stopped = all(answer is None for answer in answers)

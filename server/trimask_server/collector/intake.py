@@ -28,7 +28,7 @@ class Intake:
         self._begun: set[bytes] = set()  # those in a check that is not decided everywhere
 
     def count_anew(self) -> None:
-        """Forget what was counted: who holds what has to be asked again."""
+        """Discard the counts: ask every provider again what it holds."""
         self._held.clear()
         self._ready.clear()
         self._accepted.clear()
@@ -36,7 +36,7 @@ class Intake:
         self._tokens = [""] * len(self._study.right)
 
     def remove(self, ids: Iterable[bytes]) -> None:
-        """These are in a block now."""
+        """Remove submissions that are now in a block."""
         for submission_id in ids:
             del self._held[submission_id], self._ready[submission_id]
             self._accepted.pop(submission_id, None)
@@ -59,7 +59,7 @@ class Intake:
         return {name for name in self._ready if 0 < self._accepted.get(name, 0) < whole}
 
     def note_check(self, ids: Iterable[bytes], accepted: Iterable[bytes]) -> None:
-        """A check of these is over; what it has not accepted cannot be planned."""
+        """Record a finished check; rows that it did not accept cannot be planned."""
         whole = (1 << len(self._study.right)) - 1
         self._begun.update(ids)
         self._accepted.update((name, whole) for name in accepted if name in self._held)

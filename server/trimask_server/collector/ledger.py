@@ -104,7 +104,7 @@ class Ledger:
         )
 
     async def next_attempt(self, block_id: bytes) -> int:
-        """The number of a new try, never given out before, a crash included."""
+        """The number of a new try, never used before, even across a crash."""
 
         def write(tx: Transaction) -> int:
             tx.run("UPDATE blocks SET attempts = attempts + 1 WHERE block_id = ?", (block_id,))
@@ -126,7 +126,7 @@ class Ledger:
         return await self.blocks(study_id, "given_up", "abandoned")
 
     async def give_up(self, study_id: bytes, block_id: bytes, why: str) -> bool:
-        """A block that is not pooled never will be; False if it was pooled or given up before. Only now is anybody told."""
+        """Give a block up for good; False if it was pooled or given up before. Nobody is told before this is on disk."""
 
         def write(tx: Transaction) -> bool:
             done = tx.run(
@@ -195,7 +195,7 @@ class Ledger:
         )
 
     async def note_pending(self, study_id: bytes, rows: int) -> None:
-        """Write down how many complete submissions wait for a block, for whoever asks another worker."""
+        """Store how many complete submissions wait for a block, so that other workers can report it."""
         if await self.pending_rows(study_id) != rows:
             await self.database.write(
                 lambda tx: tx.run(
@@ -225,7 +225,7 @@ class Ledger:
         )
 
     async def note(self, study_id: bytes, note: str) -> None:
-        """What the owner should know."""
+        """Store a note for the study's owner."""
         await self.database.write(
             lambda tx: tx.run(
                 "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",

@@ -44,7 +44,7 @@ class Tally:
 def place_files(
     data: Path, dataset_id: str, name: str, write: Callable[[Path], None], counted: Counted
 ) -> tuple[PlacedFile, PlacedFile]:
-    """Have a dataset's data file, and the list of whom it counts, written beside their final place and moved there whole."""
+    """Write a dataset's data file and its list of submissions to temporary files, then move them into place."""
     (data / "datasets").mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f"{dataset_id}.new-", dir=data / "datasets"))
     fresh.chmod(0o755)
@@ -65,7 +65,7 @@ def _durable(path: Path) -> PlacedFile:
 
 
 def remove_others(data: Path, dataset_id: str, digest: str) -> None:
-    """Remove what publishers that did not come to their commit have left of a dataset."""
+    """Remove a dataset's files left by publishers that did not commit."""
     kept = dataset_folder(data, dataset_id, digest)
     for folder in kept.parent.glob(f"{dataset_id}.*"):
         if folder != kept:

@@ -45,7 +45,7 @@ class Restores:
         """The store of each right provider, by role, that has been told of every block."""
 
     async def heed(self, described: Described) -> bool:
-        """Tell every right provider that has another store than before; whether there was one."""
+        """Tell each right provider whose store was replaced; whether there was one."""
         self.known = await self._ledger.generations(self._study.id)
         told = False
         for number, party in enumerate(self._study.right, 1):

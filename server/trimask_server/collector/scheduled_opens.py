@@ -1,4 +1,4 @@
-"""Studies that are to open by themselves: until then the collector alone has them, so no node takes anything in before."""
+"""Studies with a scheduled opening: until then only the collector has them, so no node accepts submissions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ScheduledOpens", "erase_study"]
 
 @dataclass(frozen=True)
 class ScheduledOpens:
-    """The studies that wait for their time."""
+    """The studies with a scheduled opening."""
 
     database: Store
     audit: AuditLog
 
     async def put(self, signed: SignedStudy, open_ms: int) -> None:
-        """Open it at this time, in the place of what was said before."""
+        """Schedule the opening, replacing an earlier time."""
         study_id = signed.study.id
 
         def write(tx: Transaction) -> None:
@@ -36,7 +36,7 @@ class ScheduledOpens:
         await self.database.write(write)
 
     async def due(self, now_ms: int) -> list[SignedStudy]:
-        """Those whose time has come."""
+        """The studies that are due."""
         rows = await self.database.read(
             lambda tx: tx.rows(
                 "SELECT signed_study FROM scheduled_opens WHERE open_ms <= ? ORDER BY open_ms", (now_ms,)
@@ -45,11 +45,11 @@ class ScheduledOpens:
         return [SignedStudy.from_json(bytes(row[0])) for row in rows]
 
     async def remove(self, study_id: bytes) -> None:
-        """It is open now."""
+        """Remove a study that has been opened."""
         await self.database.write(lambda tx: erase_study(tx, study_id))
 
     async def refuse_early(self, study_id: bytes) -> None:
-        """Say when it opens, to whoever asks after a study that waits for its time."""
+        """Refuse a call about a study that is not open yet, and say when it opens."""
         row = await self.database.read(
             lambda tx: tx.row("SELECT open_ms FROM scheduled_opens WHERE study_id = ?", (study_id,))
         )
@@ -59,5 +59,5 @@ class ScheduledOpens:
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
-    """Forget that it was to open."""
+    """Delete the study's scheduled opening."""
     return tx.run("DELETE FROM scheduled_opens WHERE study_id = ?", (study_id,))

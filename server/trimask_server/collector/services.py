@@ -96,7 +96,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         return pending + sum(block.rows for block in blocks) + sum(release.rows for release in releases)
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
-        """The same, for a page of this node's own."""
+        """The same, for this node's own pages."""
         described = await self._sightings.glance(study)
         # One right after the other: a block that moves on meanwhile is counted twice, or not at all.
         pending = await self._ledger.pending_rows(study.id)
@@ -231,7 +231,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.CloseStudyResponse()
 
     async def close(self, study: Study) -> None:
-        """End collection, for whoever was found to be the owner."""
+        """End collection; the caller has been verified as the owner."""
         if await self._node.studies.state_now(study.id) == "open":
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)

@@ -22,7 +22,7 @@ Described = dict[str, node_pb2.DescribeNodeResponse | None]
 
 @dataclass(frozen=True)
 class Sightings:
-    """One for all studies of a collector: who drives a study and who only looks on should know the same."""
+    """Shared by all studies of a collector, so that the worker driving a study and the others see the same."""
 
     node: NodeContext
     _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
@@ -62,7 +62,7 @@ class Sightings:
         return found
 
     async def glance(self, study: Study) -> Described:
-        """The same for whoever looks on: all that ask within two seconds, however many, are one question to the nodes."""
+        """The same, cached for two seconds: many viewers cause one question to the nodes."""
         now = self.node.clock.now_ms()
         found = self._glances.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:

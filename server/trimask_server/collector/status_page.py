@@ -136,7 +136,7 @@ class StatusPages:
         )
 
     async def status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
-        """A study's status, the same for all who look within two seconds."""
+        """A study's status, cached for two seconds."""
         now = self._node.clock.now_ms()
         found = self._answers.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:

@@ -1,4 +1,4 @@
-"""Who drives which study: every worker of the collector takes studies nobody drives, and keeps them while it lives.
+"""Which worker drives which study: each worker of the collector leases studies that have no driver and renews the leases.
 
 A study's driver is a leased job. A worker that dies stops renewing, and another one goes on from the ledger; a worker that
 was only asleep finds its writes refused, because the lease has a higher fence by then. A worker that starts again under
@@ -45,7 +45,7 @@ class Drivers:
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
     def _of(self, study: Study) -> Driver:
-        """The study's driver, or one that only looks on if another worker drives it."""
+        """The study's driver, or an observer if another worker drives it."""
         if study.id in self._driving:
             return self._driving[study.id]
         if study.id not in self._observers:
@@ -53,7 +53,7 @@ class Drivers:
         return self._observers[study.id]
 
     def look(self) -> None:
-        """There may be a study to drive, or something for its driver to do: look now."""
+        """Look now: there may be a study to drive, or work for a driver."""
         self._look.set()
         for driver in self._driving.values():
             driver.wake.set()

@@ -83,7 +83,7 @@ def read_identity(text: str) -> bytes:
 
 
 def report_words(report: ChainReport, heads: Iterable[AuditHead]) -> str:
-    """What was found, in a sentence or two."""
+    """The result in a sentence or two."""
     if not report.whole:
         return f"BROKEN at entry {report.broken_at}: {report.why}. {report.entries:,} entries before it are as they were."
     known = [head.sequence for head in heads]

@@ -37,7 +37,7 @@ REQUEST_FILE = "tls.csr"
 
 @dataclass(frozen=True)
 class OwnNode:
-    """What somebody decides about a node. `address`, `peer_address` and `https` are where others reach it."""
+    """The choices for a new node. `address`, `peer_address` and `https` are where others reach it."""
 
     name: str
     dns_name: str
@@ -116,7 +116,7 @@ def _request_certificate(keys: Path, dns_name: str) -> bool:
 
 
 def _refuse_another(path: Path, node: OwnNode) -> None:
-    """A node does not become another one."""
+    """Refuse settings that belong to another node than the one in the folder."""
     card = load_party(path)
     if card.name != node.name or card.tls_name != node.dns_name:
         raise ConfigError(

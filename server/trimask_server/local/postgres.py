@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own in a folder, for tests and trials: made, started, killed and removed by its maker.
+"""A private PostgreSQL server in a folder, for tests and trials; whoever creates it starts, stops and removes it.
 
 Anybody with an account on this machine can connect to it. An institution runs its own server instead.
 """

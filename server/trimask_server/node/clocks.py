@@ -34,7 +34,7 @@ def skew_words(name: str, seconds: float) -> str:
 
 
 async def warn_of_skew(context: NodeContext) -> None:
-    """Ask every peer of every study once what time it is, and log whose clock is another."""
+    """Ask every peer of every study for its time once, and log the clocks that differ."""
     peers: dict[str, Party] = {}
     for study in context.studies.all():
         peers |= {party.tls_name: party for party in study.parties.values()}

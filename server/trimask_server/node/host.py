@@ -45,7 +45,7 @@ class GateOfPort(Protocol):
 
 
 def _nothing() -> None:
-    """A node that waits to be called."""
+    """No background task: the node only answers calls."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +95,19 @@ class Host:
         self._tasks.spawn(work, what)
 
     def at_drain(self, hand_back: Callable[[], Awaitable[None]]) -> None:
-        """Have this awaited before the ports are closed: what others must be told."""
+        """Register a coroutine to await before the ports close, such as messages to peers."""
         self._at_drain.append(hand_back)
 
     def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Have this awaited when the node stops, after its last call was answered."""
+        """Register a coroutine to await when the node stops, after the last call is answered."""
         self._at_stop.append(end)
 
     def at_end(self, let_go: Callable[[], None]) -> None:
-        """Have this called last of all, when the store is closed."""
+        """Register a function to call last, after the store is closed."""
         self._at_end.append(let_go)
 
     def on_reload(self, reload: Callable[[], bool]) -> None:
-        """Have this called when key files may have changed; it answers whether anything was new."""
+        """Register a function to call when key files may have changed; it returns whether anything was new."""
         self._on_reload.append(reload)
 
     # Starting
@@ -119,7 +119,7 @@ class Host:
         await self.context.audit.load()
 
     async def record_start(self, key_names: Mapping[str, str]) -> None:
-        """Write into the audit log that the node starts, with which keys, and which of them are others than before."""
+        """Record in the audit log that the node starts, with which keys, and which of them changed."""
         context = self.context
         await context.audit.miss_what_is_gone()
         keys = {
@@ -139,7 +139,7 @@ class Host:
         self._recorded = True
 
     async def serve(self, services: Services) -> None:
-        """Have every port, record the start, answer, and begin the background tasks every node has."""
+        """Bind every port, record the start, begin to answer, and start the background tasks that every node has."""
         context, config = self.context, self.context.config
         if config.listen:
             public = Port(services.public, services.gate(mutual=False), mutual=False)
@@ -175,7 +175,7 @@ class Host:
         )  # fmt: skip
 
     def begin(self) -> None:
-        """Begin the background tasks that need no port."""
+        """Start the background tasks that need no port."""
         self.spawn(self._save_refusals(), "saving refusal counts")
 
     async def _bind(self, port: Port, *addresses: str) -> Bound:
@@ -212,7 +212,7 @@ class Host:
         return await self.context.metrics.render(self.context)
 
     async def _follow_readiness(self) -> None:
-        """gRPC health says what /readyz says, and a certificate that runs out is in the log once a day."""
+        """Background task: keep gRPC health equal to /readyz; log a certificate that expires soon once a day."""
         context = self.context
         warned_ms = context.clock.now_ms()  # at the start, everything weak was said (`operations.key_files`)
         while True:
@@ -226,7 +226,7 @@ class Host:
             await context.clock.sleep(_READINESS_SECONDS)
 
     async def _watch_key_files(self) -> None:
-        """Reload when a file changed: what renews a certificate need not know how to send a signal."""
+        """Background task: reload when a key file changed, so that a certificate renewal needs no signal."""
         while True:
             await self.context.clock.sleep(self.context.config.reload_seconds)
             if self.context.certificates.changed():
@@ -271,7 +271,7 @@ class Host:
     # Stopping
 
     async def wind_down(self) -> None:
-        """What comes before the ports are closed. Returns when others were told what they must know, or cannot be."""
+        """Do what must be done before the ports close; returns when peers were told, or cannot be reached."""
         await self.context.drain.begin()
         await self.health.set(serving=False)
         await asyncio.gather(*(hand_back() for hand_back in self._at_drain))

@@ -109,7 +109,7 @@ class HttpsPort:
     # Starting and stopping
 
     async def bind(self) -> None:
-        """Take the port; nothing is answered yet."""
+        """Bind the port without answering yet."""
         address = self._node.config.https_listen
         host, _, port = address.rpartition(":")
         self._connections = _Connections(

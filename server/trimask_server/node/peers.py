@@ -84,7 +84,7 @@ class Peers:
         task.add_done_callback(self._retiring.discard)
 
     def renew(self, material: TlsMaterial) -> None:
-        """Use another certificate from now on: channels are opened anew, calls under way end on the old ones."""
+        """Switch to another certificate: new calls open new channels, running calls end on the old ones."""
         self._credentials = grpc.ssl_channel_credentials(
             material.roots, material.private_key, material.certificate
         )

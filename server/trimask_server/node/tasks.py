@@ -1,4 +1,4 @@
-"""Background tasks of one node: what goes wrong in one of them is logged, and all of them end with the node."""
+"""Background tasks of one node: a failure is logged, and all of them are cancelled when the node stops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        """Run work in the background; what goes wrong there is logged as "failed while `what`"."""
+        """Run work in the background; a failure is logged as "failed while `what`"."""
 
         async def guarded() -> None:
             try:

@@ -1,4 +1,4 @@
-"""Where masks are applied: a few threads off the event loop, each with one BLAS thread."""
+"""The threads that apply masks: a few beside the event loop, each with one BLAS thread."""
 
 from __future__ import annotations
 

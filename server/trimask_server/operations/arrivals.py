@@ -85,14 +85,14 @@ class Arrivals:
         self._arriving[context] = self._now()
 
     def leave(self, context: Any) -> None:
-        """Its message is here, or will not come."""
+        """Free the place: the message has arrived, or will not."""
         self._arriving.pop(context, None)
 
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """End what has taken too long, and look again when the next one will have."""
+        """End messages that took too long, and schedule the next look."""
         self._timer = None
         while self._arriving:
             context, since = next(iter(self._arriving.items()))

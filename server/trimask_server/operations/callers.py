@@ -1,4 +1,4 @@
-"""Who is on the other end of a call: the DNS names in a certificate, and the roles a study gives them.
+"""Who makes a call: the DNS names in a certificate, and the roles a study gives them.
 
 A node is known to its peers by the DNS name in its certificate, which the study names as `tls_name`. That holds for
 certificates of a private authority and for public ones alike, and survives their renewal.

@@ -61,7 +61,7 @@ class Drain:
         await self.clock.sleep(2 * _LOOK_SECONDS)
 
     async def follow_others(self) -> None:
-        """Do as another worker of the node was told to."""
+        """Follow another worker of the node that was told to drain, or to stop draining."""
         seen = await self.database.read(_read)  # from before this process: not meant for it
         while True:
             await self.clock.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""What is left of studies that closed a while ago is erased, by whoever owns each table (`store.erasure`).
+"""The background task that erases studies closed long ago; the owner of each table erases its part (`store.erasure`).
 
 At a right or left provider: rows (already erased with their blocks), ids, hashes, plans, which invitation came with which
 submission, the proposal, data keys. At the collector: plans, with the ids in them, the proposal, notes and counts. What
@@ -49,7 +49,7 @@ class Collected(Protocol):
 
 
 async def nothing_after(_: int) -> None:
-    """Nothing but studies goes at this node."""
+    """For a node with nothing else to erase than studies."""
 
 
 async def collect_forever(node: Collected, erasers: Erasers, after: AfterCollection = nothing_after) -> None:

@@ -1,4 +1,4 @@
-"""Which failures are of a disk or a database server, not of what was asked: they pass, and are refused in those words."""
+"""Tells a failing disk or database server from a wrong request: such failures are temporary and refused as that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at a node's folder of keys: what is missing, whom it is open to, and how long its certificate is good for.
+"""Checks of a node's key folder: missing files, file permissions, and when the certificate expires.
 
 The same at each start, where what is wrong stops it and what is weak is in the log, and in `trimask node doctor`.
 """

@@ -1,4 +1,4 @@
-"""What a node takes on: message sizes by RPC, calls at once, calls a second and address.
+"""A node's limits: message size by RPC, concurrent calls, and call rate by address.
 
 A refusal here costs little: it comes before the message is parsed, before anything is decrypted and before the store is
 asked. `overloaded` and `rate_limited` say when to come again. Slow and idle clients hold a connection and no more;

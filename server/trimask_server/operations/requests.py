@@ -1,4 +1,4 @@
-"""Around every call: its id, its study, its trace, its time and its status."""
+"""The layer around every call that records its id, study, trace, duration and status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 class Observation:
-    """The outermost layer: it sees what every other one made of the call."""
+    """The outermost layer, so that it sees the result of every other layer."""
 
     def __init__(
         self, name: str, metrics: Metrics, tracer: Tracer, source: RandomSource, *, public: bool

@@ -35,7 +35,7 @@ class Running(Protocol):
 
     @property
     def log(self) -> logging.Logger:
-        """Where a process that does not end in time says so."""
+        """The log, for a process that does not stop in time."""
         ...
 
 
@@ -72,7 +72,7 @@ async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
 
 
 def _spare_the_collector() -> None:
-    """Modules and settings live as long as the process: looking through them again and again is a tenth of a busy node."""
+    """Exempt what lives as long as the process from garbage collection, which took a tenth of a busy node's time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -34,14 +34,14 @@ class Claim:
     descriptor: int
 
     def release(self) -> None:
-        """Let go, once nothing of the folder is open any more."""
+        """Release the lock, after everything in the folder is closed."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 def claim_node(role: NodeRole, config: NodeConfig) -> Claim:
-    """Everything that would make a start wrong, refused with what to do; else the folder is this process's."""
+    """Check everything that must hold before a start, refuse with what to do, and claim the folder for this process."""
     refuse_role(role, config)
     shared = bool(config.own_address and config.store.url)
     claim = _lock(config, shared=shared)

@@ -22,12 +22,12 @@ _BATCH = 64
 _UNDER_WAY = 3  # batches: the helper has the next one when it is done with the last
 _WINDOW_SECONDS = 0.1
 _ALONE = 20  # up to so many in a window, each is done where it stands
-_THICK_SECONDS = 2.0  # for so long after more came: they come in bursts, between commits
+_LOAD_SECONDS = 2.0  # for so long after more came: they come in bursts, between commits
 _Waiting = tuple[Parcel, "asyncio.Future[Opened]"]
 
 
 class Opener:
-    """Opens parcels here while few come, and in a process of its own when they come thick."""
+    """Opens parcels in the event loop, and in a helper process under load."""
 
     def __init__(self, keys: OpeningKeys) -> None:
         self._keys = keys
@@ -36,14 +36,14 @@ class Opener:
         self._helper: Helper | None = None
         self._window_end = 0.0
         self._in_window = 0
-        self._thick_until = 0.0
+        self._load_until = 0.0
         self._sending: asyncio.Task[None] | None = None
         self._receiving: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
         self._room = asyncio.Event()
 
     def start(self) -> None:
-        """Begin to take batches."""
+        """Start taking batches."""
         self._sending = asyncio.create_task(self._send(), name="sending components to be opened")
 
     async def stop(self) -> None:
@@ -53,7 +53,7 @@ class Opener:
         await self._end_helper()
 
     async def use(self, keys: OpeningKeys) -> None:
-        """Go on with other keys: after a rotation."""
+        """Use other keys, after a rotation."""
         self._keys = keys
         await self._end_helper()
 
@@ -65,21 +65,21 @@ class Opener:
     async def open(self, parcel: Parcel) -> Opened:
         """Open one parcel."""
         loop = asyncio.get_running_loop()
-        if not self._come_thick(loop.time()) or self._sending is None:
+        if not self._under_load(loop.time()) or self._sending is None:
             return open_parcel(self._keys, parcel)
         future: asyncio.Future[Opened] = loop.create_future()
         self._waiting.append((parcel, future))
         self._more.set()
         return await future
 
-    def _come_thick(self, now: float) -> bool:
-        """Whether parcels came thick just now. (How many are under way says little: a busy loop meets them one by one.)"""
+    def _under_load(self, now: float) -> bool:
+        """Whether parcels arrive fast. (How many wait says little: a busy loop meets them one by one.)"""
         if now >= self._window_end:
             self._window_end, self._in_window = now + _WINDOW_SECONDS, 0
         self._in_window += 1
         if self._in_window > _ALONE:
-            self._thick_until = now + _THICK_SECONDS
-        return now < self._thick_until
+            self._load_until = now + _LOAD_SECONDS
+        return now < self._load_until
 
     async def _send(self) -> None:
         while True:

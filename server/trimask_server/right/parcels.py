@@ -70,7 +70,7 @@ def _open(keys: tuple[SealingKey, ...], sealed: bytes, info: bytes) -> bytes:
 
 
 def try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
-    """The same, with what is wrong in words."""
+    """The same, but return the problem as text instead of raising."""
     try:
         return open_parcel(keys, parcel)
     except VerificationError as error:

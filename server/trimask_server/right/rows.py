@@ -240,7 +240,7 @@ class RowStore:
         )
 
     async def absent(self, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
-        """Those of the rows that are not here, or that no check has accepted here; what is in a block is here."""
+        """The rows that this provider lacks, or that no check accepted here; rows in a block count as present."""
         sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND payload IS NOT NULL AND verdict = 1"
         return await self.database.read(
             lambda tx: sorted(name for name in set(ids) if tx.row(sql, (study_id, name)) is None)

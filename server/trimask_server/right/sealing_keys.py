@@ -84,7 +84,7 @@ class SealingRing:
         return _open_any(expired, sealed, info) is not None
 
     def open_held(self, sealed: bytes, info: bytes) -> bytes:
-        """The plaintext of a row that came in time, whatever has become of its key since."""
+        """The plaintext of a row that arrived in time, even if its key has expired since."""
         plain = _open_any(self.keys, sealed, info)
         if plain is None:
             raise VerificationError(
@@ -103,7 +103,7 @@ def _open_any(keys: Iterable[RingKey], sealed: bytes, info: bytes) -> bytes | No
 
 
 def expired_key(expire_ms: int | None = None) -> Refused:
-    """What a device is told whose payload came too late for its key."""
+    """The refusal for a payload that arrived after its key expired."""
     when = "" if expire_ms is None else f" on {datetime.fromtimestamp(expire_ms / 1000, UTC):%Y-%m-%d}"
     return Refused(
         Reason.EXPIRED_KEY,

@@ -90,7 +90,7 @@ class WithdrawalStore:
         self._unknown.pop(study_id, None)
 
     def _takes_in(self, tx: Transaction, study_id: bytes) -> bool:
-        """Whether the study may still take rows in here: also one the operator has stepped back from."""
+        """Whether the study may still accept rows here; true also for a study that the operator has refused."""
         row = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
         return row is not None and row[0] in ("open", "refused")
 

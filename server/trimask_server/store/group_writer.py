@@ -243,7 +243,7 @@ class GroupWriter:
 
 
 def _gathered(jobs: Sequence[_Job]) -> dict[Callable[..., Any], list[_Job]]:
-    """Jobs by function, in the order of their first: whoever waits together has no order among themselves."""
+    """Jobs grouped by function, in the order of each group's first job; jobs that wait together have no order."""
     found: dict[Callable[..., Any], list[_Job]] = {}
     for job in jobs:
         found.setdefault(job.function, []).append(job)

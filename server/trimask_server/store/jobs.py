@@ -30,7 +30,7 @@ _PAUSES_MS = Backoff(first=1_000, longest=300_000, least=0.5)
 
 @dataclass(frozen=True)
 class Job:
-    """A lease: who has the job, its how manieth, and until when."""
+    """A lease: who has the job, the number of the lease, and until when."""
 
     kind: str
     key: bytes
@@ -107,7 +107,7 @@ class Jobs:
         return await self._store.write(write, exclusive=False)
 
     async def reclaim(self, kind: str, worker: str, now_ms: int, held: Collection[bytes] = ()) -> int:
-        """Make due at once what this worker had, in an earlier life or till it failed, and has no more; how many jobs.
+        """Make this worker's abandoned jobs due at once, such as those from before a restart; how many there were.
 
         Their leases would run out by themselves, but after a clock was set back that can be hours away.
         """
@@ -145,7 +145,7 @@ class Jobs:
         return await self._give_back(job, now_ms + round(_PAUSES_MS.pause(job.attempt, self._source)))
 
     async def release(self, job: Job, now_ms: int) -> None:
-        """Give a job back at once, to whoever asks: this worker stops."""
+        """Give a job back at once for other workers, because this worker stops."""
         await self._give_back(job, now_ms)
 
     async def _give_back(self, job: Job, due_ms: int) -> int:

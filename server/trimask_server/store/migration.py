@@ -43,7 +43,7 @@ def as_migration(step: Migration | str) -> Migration:
 
 
 def append_only(table: str, message: str) -> Migration:
-    """Triggers under which a table's rows neither change nor go, even if the program would have them."""
+    """Triggers that stop a table's rows from being changed or deleted, even by this program."""
     sqlite = "".join(
         f"CREATE TRIGGER {table}_no_{event.lower()} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{message}'); END;\n"
         for event in ("UPDATE", "DELETE")

@@ -172,7 +172,7 @@ class SqliteStore:
             raise StoreError("the write-ahead log could not be truncated: somebody holds the file for long")
 
     def _rewrite(self, table: str) -> None:
-        """A table emptied and filled again: SQLite fills emptied pages with zeros, whole."""
+        """Empty a table and fill it again: SQLite overwrites the emptied pages with zeros."""
         connection = self._connection
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
             return

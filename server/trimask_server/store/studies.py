@@ -46,7 +46,7 @@ class StudyRegistry:
             self._states[study_id] = state
 
     async def refresh(self) -> None:
-        """See what other workers of this node registered and moved on."""
+        """Read what other workers of this node registered, and state changes they made."""
         states = dict(await self._database.read(lambda tx: tx.rows("SELECT study_id, state FROM studies")))
         for study_id in [key for key, state in states.items() if state == "collected"]:
             del states[study_id]
@@ -94,7 +94,7 @@ class StudyRegistry:
         return self._states[study_id]
 
     async def state_now(self, study_id: bytes) -> str:
-        """Its state in the store: another worker of this node may have moved it on a moment ago."""
+        """Its state in the store, which another worker of this node may have just changed."""
         await self.refresh()
         return self.state(study_id)
 

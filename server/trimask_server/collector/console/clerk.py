@@ -1,4 +1,4 @@
-"""What is done while nobody looks: submissions are counted by day, studies opened and closed when their time comes."""
+"""The console's background task: counts submissions by day, opens and closes studies at their scheduled time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Clerk:
             await asyncio.sleep(_EVERY_SECONDS)
 
     async def open_due(self) -> None:
-        """Open what was to open by now; a node that does not answer is asked again in the next round."""
+        """Open the studies that are due; a node that does not answer is asked again in the next round."""
         try:
             for signed in await self._opens.due(self._node.clock.now_ms()):
                 await self._open(signed)

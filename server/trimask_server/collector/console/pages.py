@@ -135,7 +135,7 @@ class Console:
     def _form(
         self, act: Callable[[web.Request, Study, Session, Any], Awaitable[web.Response]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """A form's handler: for whoever is signed in, with the form's word, from these pages."""
+        """A form's handler: requires a signed-in session, the form's token, and a request from these pages."""
 
         async def handle(request: web.Request) -> web.Response:
             found = await self._known(request)

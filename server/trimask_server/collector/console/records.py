@@ -29,7 +29,7 @@ class Records:
     audit: AuditLog
 
     async def note_complete(self, study_id: bytes, now_ms: int, complete: int) -> None:
-        """How many complete submissions there are; a day keeps its largest."""
+        """Record how many complete submissions there are; each day keeps its largest count."""
 
         def write(tx: Transaction) -> None:
             tx.run(
@@ -50,7 +50,7 @@ class Records:
         return [(int(row[0]), int(row[1])) for row in rows]
 
     async def note_invited(self, study_id: bytes, made: Invited) -> None:
-        """The owner made so many."""
+        """Record that the owner made this many invitations."""
         await self.database.write(
             lambda tx: tx.run(
                 "INSERT INTO invited (study_id, made_ms, count, expire_ms) VALUES (?, ?, ?, ?)",
@@ -69,7 +69,7 @@ class Records:
         return [Invited(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
     async def schedule(self, study_id: bytes, close_ms: int) -> None:
-        """Close the study at this time; 0 takes it back."""
+        """Schedule the study's close; 0 cancels the schedule."""
 
         def write(tx: Transaction) -> None:
             tx.run("DELETE FROM scheduled_closes WHERE study_id = ?", (study_id,))
@@ -82,7 +82,7 @@ class Records:
         await self.database.write(write)
 
     async def scheduled(self, study_id: bytes) -> int:
-        """When it is to be closed; 0 if nobody said."""
+        """When the study is scheduled to close; 0 if it is not."""
         row = await self.database.read(
             lambda tx: tx.row("SELECT close_ms FROM scheduled_closes WHERE study_id = ?", (study_id,))
         )

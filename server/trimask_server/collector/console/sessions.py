@@ -47,7 +47,7 @@ class Sessions:
         return Session(token, word)
 
     async def of(self, request: web.Request, study_id: bytes, now_ms: int) -> Session | None:
-        """Who asks about a study; None if nobody who may."""
+        """The session that may see a study; None if there is none."""
         text = request.cookies.get(_name(study_id), "")
         try:
             session = await self.check(text, now_ms) if text else None

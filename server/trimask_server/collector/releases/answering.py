@@ -18,7 +18,7 @@ __all__ = ["Answers", "NotBegun", "Prepared", "Unfinished"]
 
 
 class NotBegun(Exception):
-    """Nothing was drawn, sent or charged anywhere: the price is taken back, and `refusal` is the caller's."""
+    """Nothing was drawn, sent or charged: the price is returned, and the caller gets `refusal`."""
 
     def __init__(self, refusal: Exception) -> None:
         super().__init__(str(refusal))
@@ -26,7 +26,7 @@ class NotBegun(Exception):
 
 
 class Unfinished(Exception):
-    """Some of those who draw may have: it stays paid for, and the same question completes it later."""
+    """Some providers may have drawn their noise: the price stays paid, and the same question completes the answer later."""
 
     def __init__(self, refusal: Refused) -> None:
         super().__init__(str(refusal))
@@ -34,7 +34,7 @@ class Unfinished(Exception):
 
 
 class Prepared(Protocol):
-    """A question that can be answered: everything that could be refused without looking at the data has been."""
+    """A question that can be answered: all checks that do not need the data have passed."""
 
     @property
     def mechanism(self) -> str:

@@ -128,7 +128,7 @@ class BudgetLedger:
         return await self.database.read(lambda tx: _find_question(tx, study_id, question))
 
     async def reserve(self, study_id: bytes, budget: Budget, wanted: Entry) -> Entry:
-        """Put the cost down and give `wanted` back, or the entry that was: refused when the budget cannot pay."""
+        """Record the cost and return `wanted`, or the entry that exists already; refused when the budget cannot pay."""
 
         def write(tx: Transaction) -> Entry:
             found = _find(tx, study_id, wanted.request_id, wanted.fingerprint)
@@ -228,7 +228,7 @@ class BudgetLedger:
         return spent
 
     async def end(self, study_id: bytes) -> bool:
-        """Erase the factor before the budget is spent, at the owner's word."""
+        """Erase the factor before the budget is spent, because the owner asked for it."""
         ended = await self.database.write(lambda tx: erase_factor(tx, study_id))
         await self.database.scrub()
         return ended

@@ -1,4 +1,4 @@
-"""A question made ready: all that can be refused is refused, all that can be calibrated is, before anything is paid.
+"""A prepared question: checked and calibrated before anything is paid.
 
 Planning sees the signed study, the number of rows (public) and the request; drawing sees the factor. What fails in
 planning cannot depend on anybody's answers, so it costs nothing; what is drawn is paid for.

@@ -200,7 +200,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     def _again(
         self, asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes, entry: Entry
     ) -> release_pb2.AskReleaseResponse:
-        """What was answered, as an answer to this request: the very bytes, if it is the one they were made for."""
+        """An earlier answer, for this request: the same bytes if it is the request they were made for."""
         if entry.question is None or entry.answer is None:
             return _reply(entry, replayed=True)
         kept = json.loads(entry.answer)

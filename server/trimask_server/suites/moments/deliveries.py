@@ -60,7 +60,7 @@ class _Fixed:
 
     @property
     def in_ledger(self) -> dict[str, str]:
-        """By what a repeat is known to be one: the same reports, and the same bytes."""
+        """What identifies a repeated request: the same reports and the same bytes."""
         return {"accepted": self.accepted_hash.hex(), "values": self.values_hash.hex()}
 
 
@@ -267,7 +267,7 @@ def _admit(study: Study, ledger: LockedLedger, entry: dict[str, Any], head: Ledg
 def _commitments_seen(
     study: Study, fixed: _Fixed, commitments: Sequence[moments_pb2.TotalsCommitment]
 ) -> bytes:
-    """What this provider signs of them: a second set would be somebody's second thoughts."""
+    """The message that this provider signs about the commitments it has seen, in the order of the roles."""
     by_role = {item.role: item.values_hash for item in commitments}
     values = [by_role[role] for role in right_roles(study)]
     return commitments_message(fixed.asked, fixed.accepted_hash, fixed.accepted_count, values)

@@ -1,4 +1,4 @@
-"""Right providers of a study know each other: exchange keys, and the contributions that make the challenge key.
+"""What right providers of a study tell each other first: exchange keys, and contributions to the challenge key.
 
 Everything is asked for, nothing is pushed: a provider that was restarted asks again. A contribution is taken only if it is
 the one its provider committed to with its approval, so no study ever has a second challenge key.

@@ -1,4 +1,4 @@
-"""The moments suite as the parts that nodes of each role take in."""
+"""The moments suite's parts for each role of a node."""
 
 from __future__ import annotations
 

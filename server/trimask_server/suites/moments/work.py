@@ -63,10 +63,10 @@ class MomentsWork:
         return False
 
     async def tell(self, party: Party) -> None:
-        """Nothing: what was decided is of batches."""
+        """Nothing to tell: decisions in this suite are about batches."""
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        """Up to a batch of what is there. Small numbers wait while the study is open: until then they may be withdrawn."""
+        """The next batch. A small number waits while the study is open, and can be withdrawn meanwhile."""
         least = 1 if closing else min(_WORTH_WAITING_FOR, self._study.release_rows)
         if len(ready) < least:
             return []
@@ -194,7 +194,7 @@ class MomentsWork:
         await publish(node, self._releases, study, release, batch_ids, gathered, tally)
 
     async def _drop_lost(self, batch_ids: list[bytes]) -> None:
-        """A provider was restored from a backup: what it has no more cannot be in a release. The owner is told."""
+        """Drop the batches that a restored provider lost from their release, and tell the owner."""
         for batch_id in batch_ids:
             attempt = Attempt(study_id=self._study.id, block_id=batch_id, number=0)
             try:

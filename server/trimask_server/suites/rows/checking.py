@@ -1,4 +1,4 @@
-"""The collector has rows checked by the right providers before it plans them. It carries their words, and chooses none."""
+"""The collector's part in the check of rows: it passes right providers' messages on, and decides nothing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Checking:
         return bytes(answer.verdicts)
 
     async def tell(self, party: Party) -> None:
-        """A right provider has another store than before: have it decide again what was decided."""
+        """Have a right provider whose store was replaced repeat its earlier decisions."""
         for check in await self._checks.checks(self._study.id, "done"):
             await self._decide(party, check)
 

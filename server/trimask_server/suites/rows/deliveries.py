@@ -77,7 +77,7 @@ class PendingDelivery:
                 future.set_exception(Refused(reason, message))
 
     def seen(self) -> None:
-        """The try is over: a failure that nobody waits for any more is not to be reported as lost."""
+        """Mark the failure as seen, so that asyncio does not report it as never retrieved."""
         for future in (self.held, self.outcome):
             if future.done() and not future.cancelled():
                 future.exception()

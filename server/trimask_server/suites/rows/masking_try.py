@@ -1,4 +1,4 @@
-"""One try at masking a block: keys prepared, masking started, deliveries summed. A node that is down is waited for."""
+"""One try at masking a block: prepare keys, start masking, sum the deliveries. Waits for a node that is down."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class MaskingTry:
         return [worker for worker in workers if worker.address]
 
     async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
-        """A node that was restarted has lost its part of the try: end it now rather than at the timeout.
+        """End the try at once when a node restarted and so lost its part, instead of waiting for the timeout.
 
         A worker that is gone does not come back under its address: the next try takes another one of its node.
         """

@@ -1,4 +1,4 @@
-"""The rows suite as the parts that nodes of each role take in."""
+"""The rows suite's parts for each role of a node."""
 
 from __future__ import annotations
 
