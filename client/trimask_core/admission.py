@@ -25,7 +25,7 @@ _OLDER_BYTES = 88
 
 
 def invited_message(study_id: bytes, public_key: bytes, expires_ms: int) -> bytes:
-    """What who admits signs, in the context "invited"."""
+    """The message that the admitting party signs, in the context "invited"."""
     return study_id + public_key + expires_ms.to_bytes(8, "big")
 
 
@@ -52,7 +52,7 @@ class Admission:
     device_signature: bytes
 
     def verify(self, signer: bytes) -> None:
-        """Raise `VerificationError` unless both signatures hold. Expiry is the caller's to check."""
+        """Raise `VerificationError` unless both signatures hold. The caller checks expiry."""
         invited = invited_message(self.study_id, self.public_key, self.expires_ms)
         verify(signer, "invited", invited, self.signature, "the invitation")
         admitted = admission_message(self.study_id, self.submission_id, self.digests)

@@ -1,4 +1,4 @@
-"""How long to wait before something that failed is tried again: a limit that doubles, and jitter below it.
+"""Exponential back-off with jitter: how long to wait before a retry.
 
 Nothing here sleeps. The jitter keeps those that failed together (devices at a repaired provider, workers at a restarted
 database) from coming back together.
@@ -20,7 +20,7 @@ def jitter(source: RandomSource) -> float:
 
 @dataclass(frozen=True)
 class Backoff:
-    """Pauses below `first` after one failure, twice as much after each further one, and never above `longest`.
+    """Random pauses below a limit: `first` after one failure, doubled after each further failure, at most `longest`.
 
     A pause lies between `least` of that limit and all of it: 0 spreads callers most, 1/2 also keeps every one of them away
     for a while. The unit is the caller's.

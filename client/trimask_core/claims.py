@@ -85,7 +85,7 @@ def _rows(study: Study) -> tuple[str, ...]:
 
 
 def _right_providers(study: Study) -> None:
-    """mu towards whoever sees a row with its own noise: exact, and cheap, so it is worked out for every study."""
+    """mu towards a party that sees a row with the row's own noise: exact and cheap, so it is computed for every study."""
     protection, stated = study.protection, study.protection.right_providers
     if stated is None:
         if protection.public is None and protection.collector is None:
@@ -114,7 +114,7 @@ def _right_providers(study: Study) -> None:
 
 
 def _discrete(study: Study, guarantee: Guarantee, entries: int, towards: str) -> None:
-    """What noise on a grid adds to epsilon must be stated, and be so little."""
+    """Check that the study states what noise on a grid adds to epsilon, and that it is small enough."""
     found = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries)
     if guarantee.discrete_epsilon is None or not found <= guarantee.discrete_epsilon * (1 + ALLOWED):
         raise StudyError(

@@ -1,4 +1,4 @@
-"""Time as a thing passed in, so that a test can move it by hand."""
+"""The clock, passed in as a parameter so that tests can control time."""
 
 from __future__ import annotations
 

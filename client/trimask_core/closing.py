@@ -16,7 +16,7 @@ __all__ = ["Closing", "closing_of"]
 
 @dataclass(frozen=True)
 class Closing:
-    """What would become of the complete submissions that no release has yet.
+    """What closing would do to the complete submissions that are in no release yet.
 
     `missing` is how many more it takes until something is published; `why` says why `erased` are erased, or how
     what comes out differs from what was planned. `answerable`: they stay with the study to answer from, within its budget.
@@ -30,7 +30,7 @@ class Closing:
 
     @property
     def sentences(self) -> list[str]:
-        """In plain words, for whoever is about to close."""
+        """The effect in plain words, shown before a study is closed."""
         said = []
         if self.published:
             verb = "kept to answer from, within the budget" if self.answerable else "published"
@@ -75,12 +75,12 @@ def closing_of(study: Study, *, pending: int, masking: int, pooled: int) -> Clos
 
 
 def _missing(wanted: int, pending: int, block: int) -> int:
-    """How many more must come so that those that wait, in whole blocks at least, make up what is wanted."""
+    """How many more submissions are needed so that the waiting ones, in whole blocks, reach the required number."""
     return max(wanted, block) - pending
 
 
 def _moments(study: Study, everything: int, *, answerable: bool) -> Closing:
-    """Any number comes out, with the noise it needs; without noise, no sum over fewer than the study says."""
+    """The moments suite: any number is published with its noise; without noise, at least the study's minimum."""
     if not everything:
         return Closing(0, 0, 0, "")
     least = 1 if study.protection.sigma or answerable else study.release_rows

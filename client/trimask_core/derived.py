@@ -1,4 +1,4 @@
-"""Columns that the device forms of answers: squares, logarithms, intervals of a number, and products.
+"""Columns that the device computes from answers: squares, logarithms, intervals of a number, and products.
 
 kind        of                          columns
 square      a number                    one

@@ -195,7 +195,7 @@ class Form:
     # How it fits the study
 
     def created(self, created_ms: int) -> Form:
-        """With the day of the study's creation (UTC) in the place of origin = "creation"."""
+        """The form with origin = "creation" replaced by the day of the study's creation (UTC)."""
         day = datetime.fromtimestamp(created_ms / 1000, UTC).date().isoformat()
         return replace(
             self,

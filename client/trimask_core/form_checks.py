@@ -1,4 +1,4 @@
-"""What of a study's texts cannot be shown, or was never written: for its owner, before anybody signs.
+"""Checks of a study's texts for its owner before anybody signs: texts that cannot be shown, or are missing.
 
 Placeholders, texts that stand untranslated in another language, and characters that a way of taking part cannot show. Like
 `study_checks`, a `refuse` finding stops `trimask study new` unless it is told to go on; a `name` finding is said.

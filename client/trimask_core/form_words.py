@@ -1,4 +1,4 @@
-"""The sentences a form says by itself: two words for yes and no, and what is wrong with an answer.
+"""The form's built-in texts: yes and no, and what is wrong with an answer.
 
 English where a language has none; a question's own `message` goes before them.
 """

@@ -1,4 +1,4 @@
-"""Invitations: the word of who admits people that one of them may submit once, and the link it travels in.
+"""Invitations: a signed statement of the admitting party that one person may submit once, and the link that carries it.
 
 An invitation is a secret of the person's: an Ed25519 key is derived from it, and who admits has signed the public half.
 The secret goes to nobody. A device shows the public half, signed, beside its own signature over the one submission it
@@ -57,7 +57,7 @@ class Invitation:
 
     @classmethod
     def draw(cls, study_id: bytes, expires_ms: int, source: RandomSource) -> Invitation:
-        """A fresh one, which who admits has still to sign (`signed`)."""
+        """A fresh invitation, still without the admitting party's signature (`signed`)."""
         return cls(study_id, source.read(_SECRET), expires_ms)
 
     @cached_property
@@ -66,21 +66,21 @@ class Invitation:
         return SigningKey(hashlib.sha256(_DERIVE + self.study_id + self.secret).digest())
 
     def signed(self, signature: bytes) -> Invitation:
-        """The same with the signature of who admits; `verify` is still to be called."""
+        """The same with the admitting party's signature; the caller must still call `verify`."""
         return Invitation(self.study_id, self.secret, self.expires_ms, signature)
 
     def signed_with(self, signer: SigningKey) -> Invitation:
-        """The same, signed by who admits."""
+        """The same, signed by the admitting party."""
         message = invited_message(self.study_id, self.key.public, self.expires_ms)
         return self.signed(signer.sign("invited", message))
 
     def verify(self, signer: bytes) -> None:
-        """Raise `VerificationError` unless who admits, known by this key, signed it. Expiry is the caller's to check."""
+        """Raise `VerificationError` unless the admitting party, known by this key, signed it. The caller checks expiry."""
         message = invited_message(self.study_id, self.key.public, self.expires_ms)
         verify(signer, "invited", message, self.signature, "the invitation")
 
     def admit(self, submission: SealedSubmission) -> Admission:
-        """What a device shows to every right provider beside this submission, and can be used with no other."""
+        """What a device sends to every right provider with this submission; it is valid for no other."""
         if submission.study_id != self.study_id:
             raise InvitationError("this invitation is to another study")
         return self._admit(submission.submission_id, signed_digests(submission.sealed))
@@ -102,7 +102,7 @@ class Invitation:
         )
 
     def to_bytes(self) -> bytes:
-        """What a link carries beside the study's id, and a device keeps; it is sent to nobody."""
+        """What a link carries besides the study's id and the device keeps; the device sends it to nobody."""
         return _FORMAT + self.secret + self.expires_ms.to_bytes(_TIME, "big") + self.signature
 
     @classmethod

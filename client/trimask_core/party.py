@@ -1,4 +1,4 @@
-"""The institutions of a study: where each listens, and the keys it is known by."""
+"""The institutions of a study: their addresses and public keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files every party has: a node's public card (node.json), and secrets of 32 bytes."""
+"""Small files of every party: a node's public card (node.json), and secrets of 32 bytes."""
 
 from __future__ import annotations
 

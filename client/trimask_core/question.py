@@ -70,7 +70,7 @@ class Question(QuestionSettings):
         return check_answer(self, answer, language)
 
     def toggled(self, chosen: tuple[str, ...], value: str) -> tuple[str, ...]:
-        """A multiple choice after one of its answers was pressed: an exclusive one and the rest put each other out."""
+        """A multiple choice after one of its answers was pressed; an exclusive answer and the others deselect each other."""
         if value in chosen:
             return tuple(one for one in chosen if one != value)
         alone = {choice.value for choice in self.choices if choice.exclusive}

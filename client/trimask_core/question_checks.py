@@ -1,4 +1,4 @@
-"""Which settings a question may have: what the definition of a form is refused for, by the name of the setting."""
+"""Checks which settings a question of each kind may have; an error names the setting."""
 
 from __future__ import annotations
 

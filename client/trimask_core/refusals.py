@@ -220,7 +220,7 @@ class Reason(StrEnum):
 
 
 class Alarm(StrEnum):
-    """What a node counts beside refusals, though nobody asked for anything. `meaning` is one sentence on it."""
+    """What a node counts besides refusals, without a request. `meaning` is one sentence on it."""
 
     meaning: str
 

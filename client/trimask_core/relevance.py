@@ -39,7 +39,7 @@ class Comparison:
     value: float | bool | str
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Whether it is so, with what has been answered so far."""
+        """Whether the comparison holds, given the answers so far."""
         got = values.get(self.name)
         if got is None:
             return False
@@ -96,7 +96,7 @@ class Condition:
         return tuple(_leaves(self._tree))
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Whether the question is asked, with what has been answered so far."""
+        """Whether the question is asked, given the answers so far."""
         return self._tree.holds(values)
 
 

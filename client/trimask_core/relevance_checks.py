@@ -1,4 +1,4 @@
-"""How a condition must fit the questions it compares: what a form is refused for."""
+"""Checks that a condition fits the questions it compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes with the rows of a release wherever they go: that they are not people, their noise, and how to take it off.
+"""Metadata stored with the rows of a release: that a row is no person, the noise, and how to subtract it.
 
 A release of the rows suite is Y = A (X + C) in scaled units, A orthogonal and C of deviation sigma. A row in original units
 is a scaled row times T, whose column j is half_range_j e_j + center_j e_one, so that

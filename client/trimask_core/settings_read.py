@@ -1,4 +1,4 @@
-"""Taking settings out of a table by type, with the whole path in every refusal."""
+"""Reads settings from a table by type; every error names the whole path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def only(data: Any, known: Iterable[str], where: str) -> None:
 
 
 def named(data: Any, section: str) -> str:
-    """Where a table with a name is, for what is said about it."""
+    """The path of a named table, for error messages."""
     if not isinstance(data, Mapping) or not isinstance(data.get("name"), str) or not data["name"].strip():
         raise StudyError(f"every one of {section} needs a name")
     return f"{section}.{data['name']}"
@@ -43,7 +43,7 @@ def tables(data: Mapping[str, Any], key: str, where: str = "form") -> list[Any]:
 
 
 def text(data: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
-    """A text; without a default it has to be there."""
+    """A text; required unless there is a default."""
     value = data.get(key, default)
     if not isinstance(value, str) or (default is None and not value.strip()):
         raise StudyError(f"{where}.{key} must be given, as text")

@@ -42,7 +42,7 @@ class Unshown:
 
     @property
     def is_script(self) -> bool:
-        """Whether it is the writing itself, and not a sign among letters that can be shown."""
+        """Whether a character belongs to the script itself, rather than being a mark among letters that can be shown."""
         return self.right_to_left or any(unicodedata.category(one)[0] in "LM" for one in self.characters)
 
 

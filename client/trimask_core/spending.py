@@ -1,4 +1,4 @@
-"""What the studies one person answered may tell about that person together, for the person's own device.
+"""The combined privacy loss of all studies that one person answered, computed on the person's device.
 
 A study states what it promises of one record. Two kinds of promise add up: pairs (epsilon, delta) by adding, and
 Gaussian ones, mu with a slack, by mu^2 and slack (Dong, Roth and Su 2022, Corollary 3.3; how a study comes by its mu:

@@ -302,7 +302,7 @@ def _check(study: Study) -> None:
 
 
 def _check_signer(study: Study) -> None:
-    """Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person."""
+    """Check that the collector does not admit people itself: it could surround one person with devices of its own."""
     signer = study.admission_signer
     if not isinstance(study.reminders, bool):
         raise StudyError("study field reminders must be of type bool")
