@@ -41,7 +41,7 @@ _DOWN = "no answer; it may be down, or the network"
 
 
 class Deadline:
-    """A moment after which nothing is waited for."""
+    """The time at which waiting ends."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -102,7 +102,7 @@ class _GoAwayFilter:
 
 
 class Connection:
-    """A connection to one endpoint. Not for two threads at once; `close` may come from any."""
+    """A connection to one endpoint. Only one thread may use it at a time; any thread may call `close`."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Connection:
         self._socket.close()
 
     def usable(self, deadline: Deadline) -> bool:
-        """Whether a call may be made: nothing that came meanwhile ends it, and after a long pause it answers a ping."""
+        """Whether a call may be made: the peer has not ended the connection, and after a long pause it answers a ping."""
         try:
             while self._take(0.0, deadline):
                 pass

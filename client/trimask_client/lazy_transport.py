@@ -1,4 +1,4 @@
-"""The transport of a client that brings none: gRPC over h2, loaded with the first call."""
+"""The default transport: gRPC over h2, imported at the first call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["LazyTransport"]
 
 
 class LazyTransport:
-    """gRPC over h2, loaded with the first call: reading a study or sealing answers needs none of it."""
+    """gRPC over h2, imported at the first call: reading a study or sealing answers does not need it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

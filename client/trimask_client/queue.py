@@ -1,4 +1,4 @@
-"""What a device keeps until the network is there: sealed payloads, drafts, receipts; all of it encrypted.
+"""The device's encrypted queue: sealed payloads that wait for the network, drafts and receipts.
 
 The rules, which hold whenever the process is killed or the power fails:
 
@@ -84,7 +84,7 @@ class Queue:
             self._recover()
 
     def know(self, institutions: Iterable[Directory], *, refuse_unknown: bool) -> None:
-        """Other directories from now on, and whether a study with a party that none of them names may be joined."""
+        """Replace the directories, and set whether a study with a party in none of them may be joined."""
         self._institutions, self._refuse_unknown = tuple(institutions), refuse_unknown
         self._clients.clear()
 
@@ -272,7 +272,7 @@ class Queue:
         )
 
     def discard(self, submission_id: bytes) -> None:
-        """Forget a submission that is not sent. What providers have of it stays there, unused unless all have it."""
+        """Delete a submission that is not sent. Parts that providers have stay there, unused unless all have theirs."""
         name = submission_id.hex()
         with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
             self._vault.delete(PAYLOADS, name)

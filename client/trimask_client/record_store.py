@@ -73,7 +73,7 @@ class Vault:
         self._disk.sync(kind)
 
     def delete(self, kind: str, name: str) -> None:
-        """No such record any more; on disk when this returns."""
+        """Delete a record; on disk when this returns."""
         self._disk.remove(f"{kind}/{name}")
         self._disk.sync(kind)
 

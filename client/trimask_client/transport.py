@@ -1,4 +1,4 @@
-"""How bytes reach a provider: over h2, unless a program brings a transport of its own."""
+"""The transport that sends bytes to a provider: h2 by default, or one that the program supplies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Transport(Protocol):
 
 
 def read_retry(value: str | bytes | None) -> int | None:
-    """How long the node asks to be left alone, in milliseconds; a node cannot ask for more than six hours."""
+    """The node's requested delay before a retry, in milliseconds, at most six hours."""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value or ""
     return min(int(text), _LONGEST_RETRY_MS) if text.isascii() and text.isdigit() and len(text) < 12 else None
 

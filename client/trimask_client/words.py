@@ -74,7 +74,7 @@ def _known(parties: Sequence[Standing]) -> list[str]:
 
 
 def _reminders(study: Study) -> list[str]:
-    """Whether who invited can see who answered."""
+    """Whether the person who invited can see who answered."""
     if not study.reminders:
         return []
     told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you "
@@ -109,7 +109,7 @@ def _promise(study: Study, *, checked: bool) -> str:
 
 
 def _weak(study: Study) -> list[str]:
-    """What the owner was told too; none of it can be mended on a device."""
+    """Weaknesses of the study that its owner was told as well; a device cannot repair them."""
     found = weaknesses(study)
     return ["\n".join(["This study is weak in this:", *(f"- {item.why}" for item in found)])] if found else []
 

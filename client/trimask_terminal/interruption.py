@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command in the same way: what it began is undone once, and no second signal disturbs that."""
+"""Ctrl-C and SIGTERM end a command the same way: it cleans up once, and a second signal does not interrupt that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Told(KeyboardInterrupt):
 
 @contextmanager
 def heeding_signals() -> Iterator[None]:
-    """The first signal is raised where the program stands, so that every `finally` runs; those after it are not heard.
+    """Raise the first signal as an exception, so that every `finally` runs; ignore later signals.
 
     By itself SIGTERM would end Python at once, with its child processes running on and its temporary files left; and a
     second Ctrl-C would come into the midst of tidying up.

@@ -41,7 +41,7 @@ def json_everywhere(parser: argparse.ArgumentParser, without: tuple[str, ...] = 
 
 
 def run_told(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespace) -> int:
-    """Run a command; one that has no document of its own gets one of what it made and said."""
+    """Run a command; one without its own JSON document gets one made from `made` and its output."""
     _facts.clear()
     if not (getattr(args, "told", False) and args.json):
         return int(run(args) or 0)

@@ -37,7 +37,7 @@ _DISTRIBUTIONS = ("trimask-client", "trimask-theory", "trimask-server", "trimask
 
 
 class _Command(argparse.ArgumentParser):
-    """A command's parser: a choice that is none is answered with the nearest."""
+    """A command's parser: an unknown choice is answered with the nearest known one."""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -144,7 +144,7 @@ def _failed(error: BaseException, args: argparse.Namespace) -> int:
 
 
 def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """Arguments nobody takes, with the nearest option that there is."""
+    """Unknown arguments, with the nearest known option."""
     options = sorted(_options(parser))
     near = difflib.get_close_matches(words[0].split("=")[0], options, n=1, cutoff=0.6)
     return f"unrecognized arguments: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
@@ -159,7 +159,7 @@ def _options(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def _installed() -> dict[str, EntryPoint]:
-    """Every command that an installed distribution names; the first on the path has a name that two give."""
+    """Every command of the installed distributions; if two define the same name, the first on the path wins."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         found.setdefault(point.name, point)
