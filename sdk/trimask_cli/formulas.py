@@ -1,4 +1,4 @@
-"""The model that is fitted where nobody says which."""
+"""The model that is fitted by default."""
 
 from __future__ import annotations
 

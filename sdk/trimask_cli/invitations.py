@@ -134,12 +134,12 @@ def write_csv(path: Path, links: list[Link]) -> None:
 
 
 def _plain(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, whatever a collector's address begins with."""
+    """A cell escaped so that no spreadsheet reads it as a formula."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def draw_codes(links: list[Link], progress: Callable[[int], None]) -> list[segno.QRCode]:
-    """A QR code each; this is what takes the time, so it is done once for files and sheet."""
+    """A QR code for each invitation, drawn once for both files and sheet because drawing is slow."""
     codes = []
     for number, link in enumerate(links, 1):
         codes.append(segno.make_qr(str(link), error="m"))
@@ -185,7 +185,7 @@ def _expiry(link: Link) -> str:
 
 
 def write_secret(path: Path, content: str | bytes) -> None:
-    """Whoever has an invitation may use it: a new file, for its owner's eyes."""
+    """Write a new file that only its owner can read: anybody who has an invitation can use it."""
     data = content.encode() if isinstance(content, str) else content
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The owner's and anybody's calls to a study's collector: open, status, close."""
+"""Calls to a study's collector: open and close by its owner, status by anybody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study to every node's operator through the collector, and their decisions back."""
+"""Proposes a study to every node's operator through the collector, and gathers their decisions."""
 
 from __future__ import annotations
 

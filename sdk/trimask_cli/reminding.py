@@ -160,5 +160,5 @@ def compare(made: list[Made], use: Use, now_ms: int) -> Compared:
 
 
 def write_unused(path: Path, found: Compared) -> None:
-    """The owner's own lines of those not used, for the next mail merge; for the owner's eyes."""
+    """Write the owner's lines of unused invitations, for the next mail merge, to a file that only the owner can read."""
     write_secret(path, "".join(f"{line}\n" for line in (*found.headings[:1], *found.unused)))

@@ -1,4 +1,4 @@
-"""`trimask study status --watch`: the collector asked again and again, as a live view or, without a terminal, as lines."""
+"""`trimask study status --watch`: polls the collector and shows a live view or, without a terminal, lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watch(
     as_json: bool,
     pause: Callable[[float], None],
 ) -> None:
-    """Until the study is closed, or Ctrl-C. A collector that does not answer is waited for."""
+    """Watch until the study is closed, or Ctrl-C. Retries while the collector does not answer."""
     if as_json or not console.is_terminal:
         _print_lines(study, ask, console, every_seconds, pause, as_json=as_json)
         return

@@ -111,7 +111,7 @@ def device_file(study: Path) -> Path:
 
 
 def write_seed(path: Path, mask_seed: bytes) -> None:
-    """Write a seed for its owner's eyes, once."""
+    """Write a seed to a new file that only its owner can read."""
     _write_secret(path, mask_seed)
 
 

@@ -166,7 +166,7 @@ def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
 
 
 def _document(answer: Answer) -> dict[str, Any]:
-    """The answer to read, and beside it the very bytes the collector signed, to check it by."""
+    """The answer for reading, with the exact bytes that the collector signed, for verification."""
     import json
 
     return {

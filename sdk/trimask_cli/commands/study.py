@@ -227,7 +227,7 @@ def run_new(args: argparse.Namespace) -> int:
 
 
 def run_approve(args: argparse.Namespace) -> int:
-    """Say in plain words what is approved, ask, sign."""
+    """Explain what is approved, ask for confirmation, and sign."""
     from trimask_cli import signing, study_file
     from trimask_core.clock import SystemClock
     from trimask_terminal.approval import agreed_to

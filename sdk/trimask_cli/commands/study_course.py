@@ -144,7 +144,7 @@ def run_open(args: argparse.Namespace) -> int:
 
 
 def _once_up(call: Callable[[], T], wait_seconds: float) -> T:
-    """Repeat a call while a node does not answer, for so long; every call here may be repeated."""
+    """Retry a call while a node does not answer, up to a time limit; every call here may be repeated."""
     import time
 
     from trimask_core.errors import ConnectionFailed, Refused
@@ -162,7 +162,7 @@ def _once_up(call: Callable[[], T], wait_seconds: float) -> T:
 
 
 def run_close(args: argparse.Namespace) -> int:
-    """Say what happens, ask, end collection."""
+    """Explain what closing does, ask for confirmation, and end collection."""
     from trimask_cli import owner
     from trimask_cli.study_file import read_signed
 

@@ -1,4 +1,4 @@
-"""`trimask demo`: the main job, whole and real, on one machine."""
+"""`trimask demo`: a complete study with real nodes, on one machine."""
 
 from __future__ import annotations
 

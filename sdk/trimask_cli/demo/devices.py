@@ -112,7 +112,7 @@ def _batches(people: Sequence[Answers], processes: int) -> Iterator[Sequence[Ans
 def submit_all(
     study: Path, people: Sequence[Answers], processes: int, progress: Callable[[int], None]
 ) -> None:
-    """Submit everybody's answers; `progress` is told of each batch."""
+    """Submit everybody's answers; `progress` is called after each batch."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, _open_devices, (study,))
@@ -132,7 +132,7 @@ def submit_all(
 
 @contextmanager
 def _not_to_them(number: signal.Signals) -> Iterator[None]:
-    """Processes started here do not hear a signal (a terminal sends Ctrl-C to all); this one does, afterwards."""
+    """Start processes that ignore signals (a terminal sends Ctrl-C to all); this process handles them afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:
         yield

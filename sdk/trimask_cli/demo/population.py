@@ -1,4 +1,4 @@
-"""Whom the demo asks when nobody brings a table: the bundled study's simulated people."""
+"""The demo's simulated people for the bundled study, used when no table is given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["blood_pressure_population"]
 
 
 def blood_pressure_population(count: int, seed: int) -> list[Answers]:
-    """Answers to the bundled study from a made-up town whose true coefficients the demo should find again."""
+    """Simulated answers to the bundled study, with known coefficients that the demo's fit should recover."""
     rng = np.random.default_rng(seed)
     age = rng.integers(20, 81, count)
     bmi = np.clip(rng.normal(26, 4, count), 16, 42)

@@ -29,7 +29,7 @@ __all__ = ["Outcome", "make_outcome", "print_report", "print_report_json"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything the demo has to say. `release` is None where the noise exceeds the signal; `problem` says so."""
+    """The demo's results. `release` is None where the noise exceeds the signal; `problem` says so."""
 
     study: Study
     dataset: Dataset

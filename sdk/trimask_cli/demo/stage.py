@@ -1,4 +1,4 @@
-"""The demo's course: keys, study, approvals, nodes, submissions, close, pull, fit."""
+"""The steps of the demo: keys, study, approvals, nodes, submissions, close, pull, fit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CLOSE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What will be collected by how many providers, and the model to fit to it."""
+    """What the demo collects, with how many providers, and which model it fits."""
 
     definition: StudyDefinition
     people: list[Answers]

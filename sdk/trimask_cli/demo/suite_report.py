@@ -30,7 +30,7 @@ class SuiteReport(Protocol):
         ...
 
     def collected(self, study: Study) -> str:
-        """How the answers came together."""
+        """How the answers were combined, in words."""
         ...
 
     def exact(self, gram_error: float) -> tuple[str, str]:

@@ -24,7 +24,7 @@ _DRAWN = 4000
 
 
 def run_own(args: argparse.Namespace) -> int:
-    """Plan a study of one's own."""
+    """Plan a study from its own definition."""
     plan = _planned(args)
     if args.plot is not None:
         from trimask_cli.own_plan.plot import save_plot

@@ -1,4 +1,4 @@
-"""A plan of one's own study, as values."""
+"""The plan of a study definition, as values."""
 
 from __future__ import annotations
 

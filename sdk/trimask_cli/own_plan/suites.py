@@ -1,4 +1,4 @@
-"""A definition as it would be in either suite."""
+"""Converts a definition to either suite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["in_suite", "with_attributes"]
 
 
 def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
-    """The definition, or the nearest one of the other suite: settings that it has not are left out.
+    """The definition in a suite; settings that the suite does not have are left out.
 
     A `row_norm` is left out too: it is measured from another centre there.
     """

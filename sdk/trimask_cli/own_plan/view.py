@@ -1,4 +1,4 @@
-"""A plan of one's own study on a screen."""
+"""The plan of a study definition, as text for a terminal."""
 
 from __future__ import annotations
 

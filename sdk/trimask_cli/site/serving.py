@@ -45,11 +45,11 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
             super().end_headers()
 
         def list_directory(self, _: Any) -> None:
-            """Which studies there are is nobody's business."""
+            """Refuse: the list of studies is not public."""
             self.send_error(404)
 
         def log_message(self, *_: Any) -> None:
-            """Who opened what is not written down."""
+            """Log nothing: who opened what is private."""
 
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), Handler)

@@ -127,7 +127,7 @@ def _levels(header: str, name: str, given: list[str], empty: int) -> Guess | Lef
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
-    """Bounds that no single person's value shows through."""
+    """Bounds rounded outward, so that they do not show a single person's value."""
     step = outward_step(high - low, 20)
     return _times(math.floor(low / step), step), _times(math.ceil(high / step), step)
 

@@ -1,4 +1,4 @@
-"""A CSV file as text cells, whatever program wrote it: its encoding, its delimiter and its decimal mark are found out.
+"""A CSV file as text cells; encoding, delimiter and decimal mark are detected.
 
 Encodings: UTF-8, UTF-16 (with or without a byte order mark), else Windows-1252, which is Latin-1 with quotes. The
 delimiter is the one of `,` `;` tab `|` that parts the header most often; a first line `sep=;` (Excel's) goes before. Numbers

@@ -42,7 +42,7 @@ _YES = ("yes", "true", "true()", "1")
 
 
 def convert(book: Workbook) -> Imported:
-    """Carry over what a study's form can say."""
+    """Convert what a study's form can express."""
     return _Converter(book).run()
 
 

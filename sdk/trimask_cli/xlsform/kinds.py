@@ -31,7 +31,7 @@ class Imported:
 
 
 class Kinds:
-    """One import under way."""
+    """The state of one import."""
 
     def __init__(self, book: Workbook) -> None:
         self.book = book
@@ -39,12 +39,12 @@ class Kinds:
         self.untranslated: dict[str, int] = {}
 
     def lose(self, what: str) -> None:
-        """Something of the form is not carried over."""
+        """Note something of the form that is not imported."""
         if what not in self.out.lost:
             self.out.lost.append(what)
 
     def lose_rest(self, name: str, row: dict[str, str], known: tuple[str, ...]) -> None:
-        """Every column that nothing was made of."""
+        """Note every column that was not imported."""
         for column, value in row.items():
             base, _, suffix = column.partition("::")
             if base not in known and not (suffix in self.book.refused_languages and suffix):
