@@ -6,6 +6,10 @@ TrimaskError
  |- CollinearColumns        columns that are linear combinations of each other; `.columns` names them
  |- MissingExtra            a package that is not installed by default (also an ImportError); `.extra` names it
  `- NoiseExceedsSignal      the privacy noise hides what the fit needs; `.rows_needed` and `.epsilon_needed`
+
+UserWarning
+ |- CoverageWarning         intervals that hold the truth less often than they say; the message says what would help
+ `- NotWeighted             columns that weights do not reach: their product with the group is not declared; `.columns`
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ __all__ = [
     "BeyondSecondMoments",
     "CollinearColumns",
     "ConnectionFailed",
+    "CoverageWarning",
     "FormulaError",
     "MissingExtra",
     "NoiseExceedsSignal",
+    "NotWeighted",
     "ParameterError",
     "Refused",
     "StudyError",
@@ -75,3 +81,25 @@ class NoiseExceedsSignal(TrimaskError):
         self.rows_needed = rows_needed
         self.epsilon_needed = epsilon_needed
         super().__init__(message)
+
+
+class CoverageWarning(UserWarning):
+    """Intervals that hold the truth less often than they say. `.columns` names the columns it is because of."""
+
+    def __init__(self, columns: Sequence[str], message: str) -> None:
+        self.columns = tuple(columns)
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[str, ...], str]]:
+        return type(self), (self.columns, str(self))
+
+
+class NotWeighted(UserWarning):
+    """Columns that weighted moments leave out: their product with the group is not declared. `.columns` names them."""
+
+    def __init__(self, columns: Sequence[str], message: str) -> None:
+        self.columns = tuple(columns)
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[str, ...], str]]:
+        return type(self), (self.columns, str(self))

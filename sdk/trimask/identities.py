@@ -27,7 +27,7 @@ from scipy import sparse
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.schema import ONES, Schema
 
-__all__ = ["Identities", "layout_identities", "schema_identities"]
+__all__ = ["Identities", "Rules", "column_polynomials", "layout_identities", "schema_identities"]
 
 Matrix: TypeAlias = NDArray[np.float64]
 Monomial: TypeAlias = tuple[str, ...]
@@ -39,7 +39,7 @@ _ZERO = 1e-9  # coefficients are of the order of 1: columns are scaled
 
 
 @dataclass(frozen=True)
-class _Rules:
+class Rules:
     """Which variables are yes-or-no (-1 or 1), and which are levels, of which choice."""
 
     binary: frozenset[str]
@@ -105,12 +105,14 @@ def schema_identities(
     `shortened` if rows were shortened, with their 1, to a norm; `clipped` are attributes whose column was moved on the
     device, while what is derived from them was not.
     """
-    polynomials, rules = _polynomials(schema, clipped)
+    polynomials, rules = column_polynomials(schema, clipped)
     chosen = polynomials.values() if columns is None else [polynomials[name] for name in columns]
     return _equations(list(chosen), rules, known=not shortened)
 
 
-def _polynomials(schema: Schema, clipped: frozenset[str]) -> tuple[dict[str, Polynomial], _Rules]:
+def column_polynomials(
+    schema: Schema, clipped: frozenset[str] = frozenset()
+) -> tuple[dict[str, Polynomial], Rules]:
     """Of every column, scaled. Intervals of a number are levels of one choice: those between all cuts of that number."""
     level: dict[str, str] = {}
     scaled: dict[str, Polynomial] = {ONES: {(): 1.0}} if schema.ones else {}
@@ -130,7 +132,7 @@ def _polynomials(schema: Schema, clipped: frozenset[str]) -> tuple[dict[str, Pol
             scaled[attribute.name] = {(moved,): 1.0}
             formed[attribute.name] = [{(): column.center, (attribute.name,): column.half_range}]
     binary = frozenset(item.name for item in schema.attributes if item.kind == "binary")
-    rules = _Rules(binary, level)
+    rules = Rules(binary, level)
     atoms = {name: _Atoms(name, cuts) for name, cuts in _cuts(schema).items()}
     for found in atoms.values():
         level |= dict.fromkeys(found.variables, found.name)
@@ -232,7 +234,7 @@ def layout_identities(layout: MomentsLayout, places: tuple[int, ...] | None = No
         level |= dict.fromkeys(atoms[number].variables, atoms[number].name)
     references = {f"{name}_{levels[0]}": name for name, levels in layout.schema.groups.items()}
     level = {name: group for name, group in level.items() if name not in references}
-    rules = _Rules(frozenset(binary), level)
+    rules = Rules(frozenset(binary), level)
     polynomials: list[Polynomial] = []
     for column in layout.columns:
         if column.factors is not None:
@@ -251,7 +253,7 @@ def layout_identities(layout: MomentsLayout, places: tuple[int, ...] | None = No
     return _equations([{(): 1.0}, *(polynomials[j] for j in chosen)], rules, known=True)
 
 
-def _equations(polynomials: Sequence[Polynomial], rules: _Rules, *, known: bool) -> Identities:
+def _equations(polynomials: Sequence[Polynomial], rules: Rules, *, known: bool) -> Identities:
     p = len(polynomials)
     pivots: dict[Monomial, tuple[int, Polynomial, dict[Entry, float]]] = {}
     found: list[tuple[dict[Entry, float], float]] = []

@@ -234,6 +234,7 @@ def test_noise_is_covered_in_both_suites(suite: str, draws: int) -> None:
     assert 0.86 < np.mean(inside) <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore:weights by:UserWarning")  # not every product is declared
 def test_weights_by_level_are_those_of_weighted_least_squares() -> None:
     """Estimates are weighted least squares'; errors are taken at Kish's effective number of people."""
     weights = {"n": 1.0, "s": 2.5, "w": 0.4}
@@ -257,6 +258,7 @@ def test_weights_by_level_are_those_of_weighted_least_squares() -> None:
         fit.weighted(row_moments(PEOPLE, SMALL), "age_group", dict.fromkeys(SMALL.groups["age_group"], 1.0))
 
 
+@pytest.mark.filterwarnings("ignore:weights by:UserWarning")  # not every product is declared
 def test_weighted_noise_has_the_variance_stated() -> None:
     """Over 40 releases of the moments suite the mean square of (estimate - exact) / error is 1 within 5 deviations."""
     weights = {"n": 1.0, "s": 2.5, "w": 0.4}

@@ -92,6 +92,9 @@ def no_screen() -> Iterator[None]:
     plt.close("all")
 
 
+@pytest.mark.filterwarnings(
+    "ignore:weights by:UserWarning"
+)  # of columns whose product the page does not declare
 def test_the_page_runs(
     releases: list[Dataset],
     tmp_path: Path,

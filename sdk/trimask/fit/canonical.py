@@ -5,7 +5,16 @@ S_xx^-1/2 S_xy S_yy^-1/2, have
     dr = a^T dS_xy b - (r/2) (a^T dS_xx a + b^T dS_yy b),
 and errors follow by `trimask.fit.covariance`; the sampling part is (1 - r^2)^2/n for normal rows, the textbook's.
 This holds for a correlation clear of its neighbours and of zero; one that is not gets no error (NaN). Directions
-are estimates only: no error is given for them. Asymptotic.
+are estimates only: no error is given for them.
+
+The directions are chosen to make r large, so r is too large on average. Lawley (1959), for p and q columns and normal rows:
+    E[r_k] - rho_k = (1 - rho_k^2)/(2 n rho_k) [p + q - 2 - rho_k^2 + 2 (1 - rho_k^2) D_k],
+    D_k = sum_{j != k} rho_j^2/(rho_k^2 - rho_j^2),
+up to 1/n^2. `adjusted` has it taken off, estimates in place of rho, and n = (1 - r_k^2)^2 / (std err)^2 in place of
+the number of rows, so that noise and fourth moments count as the fewer normal rows that would have that error:
+**approximate** there. Intervals are about `adjusted`. What stays is that errors are given to correlations that look
+clear of their neighbours: where they are so by chance, what is shown was selected for being large, and holds less
+often. Asymptotic.
 """
 
 from __future__ import annotations
@@ -20,7 +29,8 @@ from scipy import linalg, stats
 
 from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
-from trimask.fit.covariance import NORMAL_ROWS, covariance_of, select
+from trimask.fit.covariance import covariance_of, select
+from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
 from trimask.fit.source import moments_of
@@ -31,10 +41,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CanonicalResults", "canonical_correlations"]
 
+_CHOSEN = (
+    "Directions are chosen to make correlations large; adjusted has that taken off (Lawley 1959), and intervals are about "
+    "it. A correlation that looks clear of the next one by chance is still too large."
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CanonicalResults(Report):
-    """`correlations` has estimate, std err, sampling and privacy a pair of variates.
+    """`correlations` has estimate, adjusted (see above), std err, sampling and privacy a pair of variates.
 
     `x_weights` and `y_weights` belong to standardised columns and give variates of variance one.
     """
@@ -45,6 +60,7 @@ class CanonicalResults(Report):
     correlations: pd.DataFrame
     x_weights: pd.DataFrame
     y_weights: pd.DataFrame
+    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
     def title(self) -> str:
@@ -59,16 +75,20 @@ class CanonicalResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = [*noise_notes(self.sigma), NORMAL_ROWS]
+        notes = [
+            *noise_notes(self.sigma),
+            *self.of_rows,
+            _CHOSEN,
+        ]
         if self.correlations["std err"].isna().any():
             notes.append("A correlation without an error is too close to its neighbour or to zero for one.")
         return (*notes, "Weights are estimates only.")
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals by Fisher's transformation; NaN where there is no error."""
+        """Intervals about `adjusted`, by Fisher's transformation; NaN where there is no error."""
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
-        r = self.correlations["estimate"].to_numpy()
+        r = self.correlations["adjusted"].to_numpy()
         reach = stats.norm.isf(alpha / 2) * self.correlations["std err"].to_numpy() / (1 - r**2)
         ends = np.tanh(np.column_stack([np.arctanh(r) - reach, np.arctanh(r) + reach]))
         return pd.DataFrame(ends, index=self.correlations.index)
@@ -118,7 +138,7 @@ def canonical_correlations(dataset: Source, x: Sequence[str], y: Sequence[str]) 
         whole_b = np.concatenate([np.zeros(p), b[:, i]])
         square = np.outer(whole_a, whole_a) + np.outer(whole_b, whole_b)
         gradients[i] = outer(whole_a, whole_b) - r[i] / 2 * square
-    sampling, privacy = covariance.sampling_variance(gradients), covariance.privacy_variance(gradients)
+    (sampling, known), privacy = covariance.sampling(gradients), covariance.privacy_variance(gradients)
     errors = np.sqrt(sampling + privacy)
     ladder = np.concatenate([r, [0.0]])
     for i in range(count):
@@ -127,8 +147,10 @@ def canonical_correlations(dataset: Source, x: Sequence[str], y: Sequence[str]) 
             errors[i] = sampling[i] = privacy[i] = np.nan
     index = pd.Index([f"CC{i + 1}" for i in range(count)])
     d = np.sqrt(np.diag(S))
-    parts = [r[:count], errors, np.sqrt(sampling), np.sqrt(privacy)]
-    table = dict(zip(["estimate", "std err", "sampling", "privacy"], parts, strict=True))
+    parts = [r[:count], _adjusted(r[:count], errors, S.shape[0]), errors, np.sqrt(sampling), np.sqrt(privacy)]
+    table = dict(zip(["estimate", "adjusted", "std err", "sampling", "privacy"], parts, strict=True))
+    said = doubt(covariance, known)
+    warn_of(said)
     return CanonicalResults(
         label=moments.label,
         nobs=moments.rows,
@@ -136,6 +158,7 @@ def canonical_correlations(dataset: Source, x: Sequence[str], y: Sequence[str]) 
         correlations=pd.DataFrame(table, index=index),
         x_weights=pd.DataFrame(a * d[:p, None], index=pd.Index(left), columns=index),
         y_weights=pd.DataFrame(b * d[p:, None], index=pd.Index(right), columns=index),
+        of_rows=rows_notes(known, said),
     )
 
 
@@ -143,3 +166,14 @@ def _signed(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
     """Signs by which the largest weight of x is positive."""
     sign = np.sign(a[np.argmax(np.abs(a), axis=0), np.arange(a.shape[1])])
     return a * sign, b * sign
+
+
+def _adjusted(r: Matrix, errors: Matrix, columns: int) -> Matrix:
+    """Lawley's correction; NaN where there is no error."""
+    found = np.full(len(r), np.nan)
+    for k in np.flatnonzero(np.isfinite(errors)):
+        own = r[k] ** 2
+        others = np.delete(r, k) ** 2
+        bracket = columns - 2 - own + 2 * (1 - own) * float(np.sum(others / (own - others)))
+        found[k] = r[k] - errors[k] ** 2 / (2 * r[k] * (1 - own)) * bracket
+    return found

@@ -16,7 +16,7 @@ the edge of the semicircle. Noise is not the same in every direction (a yes-or-n
 component has a floor of its own, 2 (v_a^T E X^2 v_a)^(1/2), at most that one. A component below it cannot be told from
 noise.
 
-Asymptotic: all of it. Assumed: normal rows, for the sampling part.
+Asymptotic: all of it. Assumed: normal rows, for the sampling part where there are no fourth moments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ import pandas as pd
 from scipy import stats
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.covariance import Covariance, covariance_of, select
+from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.source import moments_of
@@ -66,6 +67,7 @@ class PCAResults(Report):
     loadings_bse: pd.DataFrame
     loadings_bse_sampling: pd.DataFrame
     loadings_bse_privacy: pd.DataFrame
+    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
     def title(self) -> str:
@@ -105,7 +107,7 @@ class PCAResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = [*noise_notes(self.sigma), NORMAL_ROWS]
+        notes = [*noise_notes(self.sigma), *self.of_rows]
         below = len(self.eigenvalues) - self.above_floor
         if below and self.sigma:
             notes.append(
@@ -180,7 +182,7 @@ def pca(
     )  # gradient of v_b^T C v_a
     own = pull[np.arange(count), np.arange(count)]
     labels = pd.Index([f"PC{a + 1}" for a in range(count)])
-    sampling, privacy = covariance.sampling_variance(own), covariance.privacy_variance(own)
+    (sampling, known), privacy = covariance.sampling(own), covariance.privacy_variance(own)
     errors = np.sqrt(sampling + privacy)
     unclear = [a for a in range(count) if _gap(values, a) < CLEAR_GAP * errors[a]]
     errors[unclear] = sampling[unclear] = privacy[unclear] = np.nan
@@ -193,6 +195,8 @@ def pca(
         pd.DataFrame(part, index=pd.Index(names), columns=labels)
         for part in (vectors[:, :count], np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
     ]
+    said = doubt(covariance, known)
+    warn_of(said)
     return PCAResults(
         label=moments.label,
         nobs=moments.rows,
@@ -207,6 +211,7 @@ def pca(
         loadings_bse=frame[1],
         loadings_bse_sampling=frame[2],
         loadings_bse_privacy=frame[3],
+        of_rows=rows_notes(known, said),
     )
 
 

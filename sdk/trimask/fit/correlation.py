@@ -4,7 +4,7 @@ Statement. With Om = S^-1 the correlation of columns i and j given all others is
     dr = -dOm_ij / sqrt(Om_ii Om_jj) - (r/2) (dOm_ii/Om_ii + dOm_jj/Om_jj),   dOm = -Om dS Om.
 Given a set of columns alone, Om is the inverse of the covariance of i, j and that set. Errors follow by
 `trimask.fit.covariance`; intervals are made on Fisher's scale, arctanh r, where the error is se/(1 - r^2).
-The sampling part is (1 - r^2)^2/n, the textbook's, for normal rows. Asymptotic.
+The sampling part is (1 - r^2)^2/n, the textbook's, for normal rows, or from fourth moments. Asymptotic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pandas as pd
 from scipy import linalg, stats
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, select
+from trimask.fit.covariance import Covariance, covariance_of, select
+from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
 from trimask.fit.source import moments_of
@@ -43,6 +44,7 @@ class PartialCorrelationResults(Report):
     columns: tuple[str, ...]
     given: tuple[str, ...] | None
     pairs: pd.DataFrame
+    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
     def title(self) -> str:
@@ -63,7 +65,7 @@ class PartialCorrelationResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        return (*noise_notes(self.sigma), NORMAL_ROWS)
+        return (*noise_notes(self.sigma), *self.of_rows)
 
     def matrix(self) -> pd.DataFrame:
         """The correlations as a symmetric matrix with ones on the diagonal."""
@@ -111,11 +113,15 @@ def partial_correlations(
         raise ParameterError("columns", "at least two columns")
     whole = covariance_of(moments, select(moments.schema, [*chosen, *held]))
     whole.check()
-    rows, index = [], []
+    rows, index, known = [], [], []
     for i, j in combinations(range(len(chosen)), 2):
         others = range(len(chosen)) if given is None else [i, j, *range(len(chosen), len(whole.names))]
-        rows.append(_pair(whole, i, j, list(others)))
+        values, fourth = _pair(whole, i, j, list(others))
+        rows.append(values)
+        known.append(fourth)
         index.append((chosen[i], chosen[j]))
+    said = doubt(whole, np.array(known))
+    warn_of(said)
     return PartialCorrelationResults(
         label=moments.label,
         nobs=moments.rows,
@@ -123,11 +129,12 @@ def partial_correlations(
         columns=tuple(chosen),
         given=None if given is None else tuple(held),
         pairs=pd.DataFrame(rows, columns=pd.Index(_HEAD), index=pd.MultiIndex.from_tuples(index)),
+        of_rows=rows_notes(np.array(known), said),
     )
 
 
-def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> list[float]:
-    """Estimate, error and its parts of the correlation of i and j given the others of `among`."""
+def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> tuple[list[float], bool]:
+    """Estimate, error and its parts of the correlation of i and j given the others of `among`; whether by fourth moments."""
     at = np.ix_(among, among)
     inverse = linalg.inv(covariance.S[at])
     a, b = among.index(i), among.index(j)
@@ -137,6 +144,7 @@ def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> list[floa
     inner = outer(x, y) / size + r / 2 * (np.outer(x, x) / x[a] + np.outer(y, y) / y[b])
     gradient: Matrix = np.zeros((1, *covariance.S.shape))
     gradient[0][at] = inner
-    sampling = float(covariance.sampling_variance(gradient)[0])
+    variances, known = covariance.sampling(gradient)
+    sampling = float(variances[0])
     privacy = float(covariance.privacy_variance(gradient)[0])
-    return [r, (sampling + privacy) ** 0.5, sampling**0.5, privacy**0.5]
+    return [r, (sampling + privacy) ** 0.5, sampling**0.5, privacy**0.5], bool(known[0])

@@ -7,14 +7,16 @@ Without a ones column nothing can be centred: S is about zero and W is made of u
 Statement. A function f of S with symmetric gradient A (df = tr(A dS)) has, to first order,
     privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`trimask_theory.noise_law`)
     sampling variance  (2/n) tr(A S A S), if the rows are normal.
-The means may be held fixed: S is stationary in them. The second is the Wishart law; second moments carry no fourth
-ones, so what other rows would give cannot be learnt from a release.
+The means may be held fixed: S is stationary in them. The second is the Wishart law. Where the squares and products that f
+is made of are declared, fourth moments are there and the sampling variance is taken from them
+(`trimask.fit.fourth`), whatever the law of the rows; second moments of other columns cannot tell what other rows would
+give.
 
 The centred sum falls short of the truth on average by the noise in the means, n Cov[m_i, m_j], as it does by S from
 sampling; both are added back.
 
 Proved: the noise law, the shortfall to leading order. Asymptotic: the delta method. Assumed: normal rows, for
-the sampling part alone; `binary` columns and heavy tails need care, and results say so.
+the sampling part alone and where there are no fourth moments; results say so, and warn (`trimask.fit.coverage`).
 """
 
 from __future__ import annotations
@@ -23,20 +25,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimask.errors import CollinearColumns, ParameterError
 from trimask.fit.design import find_column, level_columns
+from trimask.fit.fourth import fourth_moments
 from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.signal import check_signal
 from trimask.moments import Matrix, Moments
 from trimask_core.schema import ONES, Schema
 
-__all__ = ["NORMAL_ROWS", "Covariance", "covariance_of", "numeric_columns", "select"]
-
-NORMAL_ROWS = (
-    "The sampling part takes rows as normal: second moments do not carry the fourth ones that would tell. "
-    "The privacy part does not."
-)
+__all__ = ["Covariance", "covariance_of", "numeric_columns", "select"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +60,15 @@ class Covariance:
         return self.rows - self.centred
 
     def sampling_variance(self, gradients: Matrix) -> Matrix:
-        """The sampling variance of functions with these gradients (m x k x k, symmetric), rows normal."""
+        """The sampling variance of functions with these gradients (m x k x k, symmetric)."""
+        return self.sampling(gradients)[0]
+
+    def sampling(self, gradients: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Sampling variances, and which of them come from fourth moments; the others take rows as normal."""
         AS = gradients @ self.S
-        found: Matrix = np.maximum(2 / self.degrees * np.einsum("aij,aji->a", AS, AS), 0.0)
-        return found
+        normal = np.maximum(2 / self.degrees * np.einsum("aij,aji->a", AS, AS), 0.0)
+        fourth = fourth_moments(self.moments, self.W @ gradients @ self.W.T / self.degrees)
+        return np.where(fourth.known, fourth.variances, normal), fourth.known
 
     def privacy_variance(self, gradients: Matrix) -> Matrix:
         """The privacy variance of functions with these gradients."""

@@ -4,13 +4,15 @@ Statement. In scaled units a mean is m = G_1j / G_11. Where a dataset was read, 
 noise had made of it has already helped the other entries (`trimask.constrained`). Its privacy variance is that of the
 gradient e_1 (e_j - m e_1)^T / G_11 under the law of the noise, its sampling variance v/n, whatever the rows' law (v the
 variance). The variance is S_jj of `trimask.fit.covariance`, with the privacy part given there; its sampling part is
-2 v^2/(n-1) for normal rows, and (1 - 2 p)^2 p (1 - p)/n for a yes-or-no column, whose fourth moment its mean determines.
+from fourth moments where the column's square is declared (`trimask.fit.fourth`), (1 - 2 p)^2 p (1 - p)/n for a
+yes-or-no column, whose fourth moment its mean determines, and else 2 v^2/(n-1), for normal rows. Intervals of variances
+and deviations are made on the scale of logarithms, which holds better at few rows.
 
 A standard deviation is its root, with the error of first order. Shares are means of indicators; since moments agree with
 what the schema knows, those of a group add up to 1, and counts to the number of people.
 
 Proved: the noise variances. Asymptotic: normal intervals. Assumed: normal rows for the sampling part of a
-variance that is not of a yes-or-no column.
+variance whose column is neither yes-or-no nor has its square declared.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import Covariance, covariance_of, select
+from trimask.fit.coverage import doubt, warn_of
 from trimask.fit.groups import plain_name
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
@@ -54,6 +57,9 @@ class DescribeResults(Report):
     means: pd.DataFrame
     variances: pd.DataFrame
     shares: pd.DataFrame
+    by_fourth: tuple[str, ...] = ()
+    """Columns whose variance has an error from fourth moments."""
+    doubts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def title(self) -> str:
@@ -71,12 +77,23 @@ class DescribeResults(Report):
         notes = noise_notes(self.sigma)
         measured = self._measured
         if len(measured):
-            notes.append("Errors are those of the means; those in `deviations` take rows as normal.")
+            notes.append(f"Errors are those of the means; those in `deviations` {self._of_rows(measured)}.")
+        notes += [f"Caution, for `deviations`: {message}." for message, _ in self.doubts]
         if (self.variances.loc[measured, "estimate"] <= 0).any():
             notes.append("A variance of zero or less is one that the noise hides.")
         if (self.shares["estimate"] < 0).any():
             notes.append("A share below zero is one that the noise exceeds; its interval ends at zero.")
         return tuple(notes)
+
+    def _of_rows(self, measured: pd.Index) -> str:
+        """How errors of deviations were made."""
+        if not self.by_fourth:
+            return "take rows as normal"
+        if set(measured) <= set(self.by_fourth):
+            return "are from fourth moments, whatever the law of the rows"
+        return (
+            f"are from fourth moments for {', '.join(self.by_fourth)}, and take rows as normal for the others"
+        )
 
     @property
     def _measured(self) -> pd.Index:
@@ -99,6 +116,15 @@ class DescribeResults(Report):
         table: pd.DataFrame = getattr(self, of)
         reach = float(stats.t.isf(alpha / 2, self.nobs - 1)) * table["std err"]
         low, high = table["estimate"] - reach, table["estimate"] + reach
+        if of in ("variances", "deviations"):
+            for said in self.doubts:
+                warn_of(said)
+            above = table["estimate"] > 0
+            wide = np.exp((reach / table["estimate"].where(above)).clip(upper=50.0))
+            # Where the noise hides the variance, an interval that ends at zero is all that can be said.
+            plain = above & (table["estimate"] > 2 * reach)
+            low = low.where(~plain, table["estimate"] / wide)
+            high = high.where(~plain, table["estimate"] * wide)
         if of != "means":
             low, high = low.clip(lower=0.0), high.clip(lower=0.0)
         if of == "shares":
@@ -169,9 +195,27 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     if twice:
         raise ParameterError("columns", f"different columns; {twice[0]} appears twice")
     found = [_one(moments, name) for name in names]
-    means, variances = (pd.DataFrame([pair[i] for pair in found], index=pd.Index(names)) for i in (0, 1))
+    means, variances = (pd.DataFrame([item[i] for item in found], index=pd.Index(names)) for i in (0, 1))
     shares = _shares(moments, means)
-    return DescribeResults(moments.label, moments.rows, moments.sigma, means, variances, shares)
+    measured = [name for name in names if name not in set(shares["column"])]
+    known = {name: item[2] for name, item in zip(names, found, strict=True)}
+    return DescribeResults(
+        moments.label, moments.rows, moments.sigma, means, variances, shares,
+        tuple(name for name in measured if known[name]), _doubts(moments, measured, known),
+    )  # fmt: skip
+
+
+def _doubts(
+    moments: Moments, measured: Sequence[str], known: dict[str, bool]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What is to be said of intervals of deviations: of the columns with fourth moments, and of those without."""
+    sides = [[name for name in measured if known[name] is side] for side in (True, False)]
+    said = [
+        doubt(covariance_of(moments, side), np.array([side == sides[0]]))
+        for side in sides
+        if 0 < len(side) < moments.rows - 1
+    ]
+    return tuple(item for item in said if item[0])
 
 
 def _shares(moments: Moments, means: pd.DataFrame) -> pd.DataFrame:
@@ -187,7 +231,7 @@ def _shares(moments: Moments, means: pd.DataFrame) -> pd.DataFrame:
     return frame.set_index(["group", "level"])
 
 
-def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float]]:
+def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float], bool]:
     column = next(item for item in moments.columns if item.name == name)
     covariance = covariance_of(moments, [name])
     n, h = moments.rows, column.half_range
@@ -197,8 +241,8 @@ def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float
     mean = _row(column.center + h * m, h**2 * known / n, h**2 * _mean_noise(moments, covariance))
     gradient = np.ones((1, 1, 1))
     privacy = float(covariance.privacy_variance(gradient)[0])
-    sampling = _sampling(covariance, gradient, moments, column, m)
-    return mean, _row(h**2 * v, h**4 * sampling, h**4 * privacy)
+    sampling, fourth = _sampling(covariance, gradient, moments, column, m)
+    return mean, _row(h**2 * v, h**4 * sampling, h**4 * privacy), fourth
 
 
 def _mean_noise(moments: Moments, covariance: Covariance) -> float:
@@ -209,13 +253,16 @@ def _mean_noise(moments: Moments, covariance: Covariance) -> float:
     return float(moments.law.variance(gradient[None])[0])
 
 
-def _sampling(covariance: Covariance, gradient: Matrix, moments: Moments, column: Column, m: float) -> float:
-    """Sampling variance of the variance, scaled units."""
+def _sampling(
+    covariance: Covariance, gradient: Matrix, moments: Moments, column: Column, m: float
+) -> tuple[float, bool]:
+    """Sampling variance of the variance, scaled units, and whether it is from fourth moments."""
     kinds = {attribute.name: attribute.kind for attribute in moments.schema.attributes}
     if column.level is None and kinds.get(column.name) != "binary":
-        return float(covariance.sampling_variance(gradient)[0])
+        variances, known = covariance.sampling(gradient)
+        return float(variances[0]), bool(known[0])
     p = min(max(column.center + column.half_range * m, 0.0), 1.0)
-    return (1 - 2 * p) ** 2 * p * (1 - p) / moments.rows / column.half_range**4
+    return (1 - 2 * p) ** 2 * p * (1 - p) / moments.rows / column.half_range**4, True
 
 
 def _row(estimate: float, sampling: float, privacy: float) -> dict[str, float]:

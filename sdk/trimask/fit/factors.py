@@ -25,7 +25,8 @@ from scipy.optimize import minimize
 
 from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
-from trimask.fit.covariance import NORMAL_ROWS, covariance_of, select
+from trimask.fit.covariance import covariance_of, select
+from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
 from trimask.fit.report import Block, Facts, Report, of_data
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
@@ -52,6 +53,7 @@ class FactorResults(Report):
     loadings_bse_sampling: pd.DataFrame
     loadings_bse_privacy: pd.DataFrame
     uniquenesses: pd.Series[float]
+    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
     def title(self) -> str:
@@ -76,7 +78,7 @@ class FactorResults(Report):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
-        notes = ["In brackets the standard error of a loading, noise and sampling together.", NORMAL_ROWS]
+        notes = ["In brackets the standard error of a loading, noise and sampling together.", *self.of_rows]
         if self.loadings_bse.isna().any(axis=None):
             notes.append(
                 "No errors: a specific variance is at its bound (a Heywood case) or factors are too alike to tell "
@@ -124,10 +126,11 @@ def factor_loadings(
     turn = varimax(plain) if rotate else np.eye(factors)
     base = _tidy(plain @ turn)
     heywood = bool(np.min(psi) <= LEAST_SPECIFIC * 1.01)
-    parts = np.full((2, k, factors), np.nan)
+    parts, known = np.full((2, k, factors), np.nan), np.zeros(1, dtype=bool)
     if not heywood:
         gradients = _gradients(S, psi, base, factors, rotate)
-        sampling = covariance.sampling_variance(gradients).reshape(k, factors)
+        variances, known = covariance.sampling(gradients)
+        sampling = variances.reshape(k, factors)
         privacy = covariance.privacy_variance(gradients).reshape(k, factors)
         # Factors that can hardly be told apart make loadings that vary as much as they are large.
         if np.all(np.sqrt(np.max(sampling + privacy, axis=0)) < np.max(np.abs(base), axis=0) / CLEAR_GAP):
@@ -137,6 +140,8 @@ def factor_loadings(
         pd.DataFrame(part, index=index, columns=labels)
         for part in (base, np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
     ]
+    said = doubt(covariance, known)
+    warn_of(said)
     return FactorResults(
         label=moments.label,
         nobs=moments.rows,
@@ -147,6 +152,7 @@ def factor_loadings(
         loadings_bse_sampling=frames[2],
         loadings_bse_privacy=frames[3],
         uniquenesses=pd.Series(psi, index=index, name="specific"),
+        of_rows=rows_notes(known, said),
     )
 
 

@@ -17,12 +17,13 @@ from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
 from trimask_theory.noisy_regression import Combination
 
-__all__ = ["HOMOSCEDASTIC", "Basis", "LinearResults"]
+__all__ = ["HOMOSCEDASTIC", "ROBUST", "Basis", "LinearResults"]
 
 Basis = Literal["release", "naive", "rows"]
 HOMOSCEDASTIC = (
     "Errors are taken as homoscedastic: robust ones need fourth moments, which second moments do not carry."
 )
+ROBUST = "The sampling part is a sandwich from fourth moments, which the declared squares and products carry."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

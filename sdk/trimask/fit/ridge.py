@@ -5,7 +5,9 @@ Statement. In scaled units (every column in [-1, 1] by its declared bounds) the 
 the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise
 covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
 (`trimask_theory.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
-the residual variance, for independent homoscedastic errors.
+the residual variance, for independent homoscedastic errors; where the products of all columns of the model are
+declared it is from fourth moments (`trimask.fit.fourth`), a sandwich that assumes neither and counts that the penalised
+target moves with the rows.
 
 A penalty can be chosen from the release itself, at no cost in privacy. *gcv*: the residual sum of a noisy fit falls short
 of that on the true moments by 2 tr(K V) on average, V the noise covariance of the score T^T D theta; with that added,
@@ -33,11 +35,14 @@ import pandas as pd
 from scipy import linalg
 
 from trimask.errors import ParameterError
+from trimask.fit.covariance import covariance_of
+from trimask.fit.coverage import doubt, warn_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
+from trimask.fit.fourth import fourth_moments
 from trimask.fit.noise import gram_covariance, outer, outers
 from trimask.fit.report import Facts, noise_notes, of_data
-from trimask.fit.results import HOMOSCEDASTIC, LinearResults
+from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults
 from trimask.fit.signal import check_signal
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix, Moments
@@ -57,6 +62,9 @@ class RidgeResults(LinearResults):
 
     penalty: float
     chosen: str = ""
+    robust: bool = False
+    """Whether the sampling part is from fourth moments."""
+    doubt: str = ""
 
     @property
     def title(self) -> str:
@@ -78,7 +86,8 @@ class RidgeResults(LinearResults):
             *noise_notes(self.sigma),
             "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients"
             + (", and do not count that the penalty was chosen." if self.chosen else "."),
-            HOMOSCEDASTIC,
+            ROBUST if self.robust else HOMOSCEDASTIC,
+            *([f"Caution: {self.doubt}."] if self.doubt else []),
         )
 
     def _tested(self) -> Sequence[pd.Series[float]]:
@@ -133,6 +142,11 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
     # An indefinite T^T G T, which the penalty made up for, would give negative variances: its positive part.
     values, vectors = np.linalg.eigh(gram)
     spread = residual * K @ ((vectors * np.maximum(values, 0.0)) @ vectors.T) @ K
+    fourth = fourth_moments(moments, gradients).covariance(moments)
+    if fourth is not None:
+        spread = fourth
+    said = _doubt(moments, T, t) if penalty > 0 and fourth is None else ("", ())
+    warn_of(said)
     return RidgeResults(
         formula=formula.strip(),
         response=design.response,
@@ -147,6 +161,26 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
         cov_privacy=change @ gram_covariance(moments, gradients) @ change.T,
         penalty=penalty,
         chosen=chosen,
+        robust=fourth is not None,
+        doubt=said[0],
+    )
+
+
+def _doubt(moments: Moments, T: Matrix, t: Matrix) -> tuple[str, tuple[str, ...]]:
+    """The penalised target moves with the rows, which homoscedastic errors leave out: it counts where rows are skewed."""
+    used = np.any(T != 0, axis=1) | (t != 0)
+    numbers = {item.name for item in moments.schema.attributes if item.kind in ("integer", "continuous")}
+    names = [
+        column.name
+        for column, there in zip(moments.columns, used, strict=True)
+        if there and column.name in numbers
+    ]
+    if not names:
+        return "", ()
+    return doubt(
+        covariance_of(moments, names),
+        np.zeros(1, dtype=bool),
+        "errors as homoscedastic and the penalty's pull as fixed",
     )
 
 

@@ -14,13 +14,14 @@ taken from the release's counts, whose noise is left out of the scale (second or
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimask.errors import FormulaError, ParameterError
+from trimask.errors import FormulaError, NotWeighted, ParameterError
 from trimask.fit.formula import nearest
 from trimask.fit.groups import plain_name, unit
 from trimask.fit.source import moments_of
@@ -79,7 +80,8 @@ def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
     """The moments of people weighted by their level of the group `by`: a source for every fit.
 
     Parameters: `by` is a categorical attribute or bins; `weights` has a positive number for every level. Kept are `one`, the
-    group, and the columns whose product with it the study declares; `rows` of the result is the effective number of people.
+    group, and the columns whose product with it the study declares; those left out are named in a `NotWeighted`
+    warning, with the lines that would declare them. `rows` of the result is the effective number of people.
 
     >>> import pandas as pd, trimask
     >>> from trimask_core.schema import Attribute, Derived, Schema
@@ -101,6 +103,7 @@ def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
     if not all(math.isfinite(w) and w > 0 for w in given.values()):
         raise ParameterError("weights", "positive numbers", dict(weights))
     kept, products = _kept(schema, by, levels)
+    _warn_of_dropped(schema, kept, by)
     names = [column.name for column in kept.columns]
     B = np.array([unit(schema, name) for name in names])
     A = np.zeros_like(B)
@@ -160,3 +163,25 @@ def _kept(schema: Schema, by: str, levels: tuple[str, ...]) -> tuple[Schema, dic
             f"{product_lines((by, other), schema)}\n"
         )
     return Schema(attributes, tuple(derived)), products
+
+
+def _warn_of_dropped(schema: Schema, kept: Schema, by: str) -> None:
+    """Name what was left out; the products with the group themselves are not missed."""
+    there = {item.name for item in kept.attributes} | {item.name for item in kept.derived}
+    made = {item.name: item.of for item in schema.derived}
+    every = [item.name for item in schema.attributes] + [item.name for item in schema.derived]
+    lost = [name for name in every if name not in there]
+    lost = [name for name in lost if by not in made.get(name, ())]
+    if not lost:
+        return
+    able = [name for name in lost if schema.parts[name].kind != "within"]
+    lines = "\n\n".join(product_lines((by, name), schema) for name in able[:3])
+    more = f"\n\nand likewise for {', '.join(able[3:])}" if len(able) > 3 else ""
+    warnings.warn(
+        NotWeighted(
+            lost,
+            f"weights by {by} do not reach {', '.join(lost)}, left out: no product with {by} is declared"
+            + (f". A study that can weight them declares\n\n{lines}{more}" if lines else ""),
+        ),
+        stacklevel=3,
+    )
