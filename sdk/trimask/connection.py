@@ -36,12 +36,16 @@ def connect(
     cache: str | Path | None = None,
     timeout: float = 30.0,
 ) -> Connection:
-    """Connect to a collector at host:port, over TLS.
+    """Connect to a collector over TLS. `target` is its host:port.
 
     `roots`: the authorities to trust, as PEM or a path (the system's when None). `tls_name`: the name in the
     collector's certificate, if it is not the host's. `certificate`: (certificate, key), where the collector
     asks for one. `token`: a researcher's, from the study's owner (default: $TRIMASK_TOKEN, if set). `cache`:
     where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent until the first question.
+    Returns a `Connection`, a context manager.
+
+    >>> with trimask.connect("collector.example.org:7443", roots="ca.pem") as collector:  # doctest: +SKIP
+    ...     dataset = collector.dataset("3f2a9c01d4e5-1")
     """
     return Connection(
         target,

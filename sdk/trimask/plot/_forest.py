@@ -38,12 +38,21 @@ def coefficients(
     labels: Mapping[str, str] | None = None,
     units: Literal["reach", "original"] = "reach",
 ) -> Axes:
-    """A forest plot: a row a coefficient, a mark a fit (of `fit.ols`, `naive_ols`, `ridge`, `tsls`, ...).
+    """A forest plot: one line for each coefficient, one mark for each fit.
 
-    The thin line is the whole interval; the thick one its sampling part, so what privacy costs is what is thin. With
+    `results` are fits of `fit.ols`, `naive_ols`, `ridge`, `tsls` and so on. The thin line is the whole interval and
+    the thick line its sampling part; the difference is the cost of privacy. With
     `units` "reach" each coefficient is divided by the interval reach of the first release (or first) fit, so that all share
     one axis; with "original" the axis has the coefficients' own units. The numbers on the right are in original units.
-    `labels` replace coefficients' names.
+    `labels` replace coefficients' names; `intercept` shows the intercept too.
+    `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
+    replaces the title. Returns the axes.
+
+    >>> import numpy as np, pandas as pd, trimask
+    >>> rows = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (5000, 2)), columns=["x", "y"])
+    >>> gram = trimask.release.local.gram(rows, row_norm=2**0.5, epsilon=1.0, delta=1e-6)
+    >>> ax = trimask.plot.coefficients(trimask.fit.ols(gram, "y ~ x"))
+    >>> ax.figure.savefig("coefficients.png")  # doctest: +SKIP
     """
     import matplotlib.pyplot as plt
 

@@ -22,7 +22,14 @@ _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, INK)
 def histogram(
     result: HistogramResults, *, ax: Axes | None = None, alpha: float = 0.05, title: str | None = None
 ) -> Axes:
-    """Bars whose area is the share of people; a line is the interval of a count, noise and sampling together."""
+    """Bars whose area is the share of people; a line is the interval of a count, noise and sampling together.
+
+    `result` is what `fit.histogram` returns.
+    `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
+    replaces the title. Returns the axes.
+
+    >>> ax = trimask.plot.histogram(trimask.fit.histogram(dataset, "age"))  # doctest: +SKIP
+    """
     import matplotlib.pyplot as plt
 
     if not isinstance(result, HistogramResults):
@@ -48,7 +55,14 @@ def histogram(
 def survival(
     result: SurvivalResults, *, ax: Axes | None = None, alpha: float = 0.05, title: str | None = None
 ) -> Axes:
-    """The share without an event over time, a line a level, each with the band of its intervals."""
+    """The share without an event over time: one line for each level, with the band of its intervals.
+
+    `result` is what `fit.survival` returns.
+    `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
+    replaces the title. Returns the axes.
+
+    >>> ax = trimask.plot.survival(trimask.fit.survival(dataset, "years", "died"))  # doctest: +SKIP
+    """
     import matplotlib.pyplot as plt
 
     if not isinstance(result, SurvivalResults):

@@ -38,6 +38,12 @@ def precision(
 
     One curve for a single pooled release of all the rows, one for each release size, one without noise. `rows`
     are the numbers of people to show, `attributes` counts all columns with the ones column and the response.
+    `epsilon` and `delta` are the guarantee for what `protect` names ("record" or "unit"), `release_sizes` the sizes
+    of releases, `row_norm` the bound on a row, `r_squared` that of the regression. `ax` are the axes to draw on (new
+    ones by default), `title` replaces the title. Returns the axes.
+
+    >>> import trimask
+    >>> ax = trimask.plot.precision(epsilon=1.0, delta=1e-6, attributes=6, rows=[2000, 8000])
     """
     import matplotlib.pyplot as plt
 

@@ -24,6 +24,14 @@ def scree(
 
     Thin is the whole interval, thick its sampling part. A component without one is too close to its neighbour
     for errors to hold; a hollow mark is a component in the shaded band, which cannot be told from noise.
+    `result` is what `fit.pca` returns.
+    `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
+    replaces the title. Returns the axes.
+
+    >>> import numpy as np, trimask
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 3)) * [1, 0.5, 0.2]
+    >>> gram = trimask.release.local.gram(x, row_norm=1.2, epsilon=1.0, delta=1e-6)
+    >>> ax = trimask.plot.scree(trimask.fit.pca(gram))
     """
     import matplotlib.pyplot as plt
 

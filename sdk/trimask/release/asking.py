@@ -50,7 +50,15 @@ def sum(  # noqa: A001 - release.sum
     method: str = "elliptical",
     request_id: bytes | str | None = None,
 ) -> PrivateSum:
-    """Sums of columns (all when none is named), in original units."""
+    """Sums of columns (all when none is named), in original units.
+
+    `method` is "elliptical" (noise by each column's range), "gaussian" (the same noise for every column) or
+    "clipped" (where the study declares clipping).
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
+
+    >>> print(release.sum(collector, study_id, ["dose"], mu=0.2))  # doctest: +SKIP
+    """
     import pandas as pd
 
     asked = release_pb2.SumMechanism(columns=columns, method=_word("method", method, _SUMS))  # type: ignore[arg-type]
@@ -80,8 +88,13 @@ def projection(
 ) -> PrivateProjection:
     """X^T G plus noise (M_RP), in scaled units; `reduced_dim` = 1 is a random linear combination (M_RLC).
 
-    With `floor_share`, that part of the price buys a private floor under the spectrum, and less noise is needed. Kept as its
-    paper states it, and warned of: `gram` has less error at the same price.
+    With `floor_share`, that part of the price buys a private floor under the spectrum, and less noise is needed.
+    `columns` are all by default. It is offered as its paper states it, with a warning: `gram` has less error at the
+    same price.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`. The same `request_id` again
+    gives the same answer at no further cost.
+
+    >>> release.projection(collector, study_id, epsilon=0.5, delta=1e-7, reduced_dim=20)  # doctest: +SKIP
     """
     import pandas as pd
 
@@ -116,6 +129,8 @@ def ols(
     "M_LS" and "M_ALS" are the papers' (rows suite only): coefficients alone, with a `PaperMechanism` warning of their
     error; `reduced_dim` is the r of the paper, ten times the number of columns by default, and `floor_share` the part of
     the price for a private floor. Everything that can be refused is refused before anything is paid.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
 
     >>> fit = release.ols(collector, study_id, "sbp ~ age", epsilon=0.5, delta=1e-7)  # doctest: +SKIP
     >>> print(fit.summary())                                                          # doctest: +SKIP
@@ -169,6 +184,8 @@ def gram(
     `columns` are columns, or attributes (a group stands for its levels); all by default. Fewer columns have less noise;
     name `one` for means and intercepts. In the rows suite the collector answers, in the moments suite the right providers
     do, and there the same columns at the same price are the same question, with one answer, paid for once.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
 
     >>> gram = release.gram(collector, study_id, ["one", "age", "sbp"], mu=0.5)  # doctest: +SKIP
     >>> trimask.fit.ols(gram, "sbp ~ age").summary()                            # doctest: +SKIP
@@ -193,10 +210,15 @@ def pca(
 ) -> PrivateComponents:
     """The first principal components, in scaled units.
 
-    "noisy_gram" asks for the Gram matrix of the columns and `one`: components about the mean, with errors, in both suites;
-    paid with either price. The others are the papers', of X^T X / n about the origin, from the rows suite: "adaptive" is
-    paid with mu (or epsilon and delta), `test_share` of mu^2 for choosing beta, and its guarantee is asymptotic;
-    "exponential" is paid with epsilon and delta = 0, and its guarantee is proved for one component.
+    `method` is the mechanism. "noisy_gram" asks for the Gram matrix of the columns and `one`: components about the
+    mean, with errors, in both suites; paid with either price. The others are the papers', of X^T X / n about the
+    origin, from the rows suite: "adaptive" is paid with mu (or epsilon and delta), `test_share` of mu^2 for choosing
+    beta, and its guarantee is asymptotic; "exponential" is paid with epsilon and delta = 0, and its guarantee is
+    proved for one component.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
+
+    >>> release.pca(collector, study_id, 2, mu=0.5, method="noisy_gram")  # doctest: +SKIP
     """
     import pandas as pd
 

@@ -78,7 +78,12 @@ class BudgetStatus(Shown):
 
 
 def budget(connection: Connection, study_id: str | bytes) -> BudgetStatus:
-    """What a study's budget was, what was spent on what, and what is left."""
+    """What a study's budget was, what was spent on what, and what is left.
+
+    `connection` is to the study's collector, `study_id` the study's id (bytes or hexadecimal digits). Asking costs nothing.
+
+    >>> print(release.budget(collector, study_id))  # doctest: +SKIP
+    """
     request = release_pb2.GetBudgetRequest(study_id=study_key(study_id))
     stub, timeout = release_stub(connection)
     with plain_errors(connection.target):

@@ -57,7 +57,18 @@ def sum(  # noqa: A001 - release.local.sum
     method: str = "elliptical",
     source: NormalSource | None = None,
 ) -> PrivateSum:
-    """Sums of columns with public ranges: "gaussian" (Algorithm 1) or "elliptical" (Algorithm 2)."""
+    """Sums of columns with public ranges: "gaussian" (Algorithm 1) or "elliptical" (Algorithm 2), by `method`.
+
+    `lower` and `upper` are the columns' bounds, one number each or one for all.
+    `data` are rows of numbers, one a person; `epsilon` and `delta` the price; `source` the generator (cryptographic
+    by default).
+
+    >>> import numpy as np, trimask
+    >>> rows = np.random.default_rng(0).uniform(0, 10, (5000, 2))
+    >>> found = trimask.release.local.sum(rows, 0, 10, epsilon=1.0, delta=1e-6)
+    >>> abs(found.mean["x0"] - rows[:, 0].mean()) < 0.1
+    np.True_
+    """
     rows, names = rows_of(data)
     mechanism = {"gaussian": vector_sum.gaussian, "elliptical": vector_sum.elliptical}[
         one_of("method", method, ("gaussian", "elliptical"))
@@ -77,7 +88,18 @@ def clipped_sum(
     clip_probability: float | None = None,
     source: NormalSource | None = None,
 ) -> PrivateSum:
-    """Algorithm 3: rows scaled and clipped around a public centre by public deviations; private for any rows."""
+    """Algorithm 3: rows scaled and clipped around a public `centre` by public `deviations`; private for any rows.
+
+    `clip_probability` is the share of rows that is clipped if they are normal with these deviations (1/n by default).
+    `data` are rows of numbers, one a person; `epsilon` and `delta` the price; `source` the generator (cryptographic
+    by default).
+
+    >>> import numpy as np, trimask
+    >>> rows = np.random.default_rng(0).normal(5, 2, (5000, 1))
+    >>> found = trimask.release.local.clipped_sum(rows, 5, 2, epsilon=1.0, delta=1e-6)
+    >>> abs(found.mean["x0"] - 5) < 0.2
+    np.True_
+    """
     rows, names = rows_of(data)
     found = vector_sum.clipped(
         rows,
@@ -105,7 +127,15 @@ def projection(
 ) -> PrivateProjection:
     """M_RP: D^T G plus noise. `leverage`, a public bound on every row's, asks for the relative form (Theorem 6).
 
-    Kept as its paper states it, and warned of: `gram` has less error at the same price.
+    It is offered as its paper states it, with a warning: `gram` has less error at the same price. `row_norm` is a
+    public bound on a row, `reduced_dim` the number of columns of G, `calibration` how the noise is found,
+    `neighbours` whom the price is for (see the module).
+    `data` are rows of numbers, one a person; `epsilon` and `delta` the price; `source` the generator (cryptographic
+    by default).
+
+    >>> import numpy as np, trimask
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
+    >>> trimask.release.local.projection(x, row_norm=2**0.5, epsilon=1.0, delta=1e-6)  # doctest: +SKIP
     """
     import pandas as pd
 
@@ -135,9 +165,9 @@ def gram(
 ) -> PrivateGram:
     """X^T X of columns with Gaussian noise: a source for every `trimask.fit`, one spend for all models.
 
-    `data` are rows of numbers with `row_norm` a public bound on a row of the columns taken, or raw answers with the `schema`
-    whose declared bounds they keep (and whose groups, squares and products they then have). `columns` are all by default.
-    With `intercept` a column `one` is added, and its 1 to the norm. The price is epsilon and delta, or mu.
+    `data` are rows of numbers with `row_norm` a public bound on a row of the columns taken, or raw answers with the
+    `schema` whose declared bounds they keep (and whose groups, squares and products they then have). `columns` are
+    all by default. With `intercept` a column `one` is added, and its 1 to the norm. The price is epsilon and delta, or mu.
 
     >>> import numpy as np, trimask
     >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
@@ -181,12 +211,14 @@ def ols(
     residual: float | None = None,
     source: NormalSource | None = None,
 ) -> PrivateFit:
-    """Least squares: "y ~ x1 + x2", or a response and a list of features with `one` for an intercept.
+    """Least squares: the `formula` "y ~ x1 + x2", or a response and a list of `features` with `one` for an intercept.
 
     `row_norm` bounds a row of the features and the response together, without the intercept's 1, which is added to it; or
     `schema` has the bounds of raw answers. "noisy_gram" gives standard errors, tests and intervals; its `.gram` is a source
     for other models. "M_LS" and "M_ALS" are the papers' mechanisms, on rows of numbers, with coefficients alone and a
-    `PaperMechanism` warning of their error; `leverage` and `residual`, public bounds, ask for the relative form (Figure 13).
+    `PaperMechanism` warning of their error; `leverage` and `residual`, public bounds, ask for the relative form
+    (Figure 13). `data` are the rows, `method` is one of the names above, `reduced_dim` the r of the paper,
+    `calibration` and `neighbours` as in the module's description.
 
     >>> import numpy as np, pandas as pd, trimask
     >>> rows = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (5000, 2)), columns=["x", "y"])
@@ -247,7 +279,14 @@ def pca(
     "noisy_gram" is about the mean, with errors, by a Gram matrix that has the price's noise: proved Gaussian DP. The others
     are the papers', about the origin: asymptotic Gaussian DP. Only "adaptive" protects the choice of beta; the other two
     take it from the data's own spectrum so that they are mu-private at it. "rank" replaces values by ranks: rows of any
-    size, no `row_norm`.
+    size, no `row_norm`. `method` is one of these; `test_share` of mu^2 pays for choosing beta ("adaptive");
+    `neighbours` says whom the price is for (see the module), `source` is the generator (cryptographic by default).
+
+    >>> import numpy as np, trimask
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 3)) * [1, 0.5, 0.2]
+    >>> found = trimask.release.local.pca(x, 1, mu=1.0, row_norm=1.2, method="noisy_gram")
+    >>> list(found.components.index)
+    ['x0', 'x1', 'x2']
     """
     import pandas as pd
 

@@ -30,10 +30,13 @@ def synthesize(
 ) -> Synthetic:
     """`n` synthetic records (as many as people unless given) that agree with a release as far as its noise allows.
 
-    Parameters: a dataset, several releases of one study, or what `release.gram` returns; `bins` is into how many intervals a
-    number without declared ones is divided (`trimask.synthetic.cells` has the rule), `iterations` how long the model is
-    fitted at most, `seed` that of the records, which are nobody's and no secret. Returns `Synthetic`: `frame`, `report`,
-    `cite()`, `to_csv`. Needs the extra `synthetic`.
+    Parameters: `dataset` is a dataset, several releases of one study, or what `release.gram` returns; `bins` is the
+    number of intervals for a number without declared ones (`trimask.synthetic.cells` has the rule), `iterations` the most
+    steps of fitting the model, `seed` that of the records, which describe nobody and are not secret. Returns
+    `Synthetic`: `frame`, `report`, `cite()`, `to_csv`. Needs the extra `synthetic`.
+
+    >>> made = trimask.synthesize(dataset, 1000)  # doctest: +SKIP
+    >>> made.frame.groupby("region").size()       # doctest: +SKIP
     """
     started = time.perf_counter()
     moments = moments_of(dataset)
