@@ -215,7 +215,7 @@ _SUMS = (
         "comparison with [3] and [11] (section 6)",
         "",
         "",
-        "not built: CoinPress and Huang, Liang, Yi are not run",
+        "[3] as a baseline written anew, [docs](private-pca-and-sums.md); [11] not built",
     ),
 )
 _NDIS = (

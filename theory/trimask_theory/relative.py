@@ -121,7 +121,7 @@ def gaussian_calibrate(relative_set: RelativeSet, epsilon: float, delta: float) 
 
 
 def gaussian_release(gram: ArrayLike, sigma: float, normals: NormalSource) -> Array:
-    """One draw of M_sigma^rel: the least squares solution from D'D, the response last, plus N(0, sigma^2 I)."""
+    """One draw of M_sigma^rel: the least squares solution from D'D, the response last, plus N(0, sigma^2 I), in doubles."""
     matrix = np.asarray(gram, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
         raise ParameterError("gram", "a square matrix, at least 2 x 2", matrix.shape)
