@@ -61,7 +61,7 @@ def survival(
     `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
     replaces the title. Returns the axes.
 
-    >>> ax = trimask.plot.survival(trimask.fit.survival(dataset, "years", "died"))  # doctest: +SKIP
+    >>> ax = trimask.plot.survival(trimask.fit.survival(dataset, "year_bins", "died"))  # doctest: +SKIP
     """
     import matplotlib.pyplot as plt
 
