@@ -182,3 +182,34 @@ def test_the_program_plans_by_a_pilot(tmp_path: Path, trimask: Callable[..., Any
     assert "People needed for a to 0.5" in shown.out
     wrong = trimask(*arguments, "--se", "zz=1", "--formula", FORMULA)
     assert "NAME one of Intercept, a, b" in wrong.err
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_repro_bins_thresholds_and_products_with_choices_are_planned(
+    suite: SuiteName, tmp_path: Path, trimask: Callable[..., Any]
+) -> None:
+    """Levels of bins and of such products add up to other columns: the search for a ball met a singular matrix."""
+    rng = np.random.default_rng(4)
+    arm, age = rng.choice(["new", "usual"], 300), rng.integers(20, 80, 300)
+    y = np.clip(100 + 0.5 * age + 10 * (arm == "new") + rng.normal(0, 10, 300), 60, 200).round(1)
+    lines = [f"{a},{b},{c}" for a, b, c in zip(arm, age, y, strict=True)]
+    (tmp_path / "people.csv").write_text("arm,age,y\n" + "\n".join(lines) + "\n")
+    (tmp_path / "own.toml").write_text(
+        'title = "Own"\npurpose = "mine"\ncontact = "me"\n[privacy]\nepsilon = 4.0\ndelta = 1e-6\n'
+        "[collection]\nblock_rows = 64\nrelease_rows = 20000\n"
+        '[[attributes]]\nname = "arm"\nkind = "categorical"\nlevels = ["new", "usual"]\n'
+        '[[attributes]]\nname = "age"\nkind = "integer"\nminimum = 20\nmaximum = 80\n'
+        '[[attributes]]\nname = "y"\nkind = "continuous"\nminimum = 60\nmaximum = 200\n'
+        '[[derived]]\nname = "age_group"\nkind = "bins"\nof = ["age"]\ncuts = [40, 65]\n'
+        '[[derived]]\nname = "old"\nkind = "threshold"\nof = ["age"]\ncuts = [65]\n'
+        '[[derived]]\nname = "arm_age"\nkind = "product"\nof = ["arm", "age"]\n'
+        '[[derived]]\nname = "arm_age_group"\nkind = "product"\nof = ["arm", "age_group"]\n'
+    )
+    command = [
+        "plan", "--study", str(tmp_path / "own.toml"), "--pilot", str(tmp_path / "people.csv"), "--suite", suite,
+        "--formula", "y ~ C(arm)*C(age_group)", "--json",
+    ]  # fmt: skip
+    done = trimask(*command)
+    assert done.status == 0, done.err
+    told = json.loads(done.out)["suites"][suite]
+    assert len(told["as_given"]["coefficients"]) == 6

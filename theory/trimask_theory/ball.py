@@ -30,6 +30,7 @@ __all__ = ["Ball", "clip", "level_share", "recommend_ball"]
 
 Matrix = NDArray[np.float64]
 _SPREADS = (0.7, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
+_DEPENDENT = 1e-9
 _SHARES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -165,7 +166,7 @@ def _criterion(
     units = np.concatenate([[1.0], deviation])
     total, count = 0.0, 0
     for turn in turns:
-        others = [j for j in range(len(units)) if j != turn + 1]
+        others = _independent(true, [j for j in range(len(units)) if j != turn + 1])
         inverse = np.linalg.inv(kept[np.ix_(others, others)])
         fit = inverse @ kept[others, turn + 1]
         bias = fit - np.linalg.solve(true[np.ix_(others, others)], true[others, turn + 1])
@@ -176,6 +177,19 @@ def _criterion(
         total += float(np.sum((bias**2 + np.diag(noise)) * relative**2))
         count += len(others)
     return math.sqrt(total / count)
+
+
+def _independent(moments: Matrix, columns: list[int]) -> list[int]:
+    """The columns that are no combination of those before: levels of bins and of products with a choice add up to others."""
+    found: list[int] = []
+    for j in columns:
+        left = moments[j, j]
+        if found:
+            cross = moments[found, j]
+            left -= cross @ np.linalg.solve(moments[np.ix_(found, found)], cross)
+        if left > _DEPENDENT * moments[j, j]:
+            found.append(j)
+    return found
 
 
 def _moments(rows: Matrix) -> Matrix:
