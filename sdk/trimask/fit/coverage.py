@@ -9,7 +9,7 @@ errors are wrong at any number of rows if they are not. Two conditions are looke
 - *Too few rows*, where fourth moments were used: a variance known to no better than a tenth of itself. The error of
   the error then counts: at 300 exponential rows, where it is about 0.15, intervals for a variance held in 92 %, not 95 %.
 
-Both are rules of thumb, chosen by measuring (`bench/coverage.py`; the table is in docs/accuracy.md). Neither is proved.
+Both are rules of thumb: set beforehand, not tuned, then measured once (`bench/coverage.py`, docs/accuracy.md); not proved.
 """
 
 from __future__ import annotations

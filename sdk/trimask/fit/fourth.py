@@ -31,7 +31,7 @@ from trimask_theory.noise_law import positive_part
 __all__ = ["CLEAR", "Fourth", "fourth_moments"]
 
 CLEAR = 4.0
-"""Noise standard errors by which a sum of squares must clear zero: the standard error is then off by an eighth at most."""
+"""Noise standard errors by which a sum of squares must clear zero: one of them moves the error by an eighth at most."""
 _ZERO = 1e-8  # relative; polynomials have coefficients of the order of 1
 
 
