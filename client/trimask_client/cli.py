@@ -15,9 +15,10 @@ from pathlib import Path
 
 from trimask_client.asking import submission_words
 from trimask_client.client import Client
+from trimask_client.disk import write_private
 from trimask_client.entry import DONE as SETTLED
 from trimask_client.entry import Entry
-from trimask_client.fetch import fetch_linked, fetch_study
+from trimask_client.fetch import fetch_linked, fetch_of_receipt, fetch_study
 from trimask_client.queue import Queue
 from trimask_client.record_store import device_key
 from trimask_core.clock import SystemClock
@@ -25,6 +26,7 @@ from trimask_core.errors import ConfigError, StudyError, TrimaskError
 from trimask_core.institutions import Directory, load_directories
 from trimask_core.invitation import Link
 from trimask_core.receipt import Receipt
+from trimask_core.receipt_link import is_receipt, read_receipt, receipt_link
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 
@@ -149,11 +151,24 @@ def _parser() -> argparse.ArgumentParser:
 
     receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
     receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
-    receipt.add_argument("--out", type=Path, help="write it to a file")
+    receipt.add_argument("--out", type=Path, help="write it to a file that only you can read")
+    receipt.add_argument(
+        "--link",
+        action="store_true",
+        help="as a link that the app or the study's page opens on another device; it can withdraw",
+    )
+    receipt.add_argument(
+        "--import",
+        dest="imported",
+        metavar="RECEIPT",
+        help="keep a receipt made on another device: its file or its link",
+    )
     receipt.add_argument(
         "--verify", type=Path, metavar="RECEIPT", help="check the signatures of a saved receipt"
     )
-    receipt.add_argument("--study", type=Path, help="with --verify: the signed study (default: a joined one)")
+    receipt.add_argument(
+        "--study", type=Path, help="with --verify or --import: the signed study (default: a joined one)"
+    )
     receipt.add_argument(
         "--shown", action="store_true", help="without the key that withdraws it: a copy to show to others"
     )
@@ -225,6 +240,7 @@ def _known(args: argparse.Namespace, _queue: Queue) -> int:
 
 def _answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(_one(queue.studies(), args.study, "study"))
+    queue.check_open(client.study.id, again=args.again)
     queue.refresh_keys(client.study.id)  # the newest, if the network is there; else those at hand
     answers, form = _answers(args), client.study.form
     if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
@@ -343,14 +359,31 @@ def _receipt(args: argparse.Namespace, queue: Queue) -> int:
             f"Verified: {len(receipt.providers)} providers of “{study.title}” signed for {receipt.submission_id.hex()}."
         )
         return DONE
+    if args.imported is not None:
+        return _import_receipt(args, queue)
     sent = {entry.submission_id: entry.receipt for entry in queue.entries() if entry.receipt is not None}
     found = sent[_one(tuple(sent), args.submission, "sent submission")]
     if args.shown:
         found = found.shown
+    text = receipt_link(queue.client(found.study_id).study, found) if args.link else found.to_json()
     if args.out is None:
-        print(found.to_json())
+        print(text)
     else:
-        args.out.write_text(found.to_json() + "\n", encoding="utf-8")
+        write_private(args.out, text)
+    return DONE
+
+
+def _import_receipt(args: argparse.Namespace, queue: Queue) -> int:
+    text = args.imported
+    if not is_receipt(text):
+        text = Path(text).read_text(encoding="utf-8")
+    receipt = read_receipt(text)
+    if args.study is not None:
+        queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+    elif receipt.study_id not in queue.studies():
+        queue.join(fetch_of_receipt(text, timeout_seconds=args.timeout), receipt.study_id)
+    entry = queue.import_receipt(receipt)
+    print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
     return DONE
 
 

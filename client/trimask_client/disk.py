@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Disk", "FileDisk"]
+__all__ = ["Disk", "FileDisk", "write_private"]
 
 
 class Disk(Protocol):
@@ -97,6 +97,20 @@ class FileDisk:
                 yield True
         finally:
             os.close(descriptor)  # which also lets the lock go
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only its owner can read, in the place of what was there: a receipt has the key that withdraws."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def _sync(folder: Path) -> None:

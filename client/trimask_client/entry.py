@@ -20,7 +20,8 @@ PAUSES_MS = Backoff(first=15_000, longest=6 * 3600 * 1000, least=0.5)
 class Entry:
     """`received_by` are the right providers whose receipts are here, of `providers` in all.
 
-    Of a withdrawal, `withdrawn_by` are those that have signed that the submission is erased.
+    Of a withdrawal, `withdrawn_by` are those that have signed that the submission is erased. `held`: the draft it was sealed
+    from is still here, because no provider has accepted it yet.
     """
 
     submission_id: bytes
@@ -34,6 +35,7 @@ class Entry:
     why: str = ""
     receipt: Receipt | None = None
     withdrawn_by: tuple[str, ...] = ()
+    held: bool = False
 
     def words(self, now_ms: int) -> str:
         """What a person is told."""
@@ -45,12 +47,22 @@ class Entry:
             return self._withdrawal(now_ms)
         got = f"{len(self.received_by)} of {self.providers} providers have it"
         if self.state == "refused":
+            after = (
+                "You can discard it, and answer again from your draft."
+                if self.held
+                else "You can discard it."
+            )
             return (
                 f"Refused, and will not be tried again: {self.why}. {got}; a part alone is random numbers and is never "
-                "used. You can discard it."
+                f"used. {after}"
             )
         if self.next_ms is None:
-            return "Sealed and waiting to be sent; your answers themselves are no longer on this device."
+            kept = (
+                "the draft stays here, encrypted, until a first provider has accepted it"
+                if self.held
+                else "your answers themselves are not kept on this device"
+            )
+            return f"Sealed and waiting to be sent; {kept}."
         when = _span(self.next_ms - now_ms)
         return (
             f"Not sent yet ({got}): {self.why}. It will be tried again {when}, the same sealed bytes, so nothing is "

@@ -22,13 +22,15 @@ from google.protobuf.message import DecodeError
 
 from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, Transport, Unreachable, call_error
 from trimask_client.words import check_study_id
-from trimask_core.errors import StudyError
+from trimask_core.errors import StudyError, VerificationError
 from trimask_core.invitation import Link
+from trimask_core.receipt_link import page_of, read_receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_core.text_form import canonical_json
+from trimask_core.web import check_origin, short_code
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
 
-__all__ = ["fetch_linked", "fetch_study"]
+__all__ = ["fetch_linked", "fetch_of_receipt", "fetch_study"]
 
 _METHOD = "/trimask_proto.v1.StudyService/GetStudy"
 
@@ -79,6 +81,23 @@ def fetch_linked(
             f"the study does not name {link.address} as a host of its page. Take no part there, and ask who invited you."
         )
     return signed
+
+
+def fetch_of_receipt(text: str, *, timeout_seconds: float = 15.0) -> SignedStudy:
+    """The study of a receipt (its file's text or its link), from where the receipt says, checked in the same way."""
+    receipt, page = read_receipt(text), page_of(text)
+    if not page:
+        if not receipt.collector:
+            raise StudyError("this receipt does not say where its study is; join the study first")
+        return fetch_study(receipt.collector, receipt.study_id, timeout_seconds=timeout_seconds)
+    origin, _, short = page.partition("/s/")
+    try:
+        check_origin(origin, "this receipt", development=True)
+    except StudyError as error:
+        raise VerificationError(str(error)) from None
+    if short != short_code(receipt.study_id):
+        raise VerificationError("this receipt was changed: its address is that of another study")
+    return fetch_linked(Link(origin, receipt.study_id), timeout_seconds=timeout_seconds)
 
 
 def _checked(text: bytes, study_id: bytes, address: str) -> SignedStudy:

@@ -6,8 +6,10 @@ The rules, which hold whenever the process is killed or the power fails:
   often as needed, for the same bytes give the same receipt.
 - Nothing is sent before its payload is on disk; a payload leaves the disk only after its receipt is on it.
 - A withdrawal is on disk before anybody is asked; from then on its payload is never sent again.
-- A draft goes as soon as the payload sealed from it is on disk. The payload remembers which draft it came from, so a
-  draft that a crash left behind is removed at the next start and never sealed a second time.
+- A draft is held, encrypted, from sealing until a first provider has accepted its part: answers are not lost to a refusal.
+  The payload remembers which draft it came from, so a draft that a crash left behind is never sealed a second time. It can
+  be taken up again only when its payload is discarded that was never tried or was refused for good: a provider that
+  refuses a part does not have it, so the payload can be in no block, whatever became of its other parts.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from trimask_client.entry import (
     receipt_record,
 )
 from trimask_client.lazy_transport import LazyTransport
+from trimask_client.opening import refuse_closed, refuse_uninvited
 from trimask_client.record_store import Vault
 from trimask_client.transport import Transport
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Queue"]
 
 STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS = "studies", "drafts", "payloads", "progress", "receipts"
-WITHDRAWALS = "withdrawals"
+WITHDRAWALS, HELD = "withdrawals", "held"
 _PENDING = ("waiting", "withdrawing")
 
 
@@ -180,31 +183,51 @@ class Queue:
                 self._vault.put(STUDIES, study_id.hex(), {**record, "sealing": keys})
         return len(found) == len(client.study.right)
 
+    def check_open(self, study_id: bytes, *, again: bool = False) -> None:
+        """`Refused` if answers would be: already_answered, no_invitation, invitation_expired or invitation_used from what is
+        here, study_closed if the collector can be asked and says so. Worth asking before a person takes pains."""
+        client = self.client(study_id)
+        self._refuse_here(client, again=again)
+        refuse_closed(client.study, self._transport, self._timeout)
+
+    def _refuse_here(self, client: Client, *, again: bool) -> None:
+        before = [entry for entry in self.entries() if entry.study_id == client.study.id]
+        if not again and any(entry.state != "withdrawn" for entry in before):
+            raise Refused(Reason.ALREADY_ANSWERED, "this device has answered this study already")
+        refuse_uninvited(client.study, client.invitation, self._clock.now_ms())
+        if _shown(client) and _shown(client) in {
+            self._field(kind, entry.submission_id.hex(), "invited")
+            for entry in before
+            for kind in (PAYLOADS, RECEIPTS, WITHDRAWALS)
+        }:
+            # Right providers bind an invitation to one submission for ever, a withdrawn one too.
+            raise Refused(Reason.INVITATION_USED, "this invitation was used on this device")
+
     def seal(
         self, study_id: bytes, answers: Mapping[str, object] | None = None, *, again: bool = False
     ) -> Entry:
-        """Mask, split and seal answers (the draft's, unless given) into a payload to send, and forget them.
+        """Mask, split and seal answers (the draft's, unless given) into a payload to send.
 
-        A study that this device has answered is refused unless `again`: the guarantee is for one row a person.
+        A study that this device has answered is refused unless `again`: the guarantee is for one row a person. The draft is
+        held until a first provider has accepted; answers given without one are not kept.
         """
         client = self.client(study_id)
         with self._disk.lock("records", wait=True):
-            before = [entry for entry in self.entries() if entry.study_id == study_id]
-            if not again and any(entry.state != "withdrawn" for entry in before):
-                raise Refused(Reason.ALREADY_ANSWERED, "this device has answered this study already")
+            self._refuse_here(client, again=again)
             draft = self._vault.get(DRAFTS, study_id.hex())
+            if draft is not None and draft["draft_id"] in self._sealed_drafts():
+                raise Refused(Reason.ALREADY_ANSWERED, "this draft is sealed already, and waits to be sent")
             if answers is None:
                 if draft is None:
                     raise StudyError("there is no draft of this study; give answers")
                 answers = draft["answers"]
-            if client.study.admission == "invited" and client.invitation is None:
-                raise Refused(
-                    Reason.NO_INVITATION, "this study is for invited people; join with your invitation"
-                )
             sealed = client.prepare(answers)
+            name = sealed.submission_id.hex()
+            if draft is not None:
+                self._vault.put(HELD, name, draft)
             self._vault.put(
                 PAYLOADS,
-                sealed.submission_id.hex(),
+                name,
                 {
                     "study_id": study_id.hex(),
                     "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
@@ -212,6 +235,7 @@ class Queue:
                     "sealed_ms": self._clock.now_ms(),
                     "withdrawal_key": sealed.withdrawal_key.hex(),
                     "invitation": base64.b64encode(client.admission_of(sealed)).decode(),
+                    "invited": _shown(client),
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
             )
@@ -269,14 +293,60 @@ class Queue:
             progress["attempts"],
             progress["next_ms"],
             progress["why"],
+            held=name in self._vault.names(HELD),
         )
 
-    def discard(self, submission_id: bytes) -> None:
-        """Delete a submission that is not sent. Parts that providers have stay there, unused unless all have theirs."""
+    def discard(self, submission_id: bytes, *, forget: bool = False) -> None:
+        """Give up a submission that is not sent. What providers have of it stays there, unused unless all have it.
+
+        The draft it was sealed from, if it is still held and the payload can be in no block (never tried, or refused for
+        good), is the study's draft again, to be changed and sealed anew; with `forget` it goes as well.
+        """
         name = submission_id.hex()
         with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
-            self._vault.delete(PAYLOADS, name)
-            self._vault.delete(PROGRESS, name)
+            if not forget:
+                self._take_up(submission_id)
+            for kind in (PAYLOADS, PROGRESS, HELD):
+                self._vault.delete(kind, name)
+
+    def _take_up(self, submission_id: bytes) -> None:
+        entry, name = self.entry(submission_id), submission_id.hex()
+        free = entry.state == "refused" or (
+            entry.state == "waiting" and name not in self._vault.names(PROGRESS)
+        )
+        held = self._vault.get(HELD, name) if free else None
+        if held is None:
+            return
+        if self._vault.get(DRAFTS, entry.study_id.hex()) is not None:
+            raise ConfigError("there is another draft of this study; finish or delete it first")
+        self._vault.put(DRAFTS, entry.study_id.hex(), held)
+
+    def forget(self, study_id: bytes) -> None:
+        """Forget all there is of a study here: draft, submissions, receipts, the study. What was sent stays where it is, and
+        without its receipt nobody can withdraw it."""
+        gone = [entry.submission_id.hex() for entry in self.entries() if entry.study_id == study_id]
+        with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
+            for name in gone:
+                for kind in (PAYLOADS, PROGRESS, HELD, RECEIPTS, WITHDRAWALS):
+                    self._vault.delete(kind, name)
+            for kind in (DRAFTS, STUDIES):
+                self._vault.delete(kind, study_id.hex())
+        self._clients.pop(study_id, None)
+
+    # Receipts
+
+    def import_receipt(self, receipt: Receipt) -> Entry:
+        """Keep a receipt made on another device, to withdraw with it here; its study must be joined.
+
+        One that is here already stays as it is: an old copy brings nothing back that was withdrawn.
+        """
+        study, name = self.client(receipt.study_id).study, receipt.submission_id.hex()
+        receipt.verify(study)
+        with self._disk.lock("records", wait=True):
+            if not any(name in self._vault.names(kind) for kind in (RECEIPTS, WITHDRAWALS, PAYLOADS)):
+                record = {"receipt": receipt.to_json(), "title": study.title, "draft_id": None}
+                self._vault.put(RECEIPTS, name, record)
+        return self.entry(receipt.submission_id)
 
     # Withdrawing
 
@@ -293,7 +363,7 @@ class Queue:
                 if name not in self._vault.names(WITHDRAWALS):
                     record = self._withdrawal(submission)
                     self._vault.put(WITHDRAWALS, name, record)
-                    for kind in (PAYLOADS, PROGRESS, RECEIPTS):
+                    for kind in (PAYLOADS, PROGRESS, RECEIPTS, HELD):
                         self._vault.delete(kind, name)
             entry = self.entry(submission_id)
             return self._ask(submission_id) if entry.state == "withdrawing" else entry
@@ -305,7 +375,7 @@ class Queue:
             study = self.client(submission.study_id).study
             submission.verify(study)
             key, receipt, draft_id, begun = submission.withdrawal_key, submission, None, True
-            invitation = ""
+            invitation = invited = ""
         else:
             entry, name = self.entry(submission), submission.hex()
             if entry.state == "damaged":
@@ -316,14 +386,14 @@ class Queue:
             key = bytes.fromhex(payload.get("withdrawal_key", "")) or (
                 b"" if receipt is None else receipt.withdrawal_key
             )
-            invitation = payload.get("invitation", "")
+            invitation, invited = payload.get("invitation", ""), kept.get("invited", "")
             draft_id, begun = kept.get("draft_id"), receipt is not None or name in self._vault.names(PROGRESS)
         if begun and not key:
             raise Refused(
                 Reason.NO_WITHDRAWAL_KEY, "this receipt is without its withdrawal key; give the one you kept"
             )
         record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id, invitation)
-        return record if begun else record | {"state": "withdrawn"}
+        return record | ({"invited": invited} if begun else {"state": "withdrawn"})
 
     def _ask(self, submission_id: bytes) -> Entry:
         name = submission_id.hex()
@@ -400,8 +470,9 @@ class Queue:
                 continue
             progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
             self._save(PROGRESS, name, progress)
+            self._let_go(name)
         if len(received) == len(sealed):
-            return self._finish(submission, client, received, payload["draft_id"])
+            return self._finish(submission, client, received, payload)
         progress["attempts"] += 1
         progress["why"] = "; ".join(failures).rstrip(".")
         # Never sooner than a provider asked for.
@@ -415,17 +486,28 @@ class Queue:
         submission: SealedSubmission,
         client: Client,
         received: Mapping[str, ProviderReceipt],
-        draft_id: str | None,
+        payload: Mapping[str, Any],
     ) -> Entry:
         name = submission.submission_id.hex()
         receipt = client.receipt(submission, (received[key] for key in sorted(received, key=_number)))
         receipt.verify(client.study)
-        record = {"receipt": receipt.to_json(), "title": client.study.title, "draft_id": draft_id}
+        record = {
+            "receipt": receipt.to_json(),
+            "title": client.study.title,
+            "draft_id": payload["draft_id"],
+            "invited": payload.get("invited", ""),
+        }
         with self._disk.lock("records", wait=True):
             self._vault.put(RECEIPTS, name, record)
             self._vault.delete(PAYLOADS, name)
             self._vault.delete(PROGRESS, name)
         return self._sent(record)
+
+    def _let_go(self, name: str) -> None:
+        """A provider has accepted: the draft has had its time."""
+        if name in self._vault.names(HELD):
+            with self._disk.lock("records", wait=True):
+                self._vault.delete(HELD, name)
 
     def _save(self, kind: str, name: str, record: dict[str, Any]) -> None:
         with self._disk.lock("records", wait=True):
@@ -433,32 +515,45 @@ class Queue:
 
     def _recover(self) -> None:
         """Finish what a crash cut off: half-written files, payloads that have their receipt, drafts that were sealed."""
-        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS):
+        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS, HELD):
             self._vault.tidy(kind)
         for name in self._vault.names(WITHDRAWALS):
-            for kind in (PAYLOADS, PROGRESS, RECEIPTS):
+            for kind in (PAYLOADS, PROGRESS, RECEIPTS, HELD):
                 if name in self._vault.names(kind):
                     self._vault.delete(kind, name)
-        sent = set(self._vault.names(RECEIPTS))
-        for name in sent.intersection(self._vault.names(PAYLOADS)):
+        for name in set(self._vault.names(RECEIPTS)).intersection(self._vault.names(PAYLOADS)):
             self._vault.delete(PAYLOADS, name)
         for name in set(self._vault.names(PROGRESS)).difference(self._vault.names(PAYLOADS)):
             self._vault.delete(PROGRESS, name)
-        drafts = self._vault.names(DRAFTS)
-        if drafts:
-            sealed = {self._draft_of(RECEIPTS, name) for name in sent}
-            for kind in (PAYLOADS, WITHDRAWALS):
-                sealed |= {self._draft_of(kind, name) for name in self._vault.names(kind)}
-            for name in drafts:
-                if self._draft_of(DRAFTS, name) in sealed - {None}:
-                    self._vault.delete(DRAFTS, name)
+        sealed = self._sealed_drafts() if self._vault.names(DRAFTS) else set()
+        for name in self._vault.names(DRAFTS):
+            if self._field(DRAFTS, name, "draft_id") in sealed:
+                self._vault.delete(DRAFTS, name)
+        for name in self._vault.names(HELD):
+            # Without its payload it was not sealed, or is taken up again: either way the study's draft has the answers.
+            if name not in self._vault.names(PAYLOADS) or self._progress(name)["receipts"]:
+                self._vault.delete(HELD, name)
 
-    def _draft_of(self, kind: str, name: str) -> str | None:
+    def _sealed_drafts(self) -> set[str]:
+        """The drafts that a payload was made of which was not discarded."""
+        found = {
+            self._field(kind, name, "draft_id")
+            for kind in (PAYLOADS, RECEIPTS, WITHDRAWALS)
+            for name in self._vault.names(kind)
+        }
+        return {draft_id for draft_id in found if draft_id}
+
+    def _field(self, kind: str, name: str, key: str) -> str | None:
         try:
             record = self._vault.get(kind, name)
         except VerificationError:
             return None
-        return None if record is None else record["draft_id"]
+        return None if record is None else record.get(key)
+
+
+def _shown(client: Client) -> str:
+    """The public half of the client's invitation, by which providers know it; empty without one."""
+    return "" if client.invitation is None else client.invitation.key.public.hex()
 
 
 def _kept_invitation(study_id: bytes, data: bytes) -> Invitation | None:

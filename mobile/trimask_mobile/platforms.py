@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 from kivy.utils import platform
 
+from trimask_client.disk import write_private
+
 __all__ = ["Desktop", "Platform", "decimal_keypad", "this_platform"]
 
 Scan = Callable[[Callable[[str], None]], None]
@@ -58,7 +60,7 @@ class Desktop:
     def save(self, name: str, text: str) -> str:
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
         folder = downloads if downloads.is_dir() else Path.home()
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+        write_private(folder / name, text)
         return str(folder / name)
 
     def listen(self, opened: Callable[[str], None]) -> None:
@@ -127,7 +129,7 @@ class Android:
     def save(self, name: str, text: str) -> str:
         """The app's own folder on shared storage, which needs no permission."""
         folder = Path(self._activity.getExternalFilesDir(None).getAbsolutePath())
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+        write_private(folder / name, text)
         return str(folder / name)
 
     def listen(self, opened: Callable[[str], None]) -> None:

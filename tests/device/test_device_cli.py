@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +69,11 @@ def test_the_whole_way(
     for arguments in ((), ("--study", study_file)):
         assert "Verified: 3 providers" in run("receipt", "--verify", kept, *arguments).out
     assert run("receipt").out.strip() == kept.read_text().strip()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    # On another device: from the file and from the link, which says where the study is.
+    for number, given in enumerate((kept, run("receipt", "--link").out.strip())):
+        done = run("--home", tmp_path / f"other{number}", "receipt", "--import", given)
+        assert (done.status, submission in done.out) == (0, True), done
     assert "Nothing waits" in run("send").out
     for role in ("R1", "R2", "R3"):
         assert bytes.fromhex(submission) in device_lab.rows(role, signed.study.id)

@@ -87,7 +87,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_sealed_then_sent(at: Setting, answers: Mapping[str, object]) -> None:
     entry = at.queue.seal(at.study_id, answers)
     assert (entry.state, entry.attempts, entry.next_ms) == ("waiting", 0, None)
-    assert "no longer on this device" in entry.words(at.clock.now_ms())
+    assert "not kept on this device" in entry.words(at.clock.now_ms())
     assert at.queue.next_ms() == at.clock.now_ms()
     (sent,) = at.queue.send()
     assert sent.state == "sent"
@@ -106,9 +106,11 @@ def test_nothing_readable_is_on_the_disk(at: Setting) -> None:
     before = _files(at.folder)
     assert any(name.startswith("drafts/") for name in before)
     at.queue.seal(at.study_id)
+    between = _files(at.folder)
+    at.queue.send()
     after = _files(at.folder)
-    assert not any(name.startswith("drafts/") for name in after)
-    for files in (before, after):
+    assert not any(name.startswith(("drafts/", "held/")) for name in after)
+    for files in (before, between, after):
         for name, data in files.items():
             for word in (b"south", b"27.25", b"age", b"Blood pressure", at.made.study.title.encode()):
                 assert word not in data, name
@@ -396,7 +398,7 @@ queue.send(now=True)
 
 
 def test_kill_9_between_the_writes_of_a_real_process(device_lab: Any, tmp_path: Path) -> None:
-    """seal: 2 writes and 1 removal; send: 2 writes a receipt, 2 for the last record, 2 removals."""
+    """seal: 4 writes and 1 removal; send: 2 writes a receipt, 2 for the last record, 3 removals."""
     signed = device_lab.open_study("Killed")
     queue = Queue(tmp_path, KEY)
     study_id = queue.join(signed)

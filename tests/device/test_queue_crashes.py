@@ -138,6 +138,7 @@ class World:
     rng: random.Random
     doom: Doom
     trouble: float = 0.0
+    refuses: Refused | None = None
     rows: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     withdrawn: set[tuple[str, bytes]] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
@@ -145,6 +146,8 @@ class World:
 
     def call(self, endpoint: Endpoint, method: str, request: bytes, _timeout: float) -> bytes:
         self.doom.point()
+        if self.refuses is not None:
+            raise self.refuses
         fate = self.rng.random()
         if fate < self.trouble / 2:
             self.seen["offline"] += 1
@@ -366,6 +369,48 @@ def test_a_crash_at_every_point_of_sealing_and_sending(exact: Any, answers: Any)
             assert [entry.state for entry in second.entries()] == ["sent"]
         else:
             pytest.fail("sealing and sending has more points than were tried")
+
+
+def test_a_crash_at_every_point_of_answering_again_after_a_refusal(exact: Any, answers: Any) -> None:
+    """The draft is there, or its payload is, and never both to be sealed: one row arrives, whenever the device died."""
+    for kind in (0.25, 0.75):
+        for cut in range(200):
+            world = World(exact, random.Random(1), Doom())
+            disk = SimDisk(world.doom)
+            first = Queue(disk, KEY, transport=world, clock=ManualClock(1))
+            study_id = first.join(exact.signed)
+            first.save_draft(study_id, dict(answers))
+            refused = first.seal(study_id).submission_id
+            world.refuses = Refused(Reason.MALFORMED, "no")
+            first.send()
+            world.refuses = None
+            world.doom.left = cut
+            finished = False
+            with contextlib.suppress(Crash):
+                first.discard(refused)
+                first.seal(study_id)
+                first.send()
+                finished = True
+            world.doom.left = None
+            rng = random.Random(cut)
+            rng.random = lambda kind=kind: kind  # type: ignore[method-assign, misc]
+            second = Queue(disk.after_crash(rng, world.doom), KEY, transport=world, clock=ManualClock(1))
+            entries = second.entries()
+            assert len(entries) <= 1
+            if entries and entries[0].submission_id == refused:
+                second.discard(refused)
+            assert (second.draft(study_id) is None) == bool(second.entries())
+            if not second.entries():
+                second.seal(study_id)
+            second.send(now=True)
+            assert [entry.state for entry in second.entries()] == ["sent"]
+            assert len(world.rows) == 3
+            assert refused not in {submission_id for _, submission_id in world.rows}
+            if finished:
+                assert cut > 60
+                break
+        else:
+            pytest.fail("answering again has more points than were tried")
 
 
 def test_whatever_was_out_when_the_device_died_is_withdrawn(exact: Any, answers: Any) -> None:

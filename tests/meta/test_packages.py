@@ -58,7 +58,7 @@ NEEDS = {
         "cryptography", "formulaic", "grpcio", "matplotlib", "numpy", "openpyxl", "pandas", "protobuf", "pyarrow", "rich",
         "scipy", "segno", "trimask-client", "trimask-theory",
     },
-    "trimask-mobile": {"kivy", "trimask-client"},
+    "trimask-mobile": {"kivy", "segno", "trimask-client"},
 }  # fmt: skip
 NOTEBOOK = {
     "IPython",
@@ -285,7 +285,7 @@ RESEARCHER = {
 }  # fmt: skip
 APP = {
     *DEVICE, "certifi", "charset-normalizer", "docutils", "filetype", "idna", "kivy", "kivy-garden", "pygments", "requests",
-    "trimask-mobile", "urllib3",
+    "segno", "trimask-mobile", "urllib3",
 }  # fmt: skip
 # What is installed, the distributions that may be there then, and megabytes that must be enough.
 ENVIRONMENTS: dict[str, tuple[str, set[str], int]] = {

@@ -5,24 +5,28 @@ What a phone does not have (grpc, numpy, scipy, pandas, this project's servers) 
 
 from __future__ import annotations
 
+import stat
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trimask_core.receipt import Receipt
+from trimask_core.receipt_link import read_receipt
 
 
 def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., Any], staged: Path) -> None:
     signed = mobile_lab.study(admission="invited")
     invitation = mobile_lab.link(signed, expires_ms=int(time.time() * 1000) + 3_600_000)
-    app = phone("--scanner", invitation, sources=[staged])
+    app = phone("--scanner", invitation, "--size", "720x1280", "--density", "2", sources=[staged])
     app.on("studies")
     app.tap("Open an invitation")
     app.tap("Scan a QR code")
     seen = "\n".join(app.on("study")["texts"])
     for words in ("How do you sleep?", "Institute for Sleep Research", "City Hospital", "Data Trust North",
-                  "University Library", "2048 people", "Weak", "right 99 times in 100", "Who could see what"):  # fmt: skip
+                  "University Library", "2048 people", "Weak", "right 99 times in 100", "Who could see what",
+                  "Answer by"):  # fmt: skip
         assert words in seen
     app.consent()
     app.eligible()
@@ -57,6 +61,22 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     app.tap("Save")
     app.see("Saved as")
     (saved,) = (app.home / "saved").glob("trimask-receipt-*.json")
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
     receipt = Receipt.from_json(saved.read_text())
     receipt.verify(signed.study)
     assert receipt.submission_id == submission
+
+    # The code on the screen, read by another program, opens the receipt on another phone, which withdraws with it.
+    app.tap("Show as a code for another device")
+    app.do("show_text", "Withdraw my answers")
+    picture = app.home / "code.png"
+    app.do("screenshot", str(picture))
+    read = subprocess.run(["zbarimg", "-q", "--raw", picture], capture_output=True, text=True, check=True)
+    assert read_receipt(read.stdout).submission_id == submission
+    other = phone(home="other")
+    other.open(read.stdout.strip())
+    other.see("Sent. Thank you!", screen="receipt")
+    other.tap("Withdraw my answers")
+    other.tap("Withdraw")
+    other.see("Withdrawn")
+    assert [mobile_lab.rows(role, signed.study.id) for role in ("R1", "R2", "R3")] == [[], [], []]

@@ -25,6 +25,7 @@ from trimask_mobile.model.guide import Guide
 from trimask_mobile.model.participation import Participation
 from trimask_mobile.model.problem import Problem, explain
 from trimask_mobile.model.shelf import spent_words
+from trimask_mobile.model.worker import Workers
 
 T = TypeVar("T")
 
@@ -414,3 +415,78 @@ def test_every_kind_of_question_has_a_control() -> None:
     source = (widgets / "question.py").read_text(encoding="utf-8")
     for kind in set(get_args(Kind)) - {"grid", "heading"}:
         assert f"def _{kind}(self" in source or f"    _{kind} = _" in source, kind
+
+
+class Refusing(Offline):
+    """The first provider takes nothing; nobody else can be reached."""
+
+    why = Reason.MALFORMED
+
+    def call(self, endpoint: Endpoint, *arguments: object) -> bytes:
+        if str(arguments[0]).endswith("/Submit") and endpoint.tls_name.startswith("r1"):
+            raise Refused(self.why, "R1 could not use it")
+        return super().call(endpoint)
+
+
+def test_refused_answers_can_be_changed_and_sent_again(tmp_path: Path, signed_study: SignedStudy) -> None:
+    device = Device(tmp_path / "phone", transport=Refusing(), clock=ManualClock(1_800_000_000_000))
+    device.queue.join(signed_study)
+    guide = Guide(device, AtOnce(), lambda: None)
+    guide.start()
+    part = to_questions(guide)
+    answered = fill(guide)
+    assert guide.item is not None
+    assert (guide.screen, guide.item.state) == ("sending", "refused")
+    assert guide.participation is None
+    guide.answer_again()
+    assert guide.participation is not None
+    assert (guide.screen, guide.participation.responses) == ("review", answered)
+    assert guide.participation.study_id == part.study_id
+    guide.send()
+    guide.discard()
+    assert [line.state for line in guide.items] == ["new"]
+
+
+def fill(guide: Guide) -> dict[str, Any]:
+    """Every question, then send."""
+    given = {"age": "44", "bmi": "25", "smoker": "no", "region": "west"}
+    for name, value in given.items():
+        guide.answer(name, value)
+        guide.next()
+    assert guide.screen == "review", guide.problems
+    guide.next()
+    return given
+
+
+def test_what_waits_can_be_withdrawn(start: Callable[[], Guide]) -> None:
+    guide = start()
+    to_questions(guide)
+    fill(guide)
+    assert guide.item is not None
+    assert guide.item.state == "waiting"
+    guide.ask_withdraw()
+    guide.back()
+    assert guide.screen == "sending"
+    guide.ask_withdraw()
+    guide.withdraw()
+    assert (guide.screen, guide.item.state) == ("receipt", "withdrawing")
+
+
+def test_a_full_disk_is_said(start: Callable[[], Guide], monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = start()
+    part = to_questions(guide)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    calls: list[Callable[[], None]] = []
+    workers = Workers(calls.append)
+    monkeypatch.setattr(guide.device, "save_draft", full)
+    monkeypatch.setattr(guide, "_runner", workers)
+    guide.answer(part.page.questions[0].name, "40")
+    workers.stop()
+    for call in calls:
+        call()
+    assert guide.problem is not None
+    assert (guide.screen, guide.problem.kind, guide.problem.again) == ("problem", "disk", True)
+    assert guide.participation is part  # still there, to be tried again

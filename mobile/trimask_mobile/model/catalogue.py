@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from functools import cache
 from pathlib import Path
 
-__all__ = ["LANGUAGES", "Catalogue", "catalogue"]
+from trimask_core.writing import show_date
+
+__all__ = ["LANGUAGES", "Catalogue", "catalogue", "local_time"]
 
 _FOLDER = Path(__file__).parents[1] / "words"
 LANGUAGES = {"en": "English", "de": "Deutsch"}
@@ -44,3 +47,9 @@ def catalogue(language: str) -> Catalogue:
     tag = tag if tag in LANGUAGES else "en"
     words: dict[str, str] = json.loads((_FOLDER / f"{tag}.json").read_text(encoding="utf-8"))
     return Catalogue(tag, words)
+
+
+def local_time(milliseconds: int, language: str) -> str:
+    """Where the person is, as the person writes it."""
+    when = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).astimezone()
+    return f"{show_date(when.date(), language)}, {when:%H:%M}"

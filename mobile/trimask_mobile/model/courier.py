@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from trimask_client import Unreachable
 from trimask_core.errors import TrimaskError
+from trimask_core.receipt_link import receipt_link
 from trimask_mobile.model.acquaintance import Acquaintance
 from trimask_mobile.model.catalogue import catalogue
 from trimask_mobile.model.device import CallState, Opened
 from trimask_mobile.model.participation import Consent
+from trimask_mobile.model.problem import DiskError, Problem, explain
 from trimask_mobile.model.sending import Sending
 from trimask_mobile.model.shelf import Item, item, items
 from trimask_mobile.model.state import SETTLED
@@ -18,7 +21,7 @@ class Courier(Acquaintance):
     """Seals, sends, sends again, shows receipts, withdraws."""
 
     def send(self) -> None:
-        """Mask, split, upload. From the moment it is sealed, nothing here can change it."""
+        """Check what would be refused anyway, mask, split, upload. Once it is sealed, nothing here can change it."""
         part = self._part
         wrong = part.problems
         if wrong:
@@ -45,7 +48,11 @@ class Courier(Acquaintance):
             self._sealed, self.sending = False, None
             self._failed(error)
 
-        self._runner.records(seal, sealed, failed)
+        self._runner.network(
+            lambda: self.device.check_open(part.study_id),
+            lambda _: self._runner.records(seal, sealed, failed),
+            failed,
+        )
 
     def try_now(self) -> None:
         """Upload what waits, without waiting for its time."""
@@ -147,13 +154,26 @@ class Courier(Acquaintance):
             self.try_now()
 
     def discard(self) -> None:
-        """Forget a submission that was refused or cannot be read."""
+        """Forget a submission that was refused or cannot be read, and the draft it was sealed from."""
         entry = self._entry
         self._runner.records(
-            lambda: self.device.queue.discard(entry.submission_id),
+            lambda: self.device.queue.discard(entry.submission_id, forget=True),
             lambda _: self.show_studies(),
             self._failed,
         )
+
+    def answer_again(self) -> None:
+        """Take up the draft of a submission that was refused before any institution had accepted it."""
+        entry = self._entry
+        self._runner.records(
+            lambda: self.device.queue.discard(entry.submission_id),
+            lambda _: self.open_study(entry.study_id),
+            self._failed,
+        )
+
+    def open_study(self, study_id: bytes) -> None:
+        """Go on with a study; the guide knows how."""
+        raise NotImplementedError
 
     def delete_draft(self, line: Item) -> None:
         """Forget what was answered so far."""
@@ -175,8 +195,34 @@ class Courier(Acquaintance):
         receipt = self._entry.receipt
         return "" if receipt is None else receipt.shown.to_json()
 
+    @property
+    def receipt_link(self) -> str:
+        """What the code on the receipt's page holds: another device's camera reads it; empty where it could not withdraw."""
+        receipt = self._entry.receipt
+        if receipt is None or not receipt.withdrawal_key or self.item is None or self.item.study is None:
+            return ""
+        return receipt_link(self.item.study, receipt)
+
+    def _import(self, text: str) -> None:
+        """A receipt of another device, as its file's text or its link: kept, and shown."""
+        self.busy = True
+        self._changed()
+
+        def done(line: Item) -> None:
+            self.busy, self.link_text = False, ""
+            self._open_entry(line)
+
+        def failed(error: TrimaskError) -> None:
+            self._stop(
+                explain(error)
+                if isinstance(error, (Unreachable, DiskError))
+                else Problem("receipt", str(error))
+            )
+
+        self._runner.network(lambda: item(self.device, self.device.import_receipt(text)), done, failed)
+
     def ask_withdraw(self) -> None:
-        """The page that says what withdrawing can and cannot do."""
+        """The page that says what withdrawing can and cannot do; of what is sent, or still waits."""
         self._go("withdraw")
 
     def withdraw(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
 from trimask_client.disk import FileDisk
-from trimask_client.fetch import fetch_linked
+from trimask_client.fetch import fetch_linked, fetch_of_receipt
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.record_store import Vault
 from trimask_core.clock import Clock, SystemClock
@@ -19,6 +19,7 @@ from trimask_core.form import Form
 from trimask_core.institutions import Directory, Standing, load_directories
 from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
+from trimask_core.receipt_link import read_receipt
 from trimask_core.showing import app_languages
 from trimask_core.study import Study
 from trimask_mobile.model.participation import Consent
@@ -33,13 +34,14 @@ _WHERE, _SETTINGS = "00", "01"
 
 @dataclass(frozen=True)
 class Opened:
-    """A study this device has joined, and what it has of it."""
+    """A study this device has joined, and what it has of it. `expires_ms`: when its invitation ends, if it has one."""
 
     study: Study
     form: Form
     draft: Mapping[str, Any] | None
     entry: Entry | None
     parties: tuple[Standing, ...] = ()
+    expires_ms: int | None = None
 
 
 class _Watched:
@@ -120,7 +122,10 @@ class Device:
     def open_link(self, link: Link) -> bytes:
         """Fetch, check and keep the study of an invitation; its id."""
         signed = fetch_linked(link, timeout_seconds=self._timeout)
-        return self.queue.join(signed, link.study_id, link.invitation)
+        study_id = self.queue.join(signed, link.study_id, link.invitation)
+        if self._entry(study_id) is None:
+            self.queue.check_open(study_id)  # before anybody takes pains
+        return study_id
 
     def open(self, study_id: bytes) -> Opened:
         """A joined study; its approvals are verified again."""
@@ -130,15 +135,17 @@ class Device:
         shown = app_languages(form)
         if shown:  # else the guide says so before a person begins; a receipt is shown all the same
             form = replace(form, languages=shown)
-        # Who has withdrawn may answer again.
+        ends = None if client.invitation is None else client.invitation.expires_ms
+        return Opened(study, form, self.queue.draft(study_id), self._entry(study_id), client.parties, ends)
+
+    def _entry(self, study_id: bytes) -> Entry | None:
+        """What was sent of a study; who has withdrawn may answer again."""
         entries = [
             entry
             for entry in self.queue.entries()
             if entry.study_id == study_id and entry.state != "withdrawn"
         ]
-        return Opened(
-            study, form, self.queue.draft(study_id), entries[-1] if entries else None, client.parties
-        )
+        return entries[-1] if entries else None
 
     def words(self, study_id: bytes) -> str:
         """The study in the client's own words, whole."""
@@ -187,9 +194,21 @@ class Device:
 
     # Sending
 
+    def check_open(self, study_id: bytes) -> None:
+        """`Refused` for what would be refused anyway, and the newest sealing keys, as far as the network is there."""
+        self.queue.check_open(study_id)
+        self.queue.refresh_keys(study_id)
+
     def seal(self, study_id: bytes, answers: Mapping[str, object]) -> Entry:
-        """Mask, split and seal; from here on the answers are no longer on this device."""
+        """Mask, split and seal; the draft is held until a first provider has accepted."""
         return self.queue.seal(study_id, answers)
+
+    def import_receipt(self, text: str) -> Entry:
+        """Keep a receipt of another device; its study is fetched from where the receipt says, if it is not here."""
+        receipt = read_receipt(text)
+        if receipt.study_id not in self.queue.studies():
+            self.queue.join(fetch_of_receipt(text, timeout_seconds=self._timeout), receipt.study_id)
+        return self.queue.import_receipt(receipt)
 
     def withdraw(self, submission_id: bytes) -> Entry:
         """Ask every right provider to erase it; those that cannot be reached are asked again with every `send`."""

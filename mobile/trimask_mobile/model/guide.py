@@ -6,6 +6,7 @@ from typing import Any
 
 from trimask_core.errors import InvitationError, TrimaskError
 from trimask_core.invitation import Link
+from trimask_core.receipt_link import is_receipt
 from trimask_core.showing import app_languages
 from trimask_mobile.model.catalogue import catalogue
 from trimask_mobile.model.courier import Courier
@@ -73,6 +74,9 @@ class Guide(Courier):
     def submit_link(self) -> None:
         """Fetch the study the link names."""
         if self.busy:
+            return
+        if is_receipt(self.link_text):
+            self._import(self.link_text)
             return
         try:
             link = Link.parse(self.link_text)
@@ -221,7 +225,7 @@ class Guide(Courier):
         elif self.screen == "institutions":
             self._go("settings")
         elif self.screen == "withdraw":
-            self._go("receipt")
+            self._go("receipt" if self._entry.state in SETTLED else "sending")
         elif self.screen in ("study", "consent", "eligibility", "question", "review"):
             if self._part.back():
                 self._moved()

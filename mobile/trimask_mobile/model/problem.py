@@ -15,7 +15,11 @@ from trimask_core.errors import (
 )
 from trimask_mobile.model.catalogue import Catalogue
 
-__all__ = ["Problem", "explain"]
+__all__ = ["DiskError", "Problem", "explain"]
+
+
+class DiskError(TrimaskError):
+    """This device could not read or write: full, read-only, worn out."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ def explain(error: TrimaskError) -> Problem:
         return Problem("offline", detail, again=True)
     if isinstance(error, Refused):
         return Problem(error.reason.told or "refused", detail, again=not error.reason.final)
+    if isinstance(error, DiskError):
+        return Problem("disk", detail, again=True)
     if isinstance(error, (StudyError, VerificationError)):
         return Problem("untrusted", detail)
     return Problem("other", detail, again=True)

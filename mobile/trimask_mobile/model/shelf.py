@@ -48,6 +48,8 @@ class Item:
 
     def words(self, catalogue: Catalogue, now_ms: int) -> str:
         """What a person is told about it."""
+        if self.state == "withdrawn" and self.entry is not None and not self.entry.withdrawn_by:
+            return catalogue.say("receipt.unsent.text")
         if self.entry is None or self.state in ("sent", "too_late", "withdrawn"):
             return catalogue.say(f"shelf.{self.state}.text", count=len(self.providers))
         got = sum(provider.has_it for provider in self.providers)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from trimask_core.errors import TrimaskError
+from trimask_mobile.model.problem import DiskError
 
 __all__ = ["Runner", "Workers"]
 
@@ -81,7 +82,7 @@ class Workers:
                 self.post(lambda failed=failed, error=error: failed(error))  # type: ignore[misc]
             except OSError as error:
                 # A full disk, say. Its words name a file of ours, never what was answered.
-                wrapped = TrimaskError(f"this device could not read or write: {error.strerror}")
+                wrapped = DiskError(f"this device could not read or write: {error.strerror}")
                 self.post(lambda failed=failed, error=wrapped: failed(error))  # type: ignore[misc]
             except Exception as error:  # noqa: BLE001 - a thread must not end; the person is told, the log has the rest
                 _log.exception("a job failed in a way nobody foresaw")

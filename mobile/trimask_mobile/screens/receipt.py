@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
+from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 
-from kivy.properties import ObjectProperty, StringProperty
-
-from trimask_core.writing import show_date
+from trimask_mobile.model.catalogue import local_time
 from trimask_mobile.widgets.basics import StepRow
+from trimask_mobile.widgets.code import Code
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
-__all__ = ["ReceiptScreen"]
-
-
-def _day(milliseconds: int, language: str) -> str:
-    """Where the person is, as the person writes it."""
-    when = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).astimezone()
-    return f"{show_date(when.date(), language)}, {when:%H:%M}"
+__all__ = ["Code", "ReceiptScreen"]
 
 
 class ReceiptScreen(Page):
@@ -25,13 +18,16 @@ class ReceiptScreen(Page):
 
     state = StringProperty("sent")
     saved = StringProperty("")
+    tone = StringProperty("success")
+    link = StringProperty("")
+    has_receipt = BooleanProperty(True)
     # (name, text) -> where it is now; and (title, text) -> the system's share sheet, or None.
     save = ObjectProperty(None, allownone=True)
     share = ObjectProperty(None, allownone=True)
 
     def on_pre_enter(self, *_: object) -> None:
         """A note about an earlier receipt does not belong here."""
-        self.saved = ""
+        self.saved = self.ids.code.text = ""
 
     def refresh(self) -> None:
         guide, words, ids = self.guide, self.guide.words, self.ids
@@ -39,10 +35,12 @@ class ReceiptScreen(Page):
         if item is None or item.entry is None:
             return
         entry, now_ms = item.entry, guide.device.clock.now_ms()
-        self.state = item.state
+        self.state, self.has_receipt = item.state, entry.receipt is not None
+        self.link = guide.receipt_link if item.state == "sent" else ""
+        unsent = item.state == "withdrawn" and not entry.withdrawn_by
         ids.head.text = words.say(f"receipt.{item.state}")
         ids.words.text = words.say(
-            f"receipt.{item.state}.text",
+            "receipt.unsent.text" if unsent else f"receipt.{item.state}.text",
             gone=len(entry.withdrawn_by),
             of=entry.providers,
             when=words.span((entry.next_ms or now_ms) - now_ms),
@@ -53,7 +51,7 @@ class ReceiptScreen(Page):
         ids.signers.clear_widgets()
         receipts = () if item.entry.receipt is None else item.entry.receipt.providers
         for provider, receipt in zip(item.providers, receipts, strict=False):
-            when = words.say("receipt.signed", when=_day(receipt.receive_time_ms, words.language))
+            when = words.say("receipt.signed", when=local_time(receipt.receive_time_ms, words.language))
             state = "done" if item.state in ("sent", "too_late") else "later"
             if receipt.role in entry.withdrawn_by:
                 when, state = words.say("receipt.erased"), "done"
@@ -65,14 +63,24 @@ class ReceiptScreen(Page):
                 "receipt.consent",
                 version=given.version,
                 name=given.name,
-                when=_day(given.signed_ms, words.language),
+                when=local_time(given.signed_ms, words.language),
             )
 
     def save_it(self) -> None:
         """To a file."""
         name = f"trimask-receipt-{self.guide.item.entry.submission_id.hex()[:12]}.json"
-        where = self.save(name, self.guide.receipt_json)
-        self.saved = self.guide.words.say("receipt.saved", where=where)
+        try:
+            where = self.save(name, self.guide.receipt_json)
+        except OSError as error:
+            self.tone = "error"
+            self.saved = self.guide.words.say("receipt.unsaved", why=error.strerror or "?")
+        else:
+            self.tone = "success"
+            self.saved = self.guide.words.say("receipt.saved", where=where)
+
+    def show_code(self) -> None:
+        """For another device's camera; or no longer."""
+        self.ids.code.text = "" if self.ids.code.text else self.link
 
     def share_it(self) -> None:
         """To another app, without the key that withdraws."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from trimask_mobile.widgets.basics import StepRow
+from trimask_mobile.widgets.basics import PushButton, StepRow
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
 __all__ = ["SendingScreen"]
+
+
+def _show(button: PushButton, shown: bool) -> None:
+    button.opacity, button.disabled = int(shown), not shown
 
 
 class SendingScreen(Page):
@@ -40,16 +44,23 @@ class SendingScreen(Page):
             ids.why.text = words.say("sending.why", why=entry.why) if entry.why else ""
         elif state in ("refused", "damaged"):
             ids.note.text = words.say(f"sending.{state}", why=entry.why)
+            if entry.held:
+                ids.note.text += " " + words.say("sending.held")
         over = state in ("refused", "damaged")
+        held = over and entry.held
+        _show(ids.withdraw, state == "waiting")
+        _show(ids.discard, held)
         ids.retry.disabled = state == "busy"
-        ids.retry.text = words.say("sending.discard" if over else "sending.retry")
+        ids.retry.text = words.say(
+            "sending.again" if held else "sending.discard" if over else "sending.retry"
+        )
         ids.retry.kind = "secondary" if over else "primary"
 
     def retry(self) -> None:
-        """Try again; or, where nothing is to be tried any more, forget it."""
+        """Try again; or, where nothing is to be tried any more, answer again if the draft is there, else forget it."""
         entry = self.guide.sending.entry
         if entry is not None and entry.state in ("refused", "damaged"):
-            self.guide.discard()
+            (self.guide.answer_again if entry.held else self.guide.discard)()
         else:
             self.guide.try_now()
 

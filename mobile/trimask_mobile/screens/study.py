@@ -6,6 +6,7 @@ from kivy.properties import BooleanProperty, StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
 from trimask_core.plain_truth import STEPS
+from trimask_mobile.model.catalogue import local_time
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 from trimask_mobile.widgets.picture import SplitPicture
@@ -46,6 +47,8 @@ class StudyScreen(Page):
             return
         ids.name.text = story.title
         ids.intro.text = story.intro
+        ends = None if guide.opened is None else guide.opened.expires_ms
+        ids.by.text = "" if ends is None else words.say("study.by", when=local_time(ends, words.language))
         ids.who.text = story.asked_by
         ids.contact.text = words.say("study.contact", contact=story.contact)
         ids.purpose.text = story.purpose
