@@ -125,11 +125,12 @@ class LinearResults(Report):
         return joint(found, self.df_resid, ", ".join(words), found.estimates - q)
 
     def get_robustcov_results(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: a sandwich needs the fourth moments x x^T e^2 of every row, which no release carries."""
+        """Refused: a sandwich needs fourth moments x x^T e^2, which a release has only where all products are declared."""
         raise BeyondSecondMoments(
-            "robust (sandwich, clustered) standard errors cannot be had from a release: they need the sum of x x' e^2, "
-            "fourth moments, and second moments are all there is. Instead: declare products that carry the spread you "
-            "suspect in the next study, model it (a group, a square), or state that errors are taken as homoscedastic"
+            "robust (sandwich, clustered) standard errors cannot be had from this fit: they need the sum of x x' e^2, "
+            "fourth moments. Where a study declares all squares and products of the columns, fit.ridge(..., penalty=0) has "
+            "errors from them. Otherwise: declare those in the next study, model the spread you suspect (a group, a "
+            "square), or state that errors are taken as homoscedastic"
         )
 
     @property
