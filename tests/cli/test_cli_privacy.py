@@ -12,6 +12,7 @@ import pytest
 from trimask_cli.commands import privacy
 from trimask_cli.study_file import read_signed
 from trimask_core.errors import StudyError
+from trimask_core.rows.study import RowsSettings
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Protection
 from trimask_theory.accounting.studies import mechanisms_of
@@ -57,7 +58,12 @@ def test_what_a_person_reads(made: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_study_without_noise_is_refused(made: Path, tmp_path: Path) -> None:
     signed = read_signed(made / "study.json")
-    bare = replace(signed.study, protection=Protection(signed.study.protection.row_norm, 0.0, "exact"))
+    assert isinstance(signed.study.suite, RowsSettings)
+    bare = replace(
+        signed.study,
+        protection=Protection(signed.study.protection.row_norm, 0.0, "exact"),
+        suite=replace(signed.study.suite, publishing_steps=0),
+    )
     file = tmp_path / "exact.json"
     file.write_text(SignedStudy(bare).to_json(), encoding="utf-8")
     with pytest.raises(StudyError, match="no differential privacy"):

@@ -150,7 +150,9 @@ def test_open_writes_the_device_file_without_a_seed(
 ) -> None:
     approve_all(trimask, folder)
     opened: list[tuple[SignedStudy, Path]] = []
-    monkeypatch.setattr("trimask_cli.owner.open_study", lambda signed, owner: opened.append((signed, owner)))
+    monkeypatch.setattr(
+        "trimask_cli.owner.open_study", lambda signed, owner, _at: opened.append((signed, owner))
+    )
     done = trimask("study", "open", folder / "study.json", "--owner", folder / "keys" / "owner")
     assert done.status == 0, done.err
     assert [owner for _, owner in opened] == [folder / "keys" / "owner"]

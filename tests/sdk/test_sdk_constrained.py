@@ -5,8 +5,9 @@ Both suites, with categories and derived columns. Draws are of the moments' nois
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -410,9 +411,11 @@ def test_rand_health_data() -> None:
     assert np.all(ratio[~levels] < 1.05), ratio
 
 
-def test_observed_rows_take_the_bias_off_and_keep_what_was_published() -> None:
-    signed = moments_study(SCHEMA, 5.0)  # any study: only its schema and protection are read
-    sigma = signed.study.protection.sigma
+def test_observed_rows_take_the_bias_off_and_keep_what_was_published(
+    signed_study: Callable[..., Any],
+) -> None:
+    signed = signed_study(SCHEMA)
+    sigma = signed.study.rows.published_sigma
     products = ROWS.T @ ROWS + len(ROWS) * sigma**2 * np.eye(len(NAMES))
     observed = ObservedRows(signed.study, products, len(ROWS))
     moments = observed.moments("x")
