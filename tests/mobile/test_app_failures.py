@@ -149,3 +149,16 @@ def test_withdrawn(mobile_lab: Any, phone: Callable[..., Any], at_review: Callab
     app.see("Every institution has erased its part.")
     for role in ("R1", "R2", "R3"):
         assert mobile_lab.rows(role, signed.study.id) == []
+
+
+def test_nothing_of_an_ineligible_person_is_kept(mobile_lab: Any, phone: Callable[..., Any]) -> None:
+    app = phone()
+    app.open(mobile_lab.link(mobile_lab.study()))
+    app.consent()
+    signed = app.home / "app" / "survey" / "consents"
+    mobile_lab.until(lambda: list(signed.glob("*")))
+    app.tap("No")
+    app.write("weeks_ill", "0")
+    app.tap("Next")
+    app.see("This study is for others")
+    mobile_lab.until(lambda: not list(signed.glob("*")))

@@ -162,8 +162,12 @@ class Device:
         self.queue.delete_draft(study_id)
 
     def keep_consent(self, study_id: bytes, consent: Consent) -> None:
-        """Keep what was signed, for ever: it says what the person agreed to."""
+        """Keep what was signed, as long as the person takes part: it says what they agreed to."""
         self._vault.put(_CONSENTS, study_id.hex(), consent.to_record())
+
+    def forget_consent(self, study_id: bytes) -> None:
+        """Delete what somebody signed who then did not take part."""
+        self._vault.delete(_CONSENTS, study_id.hex())
 
     def consent(self, study_id: bytes) -> Consent | None:
         """What was signed for a study."""

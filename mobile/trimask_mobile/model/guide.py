@@ -196,7 +196,7 @@ class Guide(Courier):
                 self._changed()
                 return
             if not part.form.eligible(part.eligibility, part.language):
-                self._forget_draft()
+                self._forget_person()
                 self._stop(Problem("ineligible"))
                 return
             part.forward()

@@ -177,6 +177,13 @@ class AppState:
         self._sealed, self._dirty = True, False
         self._runner.records(lambda: self.device.delete_draft(study_id), lambda _: None, self._failed)
 
+    def _forget_person(self) -> None:
+        """Nothing stays of somebody who may not take part: neither answers nor the name under the consent."""
+        study_id = self._part.study_id
+        self.consent = None
+        self._forget_draft()
+        self._runner.records(lambda: self.device.forget_consent(study_id), lambda _: None, self._failed)
+
     def _save(self) -> None:
         """Keep the draft. While one is being written, changes are gathered into the next."""
         if self.participation is None or self._sealed:

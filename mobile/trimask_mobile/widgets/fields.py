@@ -199,7 +199,7 @@ class DateEntry(BoxLayout):
         self._fields: dict[str, Field] = {}
         for part in date_order(language):
             if part == "month":
-                self._button = PushButton(kind="secondary", size_hint_x=1.4)
+                self._button = PushButton(kind="secondary")
                 self._button.bind(on_release=lambda *_: setattr(self, "open", not self.open))
                 self.ids.parts.add_widget(self._button)
                 continue
@@ -209,7 +209,13 @@ class DateEntry(BoxLayout):
             field.bind(text=self._typed)
             self._fields[part] = field
             self.ids.parts.add_widget(field)
+        self.ids.parts.bind(orientation=self._share_width)
+        self._share_width()
         self._show_month()
+
+    def _share_width(self, *_: object) -> None:
+        """Beside the day and the year a month's name needs more than its third; above each other all have the whole."""
+        self._button.size_hint_x = 1.4 if self.ids.parts.orientation == "horizontal" else 1
 
     def on_date(self, *_: object) -> None:
         """The person has changed it; `text` is what stands there, year-month-day."""
