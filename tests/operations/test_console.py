@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import urllib.parse
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.clock import SystemClock
 from trimask_core.errors import Refused
-from trimask_server.collector.console.overview import invitation_values
+from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_server.collector.console.overview import invitation_values, together_words
 from trimask_server.collector.console.records import Invited
 
 
@@ -144,6 +147,20 @@ def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
     assert (status, '"rows": 33' in manifest or '"rows":33' in manifest) == (200, True)
     assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/..%2f..%2fstore", Cookie=mine)[0] == 404
     assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/manifest.json")[0] == 303
+
+
+def test_several_studies_say_what_they_can_tell_together(ops_lab: Any, filled: Any) -> None:
+    other = ops_lab.open_study("Another of the owner's")
+    mine = "; ".join(
+        f"trimask_owner_{one.study.id.hex()[:16]}=" + _token(ops_lab, one, "owner") for one in (filled, other)
+    )
+    shown = _ask(ops_lab, "GET", "/console", Cookie=mine)[1]
+    assert "not counted" in shown  # these studies are exact
+    promise = Guarantee(Neighbours("record"), "proved", "for a test", "none", epsilon=1.5, delta=1e-6)
+    noisy = replace(filled.study.protection, public=promise)
+    studies = [SimpleNamespace(title="t", protection=noisy), SimpleNamespace(title="u", protection=noisy)]
+    assert "epsilon 3 at delta 2e-06" in together_words(studies)
+    assert together_words(studies[:1]) == ""
 
 
 def test_invitations_are_counted() -> None:

@@ -7,14 +7,32 @@ from typing import Any
 
 from trimask_core.closing import closing_of
 from trimask_core.refusals import Reason
+from trimask_core.spending import spending
 from trimask_core.study import Study
 from trimask_core.waiting import waiting_of
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.console.records import DAY_MS, Invited
 
-__all__ = ["closing_values", "invitation_values", "refusal_values", "waiting_values"]
+__all__ = ["closing_values", "invitation_values", "refusal_values", "together_words", "waiting_values"]
 
 _DAYS_SHOWN = 30
+
+
+def together_words(studies: list[Study]) -> str:
+    """What several studies can tell of somebody who answers all of them; empty for fewer than two."""
+    if len(studies) < 2:
+        return ""
+    found = spending(studies)
+    words = []
+    if found.counted:
+        many = "all" if found.counted == len(studies) else str(found.counted)
+        words.append(
+            f"Somebody who answers {many} of these studies has, for a whole record and all releases and budgets "
+            f"together, epsilon {found.epsilon:.3g} at delta {found.delta:.2g}. `trimask privacy total` is sharper."
+        )
+    if found.uncounted:
+        words.append(f"Without such a promise, and not counted: {', '.join(found.uncounted)}.")
+    return " ".join(words)
 
 
 def waiting_values(study: Study, status: study_pb2.GetStudyStatusResponse) -> list[Any]:

@@ -17,6 +17,7 @@ from trimask_server.collector.console.overview import (
     closing_values,
     invitation_values,
     refusal_values,
+    together_words,
     waiting_values,
 )
 from trimask_server.collector.console.records import Invited, Records
@@ -67,8 +68,9 @@ class Console:
             {"id": s.id.hex(), "title": s.title, "state": self._node.studies.state(s.id)} for s in studies
         ]
         return self._pages.page(
-            "console.html", 403 if problem else 200, forms=True, studies=shown, problem=problem
-        )
+            "console.html", 403 if problem else 200, forms=True, studies=shown, problem=problem,
+            together=together_words(studies),
+        )  # fmt: skip
 
     async def _sign_in(self, request: web.Request) -> web.Response:
         form = await request.post()
