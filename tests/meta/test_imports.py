@@ -40,7 +40,7 @@ OUTSIDE: dict[str, set[str]] = {
     "client/trimask_core": {"numpy", "cryptography"},
     "client/trimask_client": {"google", "grpc", "h2"},
     "client/trimask_terminal": {"rich"},
-    "mobile/trimask_mobile": {"kivy", "android", "jnius"},
+    "mobile/trimask_mobile": {"kivy", "android", "jnius", "segno"},
     "theory/trimask_theory": {"flint", "numpy", "scipy"},  # flint only where certified=True asks for it
     "server/trimask_server": {
         "aiohttp", "cryptography", "google", "grpc", "grpc_health", "grpc_reflection", "jinja2", "numpy", "opentelemetry",

@@ -22,7 +22,7 @@ def web_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SurveyLab]:
         yield lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: while it is open, playwright's event loop runs in this thread
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

@@ -13,7 +13,10 @@ from trimask_web import REPOSITORY, WEB
 LANGUAGES = ("en", "de", "ar", "hi")
 APP = REPOSITORY / "mobile" / "trimask_mobile" / "words"
 # Where the page differs from the app: it has no list of studies, and is no app.
-OWN = {"problem.answered.advice", "problem.missing.advice", "problem.unaccepted.advice", "withdraw.cannot"}
+OWN = {
+    "problem.answered.advice", "problem.missing.advice", "problem.receipt.advice", "problem.unaccepted.advice",
+    "withdraw.cannot",
+}  # fmt: skip
 DEVICE = {"en": ("phone", "device"), "de": ("Telefon", "Gerät")}
 
 
