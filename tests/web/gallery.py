@@ -112,7 +112,7 @@ def the_way(browser: Browser, lab: SurveyLab) -> None:
         shot(person, "waiting")
     person.press("Try again now")
     person.see("Sent. Thank you!")
-    page.get_by_text("Show it as a code").click()
+    page.get_by_text("Show as a code").click()
     shot(person, "receipt", whole=True)
     person.press("Withdraw my answers")
     shot(person, "withdraw")

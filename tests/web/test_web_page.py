@@ -80,7 +80,7 @@ def test_the_whole_way(
     look(page)
     person.press("Send")
     person.see("Sent. Thank you!")
-    page.get_by_text("Show it as a code").click()
+    page.get_by_text("Show as a code").click()
     look(page)
     # On disk at every provider, and the file is a receipt for it.
     with page.expect_download() as saved:

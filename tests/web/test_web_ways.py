@@ -406,7 +406,7 @@ def test_small_screens_and_large_type(
     fits("review")
     person.press("Send")
     person.see("Sent. Thank you!")
-    page.get_by_text("Show it as a code").click()
+    page.get_by_text("Show as a code").click()
     fits("receipt")
 
 

@@ -12,10 +12,11 @@ from trimask_web import REPOSITORY, WEB
 
 LANGUAGES = ("en", "de", "ar", "hi")
 APP = REPOSITORY / "mobile" / "trimask_mobile" / "words"
-# Where the page differs from the app: it has no list of studies, and is no app.
+# Where the page differs from the app: it has no list of studies, takes receipts of its own study, and is no app.
 OWN = {
-    "problem.answered.advice", "problem.missing.advice", "problem.receipt.advice", "problem.unaccepted.advice",
-    "withdraw.cannot",
+    "problem.answered.advice", "problem.missing.advice", "problem.receipt.advice", "problem.receipt.text",
+    "problem.receipt.title",
+    "problem.unaccepted.advice", "receipt.code.text", "withdraw.cannot",
 }  # fmt: skip
 DEVICE = {"en": ("phone", "device"), "de": ("Telefon", "Gerät")}
 
