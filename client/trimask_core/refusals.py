@@ -164,7 +164,7 @@ class Reason(StrEnum):
     TOO_MANY_PROPOSALS = "too_many_proposals", _EXHAUSTED, _LATER, "Too many studies wait for the node's operator."
     STUDY_REGISTERED = "study_registered", _NOT_NOW, _NEVER, "The collector ends a study by closing it."
     STUDY_OPEN = "study_open", _NOT_NOW, _NEVER, "Anybody may submit to the study; it has no invitations."
-    # Blocks and tries, between nodes
+    # Blocks and attempts, between nodes
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
     ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the plan was not checked, or not accepted."
@@ -175,11 +175,11 @@ class Reason(StrEnum):
     BLOCK_CANCELLED = "block_cancelled", _NOT_NOW, _NEVER, "The block was cancelled."
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
     BLOCK_POOLED = "block_pooled", _NOT_NOW, _NEVER, "The block is pooled: its owner can no longer give it up."
-    UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the try."
-    STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The try is over, or another has replaced it."
-    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the try, have another plan of the block."
-    ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The try took too long; a new one begins."
-    PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the try; a new one begins."
+    UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the attempt."
+    STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The attempt is over, or another has replaced it."
+    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the attempt, have another plan of the block."
+    ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
+    PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
     WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has other rows or columns than it has to have."
     NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix or an answer holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
@@ -187,8 +187,8 @@ class Reason(StrEnum):
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     IMPLAUSIBLE_ANSWERS = (
         "implausible_answers", _ABORTED, _NEVER, "The answers of a block weigh more than answers in range can.")
-    CONTENT_FIXED = "content_fixed", _NOT_NOW, _NEVER, "The node has delivered another try at the block; it has one content."
-    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the try it is asked to deliver."
+    CONTENT_FIXED = "content_fixed", _NOT_NOW, _NEVER, "The node has delivered another attempt; a block has one content."
+    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the attempt it is asked to deliver."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
     # Batches and totals of the moments suite
     BATCH_DISAGREED = "batch_disagreed", _ABORTED, _NEVER, "Right providers signed different results; the batch is erased."
@@ -289,7 +289,7 @@ def read_reason(text: str | bytes | None, status: str) -> AnyReason:
 
 
 def attempt_counter(reason: AnyReason) -> str:
-    """The name under which the collector counts that a node gave a try up."""
+    """The name under which the collector counts that a node gave an attempt up."""
     return f"attempt_{reason}"
 
 
@@ -309,7 +309,7 @@ others.
 |---|---|---|---|---|
 {reasons}
 
-A node gives up a try of a block for one of these reasons, too; the collector then counts it as `attempt_` and the
+A node gives up an attempt of a block for one of these reasons, too; the collector then counts it as `attempt_` and the
 reason. Beside refusals, nodes count:
 
 | counted as | meaning |

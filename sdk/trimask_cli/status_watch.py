@@ -87,7 +87,7 @@ def line(status: StudyStatus) -> str:
     )
     parts = [
         rows,
-        f"{status.pooled_blocks:,} blocks, {status.failed_attempts:,} failed tries, {refused:,} refusals",
+        f"{status.pooled_blocks:,} blocks, {status.failed_attempts:,} failed attempts, {refused:,} refusals",
         *([f"does not answer: {', '.join(down)}"] if down else []),
         *([status.note] if status.note else []),
     ]
@@ -111,7 +111,7 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
     rows = Text(
         f"{status.pending_rows:,} waiting · {status.masking_rows:,} masking · {status.pooled_rows:,} pooled · "
         f"{status.published_rows:,} published in {status.releases:,} releases · {status.pooled_blocks:,} blocks · "
-        f"{status.failed_attempts:,} failed tries"
+        f"{status.failed_attempts:,} failed attempts"
     )
     parts: list[RenderableType] = [
         title,

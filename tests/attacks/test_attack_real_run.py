@@ -28,7 +28,7 @@ from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
 from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.protocol.right_mask import RightMask as SentMask
-from trimask_server.suites.rows import left_masking, masking_try, right_masking, unmasking
+from trimask_server.suites.rows import left_masking, masking_attempt, right_masking, unmasking
 from trimask_theory.attacks import (
     LeftView,
     RightMask,
@@ -94,7 +94,7 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
     original_right = right_masking.apply_right_mask
     original_left = left_masking.apply_left_mask
     original_unmask = unmasking.unmask_component
-    original_sum = masking_try.masked_answers
+    original_sum = masking_attempt.masked_answers
     numbers: dict[int, int] = {}
 
     def component(self: Any, study: Study, k: int, rows: Any, *more: Any) -> np.ndarray:
@@ -135,7 +135,7 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
     monkeypatch.setattr(right_masking, "apply_right_mask", right)
     monkeypatch.setattr(left_masking, "apply_left_mask", left)
     monkeypatch.setattr(unmasking, "unmask_component", unmask)
-    monkeypatch.setattr(masking_try, "masked_answers", total)
+    monkeypatch.setattr(masking_attempt, "masked_answers", total)
 
 
 def _run(

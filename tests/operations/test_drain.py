@@ -21,7 +21,7 @@ from trimask_client.transport import Unreachable
 from trimask_core.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.operations.signals import CALLS_SECONDS, GRACE_SECONDS
-from trimask_server.suites.rows.tries import TELL_SECONDS
+from trimask_server.suites.rows.attempt_shares import TELL_SECONDS
 
 ANSWERS = {"hours": 7.5, "rested": True}
 
@@ -166,7 +166,8 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
     assert found.status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert own_lab.node("collector").context.refusals.as_dict()["attempt_draining"] == 1
     assert (
-        left.context.metrics.registry.get_sample_value("trimask_tries_total", {"outcome": "handed_back"}) == 1
+        left.context.metrics.registry.get_sample_value("trimask_attempts_total", {"outcome": "handed_back"})
+        == 1
     )
     own_lab.cluster.stop("L1")
     own_lab.cluster.start("L1")

@@ -91,8 +91,8 @@ def test_metrics_of_blocks(ops_lab: Any) -> None:
     assert ops_lab.metric("R1", "trimask_blocks", study=study, state="erased") == 1
     assert ops_lab.metric("R1", "trimask_pending_rows", study=study) == 16
     assert (ops_lab.metric("R1", "trimask_erased_rows_total", why="pooled") or 0) >= 16
-    assert (ops_lab.metric("collector", "trimask_tries_total", outcome="pooled") or 0) >= 1
-    assert (ops_lab.metric("L1", "trimask_tries_total", outcome="done") or 0) >= 1
+    assert (ops_lab.metric("collector", "trimask_attempts_total", outcome="pooled") or 0) >= 1
+    assert (ops_lab.metric("L1", "trimask_attempts_total", outcome="done") or 0) >= 1
     assert (ops_lab.metric("collector", "trimask_peer_calls_total", outcome="ok") or 0) >= 1
 
 

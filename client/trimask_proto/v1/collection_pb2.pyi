@@ -29,7 +29,7 @@ class ReportHeldRequest(_message.Message):
     """k, from 1."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class PushDeliveryRequest(_message.Message):
     """k, from 1."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def slice(self) -> _common_pb2.MatrixSlice:
@@ -115,7 +115,7 @@ Global___PushDeliveryResponse: _TypeAlias = PushDeliveryResponse  # noqa: Y015
 
 @_typing.final
 class ReportFailureRequest(_message.Message):
-    """A node gives a try up."""
+    """A node gives an attempt up."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -125,7 +125,7 @@ class ReportFailureRequest(_message.Message):
     """The reason's fixed word, such as "gram_changed"."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     def __init__(
         self,

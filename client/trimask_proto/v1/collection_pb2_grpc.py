@@ -57,7 +57,7 @@ class CollectionServiceServicer:
     """
 
     def ReportHeld(self, request, context):
-        """From an unmasking node: it holds its component of the try, and delivers it when asked.
+        """From an unmasking node: it holds its component of the attempt, and delivers it when asked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,7 +71,7 @@ class CollectionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportFailure(self, request, context):
-        """From any node: this try cannot succeed; begin a new one.
+        """From any node: this attempt cannot succeed; begin a new one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,11 +34,11 @@ class CollectionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CollectionServiceAsyncStub: ...
     ReportHeld: _grpc.UnaryUnaryMultiCallable[_collection_pb2.ReportHeldRequest, _collection_pb2.ReportHeldResponse]
-    """From an unmasking node: it holds its component of the try, and delivers it when asked."""
+    """From an unmasking node: it holds its component of the attempt, and delivers it when asked."""
     PushDelivery: _grpc.UnaryUnaryMultiCallable[_collection_pb2.PushDeliveryRequest, _collection_pb2.PushDeliveryResponse]
     """From an unmasking node: rows of A X^k on the grid, blinded so that only the sum over k shows."""
     ReportFailure: _grpc.UnaryUnaryMultiCallable[_collection_pb2.ReportFailureRequest, _collection_pb2.ReportFailureResponse]
-    """From any node: this try cannot succeed; begin a new one."""
+    """From any node: this attempt cannot succeed; begin a new one."""
 
 @_typing.type_check_only
 class CollectionServiceAsyncStub(CollectionServiceStub):
@@ -46,11 +46,11 @@ class CollectionServiceAsyncStub(CollectionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReportHeld: _aio.UnaryUnaryMultiCallable[_collection_pb2.ReportHeldRequest, _collection_pb2.ReportHeldResponse]  # type: ignore[assignment]
-    """From an unmasking node: it holds its component of the try, and delivers it when asked."""
+    """From an unmasking node: it holds its component of the attempt, and delivers it when asked."""
     PushDelivery: _aio.UnaryUnaryMultiCallable[_collection_pb2.PushDeliveryRequest, _collection_pb2.PushDeliveryResponse]  # type: ignore[assignment]
     """From an unmasking node: rows of A X^k on the grid, blinded so that only the sum over k shows."""
     ReportFailure: _aio.UnaryUnaryMultiCallable[_collection_pb2.ReportFailureRequest, _collection_pb2.ReportFailureResponse]  # type: ignore[assignment]
-    """From any node: this try cannot succeed; begin a new one."""
+    """From any node: this attempt cannot succeed; begin a new one."""
 
 class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by the collector to the nodes of a study."""
@@ -61,7 +61,7 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collection_pb2.ReportHeldRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_collection_pb2.ReportHeldResponse, _abc.Awaitable[_collection_pb2.ReportHeldResponse]]:
-        """From an unmasking node: it holds its component of the try, and delivers it when asked."""
+        """From an unmasking node: it holds its component of the attempt, and delivers it when asked."""
 
     @_abc_1.abstractmethod
     def PushDelivery(
@@ -77,6 +77,6 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collection_pb2.ReportFailureRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_collection_pb2.ReportFailureResponse, _abc.Awaitable[_collection_pb2.ReportFailureResponse]]:
-        """From any node: this try cannot succeed; begin a new one."""
+        """From any node: this attempt cannot succeed; begin a new one."""
 
 def add_CollectionServiceServicer_to_server(servicer: CollectionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -56,7 +56,7 @@ Global___MatrixSlice: _TypeAlias = MatrixSlice  # noqa: Y015
 
 @_typing.final
 class Attempt(_message.Message):
-    """One try at masking one block. A new try has a higher number and new masks."""
+    """One attempt at masking one block. A new attempt has a higher number and new masks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -70,14 +70,14 @@ class Attempt(_message.Message):
     block_id: _builtins.bytes
     """Id of the block, 16 bytes, drawn by the collector."""
     number: _builtins.int
-    """Number of the try, from 1."""
+    """Number of the attempt, from 1."""
     plan_hash: _builtins.bytes
     """SHA-256 of the block's plan: study id, block id and sorted submission ids. Every right provider compares it with the
-    plan it has bound, and every node takes messages of a try only if all of them name the same one; for the rows suite.
+    plan it has bound, and every node takes messages of an attempt only if all of them name the same one; for the rows suite.
     """
     @_builtins.property
     def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Worker]:
-        """Which worker of each node takes part, for nodes of several workers: a try lives in the memory of one."""
+        """Which worker of each node takes part, for nodes of several workers: an attempt lives in the memory of one."""
 
     def __init__(
         self,

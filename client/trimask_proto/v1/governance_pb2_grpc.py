@@ -232,7 +232,7 @@ class OperatorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Stops taking in new submissions and new tries, or takes them in again.
+        """Stops taking in new submissions and new attempts, or takes them in again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

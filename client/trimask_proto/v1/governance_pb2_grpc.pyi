@@ -87,7 +87,7 @@ class OperatorServiceStub:
     RefuseStudy: _grpc.UnaryUnaryMultiCallable[_governance_pb2.RefuseStudyRequest, _governance_pb2.RefuseStudyResponse]
     """Refuses a study, with a reason; at a provider this stops the intake of an open one."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_governance_pb2.DrainNodeRequest, _governance_pb2.DrainNodeResponse]
-    """Stops taking in new submissions and new tries, or takes them in again."""
+    """Stops taking in new submissions and new attempts, or takes them in again."""
     ReadAudit: _grpc.UnaryUnaryMultiCallable[_governance_pb2.ReadAuditRequest, _governance_pb2.ReadAuditResponse]
     """Entries of the audit log."""
 
@@ -107,7 +107,7 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     RefuseStudy: _aio.UnaryUnaryMultiCallable[_governance_pb2.RefuseStudyRequest, _governance_pb2.RefuseStudyResponse]  # type: ignore[assignment]
     """Refuses a study, with a reason; at a provider this stops the intake of an open one."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_governance_pb2.DrainNodeRequest, _governance_pb2.DrainNodeResponse]  # type: ignore[assignment]
-    """Stops taking in new submissions and new tries, or takes them in again."""
+    """Stops taking in new submissions and new attempts, or takes them in again."""
     ReadAudit: _aio.UnaryUnaryMultiCallable[_governance_pb2.ReadAuditRequest, _governance_pb2.ReadAuditResponse]  # type: ignore[assignment]
     """Entries of the audit log."""
 
@@ -160,7 +160,7 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _governance_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_governance_pb2.DrainNodeResponse, _abc.Awaitable[_governance_pb2.DrainNodeResponse]]:
-        """Stops taking in new submissions and new tries, or takes them in again."""
+        """Stops taking in new submissions and new attempts, or takes them in again."""
 
     @_abc_1.abstractmethod
     def ReadAudit(

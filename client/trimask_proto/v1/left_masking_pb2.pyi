@@ -33,7 +33,7 @@ class PushComponentRequest(_message.Message):
     """The tags of these rows, from R_k in studies with tags: two a row, each 16 bytes little-endian."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def slice(self) -> _common_pb2.MatrixSlice:
@@ -92,7 +92,7 @@ class PushMaskedKeysRequest(_message.Message):
     """
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def slice(self) -> _common_pb2.MatrixSlice:

@@ -19,7 +19,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class StartMaskingRequest(_message.Message):
-    """Starts a try."""
+    """Starts an attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -29,7 +29,7 @@ class StartMaskingRequest(_message.Message):
     """The seed of B_0, as in RowCheck: what was opened of the rows to check them is taken out of them first."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ Global___StartMaskingRequest: _TypeAlias = StartMaskingRequest  # noqa: Y015
 
 @_typing.final
 class StartMaskingResponse(_message.Message):
-    """The try has started."""
+    """The attempt has started."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

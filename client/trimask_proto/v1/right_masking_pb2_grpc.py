@@ -47,7 +47,7 @@ class RightMaskingServiceServicer:
     """
 
     def StartMasking(self, request, context):
-        """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node.
+        """Starts one attempt: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,7 @@ class RightMaskingServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RightMaskingServiceAsyncStub: ...
     StartMasking: _grpc.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]
-    """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
+    """Starts one attempt: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
 
 @_typing.type_check_only
 class RightMaskingServiceAsyncStub(RightMaskingServiceStub):
@@ -42,7 +42,7 @@ class RightMaskingServiceAsyncStub(RightMaskingServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartMasking: _aio.UnaryUnaryMultiCallable[_right_masking_pb2.StartMaskingRequest, _right_masking_pb2.StartMaskingResponse]  # type: ignore[assignment]
-    """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
+    """Starts one attempt: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
 
 class RightMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to the collector in studies of the rows suite."""
@@ -53,6 +53,6 @@ class RightMaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_masking_pb2.StartMaskingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_masking_pb2.StartMaskingResponse, _abc.Awaitable[_right_masking_pb2.StartMaskingResponse]]:
-        """Starts one try: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
+        """Starts one attempt: draws B_k, sends X^k B_k to the first left provider and B_k to the unmasking node."""
 
 def add_RightMaskingServiceServicer_to_server(servicer: RightMaskingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

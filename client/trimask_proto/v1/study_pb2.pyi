@@ -223,7 +223,7 @@ class GetStudyStatusResponse(_message.Message):
     pooled_blocks: _builtins.int
     """Blocks pooled so far."""
     failed_attempts: _builtins.int
-    """Tries that failed so far."""
+    """Attempts that failed so far."""
     releases: _builtins.int
     """Releases published so far."""
     note: _builtins.str

@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class BlindingKey(_message.Message):
-    """An unmasking node's key for one try, with which its deliveries are blinded."""
+    """An unmasking node's key for one attempt, with which its deliveries are blinded."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -31,9 +31,9 @@ class BlindingKey(_message.Message):
     role: _builtins.str
     """The unmasking node's role, such as "R2"."""
     public_key: _builtins.bytes
-    """X25519 public key drawn for this try, 32 bytes."""
+    """X25519 public key drawn for this attempt, 32 bytes."""
     signature: _builtins.bytes
-    """Ed25519 signature of the node over the try with its plan's hash, its role and the key."""
+    """Ed25519 signature of the node over the attempt with its plan's hash, its role and the key."""
     def __init__(
         self,
         *,
@@ -51,14 +51,14 @@ Global___BlindingKey: _TypeAlias = BlindingKey  # noqa: Y015
 
 @_typing.final
 class PrepareAttemptRequest(_message.Message):
-    """Opens a try."""
+    """Opens an attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PrepareAttemptResponse(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     FIXED_NUMBER_FIELD_NUMBER: _builtins.int
     fixed_number: _builtins.int
-    """The number of the try that this node delivers and no other; 0 if none is fixed."""
+    """The number of the attempt that this node delivers and no other; 0 if none is fixed."""
     @_builtins.property
     def key(self) -> Global___BlindingKey:
         """The key, signed; not there if the block's content is fixed."""
@@ -103,7 +103,7 @@ Global___PrepareAttemptResponse: _TypeAlias = PrepareAttemptResponse  # noqa: Y0
 
 @_typing.final
 class ShareBlindingKeysRequest(_message.Message):
-    """All keys of a try."""
+    """All keys of an attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -111,7 +111,7 @@ class ShareBlindingKeysRequest(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlindingKey]:
@@ -175,7 +175,7 @@ class PushRightMaskRequest(_message.Message):
     """
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def basis(self) -> _common_pb2.MatrixSlice:
@@ -238,7 +238,7 @@ class PushTagKeysRequest(_message.Message):
     """The seed of B_0, which the study names by its hash."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class PushMaskedRequest(_message.Message):
     """k, from 1."""
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try."""
+        """The attempt."""
 
     @_builtins.property
     def slice(self) -> _common_pb2.MatrixSlice:
@@ -327,14 +327,14 @@ Global___PushMaskedResponse: _TypeAlias = PushMaskedResponse  # noqa: Y015
 
 @_typing.final
 class DeliverRequest(_message.Message):
-    """Asks for what is held of a try."""
+    """Asks for what is held of an attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
-        """The try that every unmasking node holds."""
+        """The attempt that every unmasking node holds."""
 
     def __init__(
         self,

@@ -77,14 +77,14 @@ class UnmaskingServiceServicer:
     """
 
     def PrepareAttempt(self, request, context):
-        """Draws this node's blinding key for a try and forgets every earlier try of the block, unless it has delivered one.
+        """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ShareBlindingKeys(self, request, context):
-        """Tells the node all blinding keys of the try.
+        """Tells the node all blinding keys of the attempt.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,7 +113,7 @@ class UnmaskingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Deliver(self, request, context):
-        """Makes this try the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same.
+        """Makes this attempt the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

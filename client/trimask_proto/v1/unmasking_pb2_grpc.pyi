@@ -34,9 +34,9 @@ class UnmaskingServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> UnmaskingServiceAsyncStub: ...
     PrepareAttempt: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PrepareAttemptRequest, _unmasking_pb2.PrepareAttemptResponse]
-    """Draws this node's blinding key for a try and forgets every earlier try of the block, unless it has delivered one."""
+    """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one."""
     ShareBlindingKeys: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.ShareBlindingKeysRequest, _unmasking_pb2.ShareBlindingKeysResponse]
-    """Tells the node all blinding keys of the try."""
+    """Tells the node all blinding keys of the attempt."""
     PushRightMask: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
     PushTagKeys: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]
@@ -46,7 +46,7 @@ class UnmaskingServiceStub:
     PushMasked: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushMaskedRequest, _unmasking_pb2.PushMaskedResponse]
     """From the last left provider: rows of A X^k B_k."""
     Deliver: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.DeliverRequest, _unmasking_pb2.DeliverResponse]
-    """Makes this try the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
+    """Makes this attempt the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
     ForgetContent: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.ForgetContentRequest, _unmasking_pb2.ForgetContentResponse]
     """The block is pooled or given up: forgets its content, and unmasks it never again."""
 
@@ -56,9 +56,9 @@ class UnmaskingServiceAsyncStub(UnmaskingServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PrepareAttempt: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PrepareAttemptRequest, _unmasking_pb2.PrepareAttemptResponse]  # type: ignore[assignment]
-    """Draws this node's blinding key for a try and forgets every earlier try of the block, unless it has delivered one."""
+    """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one."""
     ShareBlindingKeys: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.ShareBlindingKeysRequest, _unmasking_pb2.ShareBlindingKeysResponse]  # type: ignore[assignment]
-    """Tells the node all blinding keys of the try."""
+    """Tells the node all blinding keys of the attempt."""
     PushRightMask: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]  # type: ignore[assignment]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
     PushTagKeys: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]  # type: ignore[assignment]
@@ -68,7 +68,7 @@ class UnmaskingServiceAsyncStub(UnmaskingServiceStub):
     PushMasked: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushMaskedRequest, _unmasking_pb2.PushMaskedResponse]  # type: ignore[assignment]
     """From the last left provider: rows of A X^k B_k."""
     Deliver: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.DeliverRequest, _unmasking_pb2.DeliverResponse]  # type: ignore[assignment]
-    """Makes this try the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
+    """Makes this attempt the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
     ForgetContent: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.ForgetContentRequest, _unmasking_pb2.ForgetContentResponse]  # type: ignore[assignment]
     """The block is pooled or given up: forgets its content, and unmasks it never again."""
 
@@ -81,7 +81,7 @@ class UnmaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _unmasking_pb2.PrepareAttemptRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_unmasking_pb2.PrepareAttemptResponse, _abc.Awaitable[_unmasking_pb2.PrepareAttemptResponse]]:
-        """Draws this node's blinding key for a try and forgets every earlier try of the block, unless it has delivered one."""
+        """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one."""
 
     @_abc_1.abstractmethod
     def ShareBlindingKeys(
@@ -89,7 +89,7 @@ class UnmaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _unmasking_pb2.ShareBlindingKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_unmasking_pb2.ShareBlindingKeysResponse, _abc.Awaitable[_unmasking_pb2.ShareBlindingKeysResponse]]:
-        """Tells the node all blinding keys of the try."""
+        """Tells the node all blinding keys of the attempt."""
 
     @_abc_1.abstractmethod
     def PushRightMask(
@@ -123,7 +123,7 @@ class UnmaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _unmasking_pb2.DeliverRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_unmasking_pb2.DeliverResponse, _abc.Awaitable[_unmasking_pb2.DeliverResponse]]:
-        """Makes this try the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
+        """Makes this attempt the block's content for ever, and sends it to the collector. May be repeated: the bytes are the same."""
 
     @_abc_1.abstractmethod
     def ForgetContent(

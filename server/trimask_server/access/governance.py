@@ -74,7 +74,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
 
 
 class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
-    """Serves the operator, who is known by a pinned certificate (see `gate`). `running` counts tries under way."""
+    """Serves the operator, who is known by a pinned certificate (see `gate`). `running` counts attempts under way."""
 
     def __init__(self, node: NodeContext, proposals: Proposals, running: Callable[[], int]) -> None:
         self._node = node

@@ -54,8 +54,9 @@ class Batches:
             if any(answer.not_drawn for answer in answers):
                 answers = await self._explain(block, answers)
         except Refused as error:
-            # No waiting changes it, so it counts as a try: a plan refused for ever is given up. A provider that was restored
-            # and has lost a row or its check is told of every check and block before it is asked again (`restores`).
+            # Waiting does not help, so it counts as an attempt: a plan refused permanently is given up. A provider that
+            # was restored and has lost a row or its check is told of every check and block before it is asked again
+            # (`restores`).
             if error.reason.final or error.reason in (Reason.UNKNOWN_ROW, Reason.ROW_NOT_CHECKED):
                 await self._ledger.next_attempt(block.block_id)
             raise
@@ -86,7 +87,7 @@ class Batches:
         if any(answer.not_drawn for answer in answers) or withdrawn <= self._withdrawn:
             self._declined += 1
         self._withdrawn |= withdrawn
-        return self._declined >= self._node.config.most_tries
+        return self._declined >= self._node.config.max_attempts
 
     async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
         """Ask once more where a plan was not the drawn one, with the others' words on rows they have no longer."""

@@ -65,7 +65,7 @@ class BatchWork(Protocol):
         ...
 
     async def work_on(self, block: Block, batches: Batches) -> None:
-        """One try at a planned block: bind it (`Batches.bind`), and mark it pooled in the ledger once it is."""
+        """One attempt at a planned block: bind it (`Batches.bind`), and mark it pooled in the ledger once it is."""
         ...
 
     async def forget(self, block: Block) -> None:

@@ -104,7 +104,7 @@ class Ledger:
         )
 
     async def next_attempt(self, block_id: bytes) -> int:
-        """The number of a new try, never used before, even across a crash."""
+        """The number of a new attempt, never used before, even across a crash."""
 
         def write(tx: Transaction) -> int:
             tx.run("UPDATE blocks SET attempts = attempts + 1 WHERE block_id = ?", (block_id,))
@@ -117,7 +117,7 @@ class Ledger:
         return await self.database.write(write)
 
     async def failed_attempts(self, study_id: bytes) -> int:
-        """Tries that did not end in a pooled block."""
+        """Attempts that did not end in a pooled block."""
         blocks = await self.blocks(study_id, *IN_A_BLOCK)
         return sum(block.attempts - (block.state in ("pooled", "erased")) for block in blocks)
 

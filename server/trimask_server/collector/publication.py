@@ -33,7 +33,7 @@ class PlacedFile:
 
 @dataclass(frozen=True)
 class Tally:
-    """What went wrong on the way to a release: failed tries, and refusals by node and reason."""
+    """What went wrong on the way to a release: failed attempts, and refusals by node and reason."""
 
     failed_attempts: int
     refusals: Mapping[str, Mapping[str, int]]

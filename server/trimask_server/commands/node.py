@@ -46,7 +46,7 @@ def register(subparsers: Subparsers) -> None:
     _config(refuse)
     refuse.set_defaults(run=run_refuse)
 
-    drain = commands.add_parser("drain", help="take no new submissions and tries; finish what runs")
+    drain = commands.add_parser("drain", help="take no new submissions and attempts; finish what runs")
     drain.add_argument("--resume", action="store_true", help="take new work again")
     _config(drain)
     drain.set_defaults(run=run_drain)
@@ -237,6 +237,6 @@ def run_drain(args: argparse.Namespace) -> int:
     else:
         still = f"{running} pieces of work still run" if running else "nothing runs any more"
         print(
-            f"Draining: no new submissions and tries; devices and the collector wait. {still.capitalize()}."
+            f"Draining: no new submissions and attempts; devices and the collector wait. {still.capitalize()}."
         )
     return 0

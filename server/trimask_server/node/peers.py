@@ -35,7 +35,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 _PAUSES = Backoff(first=0.1, longest=2.0)  # seconds
 _LONGEST_RETRY_MS = 5000
 _RETIRE_SECONDS = 60.0
-# A worker is called during a try. Its connection ends a minute after the last call, and the oldest channels are closed.
+# A worker is called during an attempt. Its connection ends a minute after the last call, and the oldest channels are closed.
 _WORKER_OPTIONS: tuple[tuple[str, int], ...] = (("grpc.client_idle_timeout_ms", 60_000),)
 _MOST_WORKERS = 64
 

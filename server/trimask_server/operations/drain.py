@@ -34,7 +34,7 @@ class Drain:
     on: bool = field(default=False, init=False)
 
     async def begin(self) -> None:
-        """Take no new submissions and no new tries, and finish what runs."""
+        """Take no new submissions and no new attempts, and finish what runs."""
         if not self.on:
             self.on = True
             await self.audit.record("drain_begun")

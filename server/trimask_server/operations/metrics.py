@@ -58,8 +58,8 @@ class Metrics:
         self.peer_calls = self._counter(
             "trimask_peer_calls", "Calls to other nodes, by outcome.", "rpc", "outcome"
         )
-        self.tries = self._counter(
-            "trimask_tries", "This node's shares of tries at blocks, by outcome.", "outcome"
+        self.attempts = self._counter(
+            "trimask_attempts", "This node's shares of attempts at blocks, by outcome.", "outcome"
         )
         self.erased_rows = self._counter("trimask_erased_rows", "Rows erased, by why.", "why")
         self.collected_studies = self._counter("trimask_collected_studies", "Closed studies forgotten.")

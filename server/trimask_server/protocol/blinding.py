@@ -1,8 +1,8 @@
 """Blinded delivery: the collector sees the sum over components of A X^k, and no A X^k.
 
-For every pair of components k < l the two unmasking nodes share a secret by X25519 between keys drawn for this try,
+For every pair of components k < l the two unmasking nodes share a secret by X25519 between keys drawn for this attempt,
 expand it to a uniform matrix modulo 2^64, and add it to one delivery and subtract it from the other. The private keys
-are forgotten with the try, so nothing seized later opens a delivery that was recorded.
+are forgotten with the attempt, so nothing seized later opens a delivery that was recorded.
 """
 
 from __future__ import annotations

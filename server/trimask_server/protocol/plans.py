@@ -24,5 +24,5 @@ def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> byt
 
 
 def plan_hash(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
-    """What every message of a try names: who works on another list of people under this block id is found out."""
+    """What every message of an attempt names: who works on another list of people under this block id is found out."""
     return hashlib.sha256(b"trimask block plan\0" + plan_message(study_id, block_id, submission_ids)).digest()

@@ -292,7 +292,7 @@ class RowStore:
     ) -> list[tuple[bytes, bytes]]:
         """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id.
 
-        `plan` is the hash of the plan that the try is at (`protocol.plans.plan_hash`); it must be the one bound here.
+        `plan` is the hash of the plan that the attempt is at (`protocol.plans.plan_hash`); it must be the one bound here.
         Without it, the caller compares the ids with others' itself.
         """
 

@@ -72,7 +72,7 @@ class NodeConfig:
     log_format: str = "text"
     poll_seconds: float = 0.5
     attempt_timeout_seconds: float = 120.0
-    most_tries: int = 30
+    max_attempts: int = 30
     mask_threads: int = 1
     compact_releases: bool = False
     allow_collectors: tuple[str, ...] = ()

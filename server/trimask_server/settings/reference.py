@@ -26,10 +26,10 @@ NODE_WORDS: Mapping[str, str] = {
     "worker_listen": "where peers reach this very process if [several](operations.md#several-workers) run the node",
     "worker_address": "the address under which they reach it, if that is another",
     "poll_seconds": "on the collector: how often a study is looked at when nobody woke it",
-    "attempt_timeout_seconds": "on the collector: how long a try at a block, or the check of a batch, may take before it "
-    "is begun again",
-    "most_tries": "on the collector: how often a block, or a check of rows, may fail before it is given up; "
-    "not for a node that is away or ill",
+    "attempt_timeout_seconds": "on the collector: the most time for an attempt at a block, or for the check of a batch; "
+    "then a new one begins",
+    "max_attempts": "on the collector: how often a block, or a check of rows, may fail before it is given up; failures of a "
+    "node that is unreachable or out of disk do not count",
     "mask_threads": "threads for matrix products and other long computations",
     "compact_releases": "on the collector, rows suite: publish as many rows as there are attributes, with the same "
     "moments, in place of one a person",

@@ -17,7 +17,7 @@ from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
 from trimask_server.protocol.blinding import sum_deliveries
-from trimask_server.suites.rows import left_masking, masking_try
+from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 
 StartLab = Callable[[], Lab]
@@ -57,7 +57,7 @@ def test_tries_at_one_block_show_one_content(start_lab: StartLab, monkeypatch: p
         contents.append(sum_deliveries(deliveries))
         raise TimeoutError  # as if nothing had come: the collector begins another try
 
-    monkeypatch.setattr(masking_try, "masked_answers", keep)
+    monkeypatch.setattr(masking_attempt, "masked_answers", keep)
     flip(monkeypatch, lambda attempt: attempt.number > 1)
     lab = start_lab()
     study = send(lab, some_people(48, seed=3)).study
@@ -112,9 +112,9 @@ def test_a_delivery_that_was_cut_off_is_finished_with_the_same_bytes(
     start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One unmasking node has delivered, and is started again, when the try is given up: no row is lost by it."""
-    honest, cut = masking_try.MaskingTry._deliver, []
+    honest, cut = masking_attempt.MaskingAttempts._deliver, []
 
-    async def deliver(self: masking_try.MaskingTry, attempt: common_pb2.Attempt) -> None:
+    async def deliver(self: masking_attempt.MaskingAttempts, attempt: common_pb2.Attempt) -> None:
         if not cut:
             cut.append(attempt.number)
             request = unmasking_pb2.DeliverRequest(attempt=attempt)
@@ -122,7 +122,7 @@ def test_a_delivery_that_was_cut_off_is_finished_with_the_same_bytes(
             raise TimeoutError
         await honest(self, attempt)
 
-    monkeypatch.setattr(masking_try.MaskingTry, "_deliver", deliver)
+    monkeypatch.setattr(masking_attempt.MaskingAttempts, "_deliver", deliver)
     lab = start_lab()
     people = some_people(48, seed=5)
     study = send(lab, people).study

@@ -18,7 +18,7 @@ from trimask_rogue import refused_with
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right.rows import Draw
-from trimask_server.suites.rows import masking_try
+from trimask_server.suites.rows import masking_attempt
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -31,7 +31,7 @@ class Equivocation:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sent: list[bytes] = []
         self.delivered: list[Any] = []
-        honest_assign, honest_sum = RightCalls.assign, masking_try.masked_answers
+        honest_assign, honest_sum = RightCalls.assign, masking_attempt.masked_answers
 
         async def assign(calls: RightCalls, party: Any, block: Any, *said: Any) -> Assigned:
             return await honest_assign(calls, party, self.plan_for(calls._study, party, block), *said)
@@ -45,7 +45,7 @@ class Equivocation:
         patch.setattr(RightCalls, "assign", assign)
         # Whether a plan is the drawn one is a defence of its own (test_attack_sybils.py).
         patch.setattr(Draw, "require", lambda *_: None)
-        patch.setattr(masking_try, "masked_answers", masked_answers)
+        patch.setattr(masking_attempt, "masked_answers", masked_answers)
 
     def plan_for(self, study: Study, party: Any, block: Any) -> Any:
         """What this provider is told."""

@@ -26,10 +26,10 @@ def start_lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StartL
     """Two right providers, a left one, and a collector that gives a block up after so many tries."""
     with ExitStack() as stack:
 
-        def start(most_tries: int) -> Lab:
+        def start(max_attempts: int) -> Lab:
             lab = Lab(tmp_path / "lab", right=2, left=1)
             file = lab.folder / "collector" / "node.toml"
-            file.write_text(f"most_tries = {most_tries}\n" + file.read_text())
+            file.write_text(f"max_attempts = {max_attempts}\n" + file.read_text())
             stack.enter_context(lab.in_thread(request))
             return lab
 

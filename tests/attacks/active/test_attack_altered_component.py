@@ -15,7 +15,7 @@ from trimask_client import Client
 from trimask_core.rows import payloads
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.suites.rows import deliveries, left_masking, masking_try, unmasking
+from trimask_server.suites.rows import deliveries, left_masking, masking_attempt, unmasking
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 
 PEOPLE = some_people(32, seed=12)
@@ -117,7 +117,7 @@ class AddedFrame:
         self.study = signed.study
         self.W = signed.study.rows.frame.beside(np.eye(64, signed.study.rows.noise_columns))
         self.sums: list[Any] = []
-        honest, added = RightMaskingServicer._component, masking_try.masked_answers
+        honest, added = RightMaskingServicer._component, masking_attempt.masked_answers
 
         def component(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
             made = honest(servicer, study, k, rows, *more)
@@ -131,7 +131,7 @@ class AddedFrame:
             return added(study, parts)
 
         patch.setattr(RightMaskingServicer, "_component", component)
-        patch.setattr(masking_try, "masked_answers", keep)
+        patch.setattr(masking_attempt, "masked_answers", keep)
 
     def rows(self) -> Any:
         """The people of the first block: A is what became of W, up to the noise columns over s."""

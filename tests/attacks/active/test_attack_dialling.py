@@ -23,7 +23,7 @@ from trimask_proto.v1.common_pb2 import Worker
 from trimask_server.collector import sightings
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.protocol.attempts import sign_worker
-from trimask_server.suites.rows import masking_try
+from trimask_server.suites.rows import masking_attempt
 
 
 class Trap:
@@ -68,8 +68,8 @@ def test_a_provider_dials_no_address_that_its_peer_has_not_signed(
         return [Worker(role="L2", address=trap.address, signature=signature)]
 
     # The collector's own part: it names the trap, and calls everybody where they are.
-    monkeypatch.setattr(masking_try.MaskingTry, "_workers", led_astray)
-    for module in (masking_try, sightings):
+    monkeypatch.setattr(masking_attempt.MaskingAttempts, "_workers", led_astray)
+    for module in (masking_attempt, sightings):
         monkeypatch.setattr(module, "worker_of", lambda *_: "")
     with ThreadCluster(lab.folder) as lab.cluster:
         signed = lab.open_study()

@@ -20,7 +20,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_lab import Lab, some_people
 from trimask_server.suites.rows import left_masking, right_masking, unmasking
-from trimask_server.suites.rows.masking_try import MaskingTry
+from trimask_server.suites.rows.masking_attempt import MaskingAttempts
 
 Matrix = np.ndarray
 NONCE = 12
@@ -61,16 +61,16 @@ def watched(lab: Lab) -> Iterator[Watched]:
             "apply_right_mask",
             _recorded(right_masking.apply_right_mask, seen.right, lambda given, made: (given[0], made[1])),
         )
-        unmask, forget = unmasking.unmask_component, MaskingTry.forget
+        unmask, forget = unmasking.unmask_component, MaskingAttempts.forget
 
         def fail_first(*arguments: Any) -> Any:
             if next(failed) < 2:  # both components of the first try
                 raise Refused(Reason.GRAM_CHANGED, "given up, so that there is a second try")
             return unmask(*arguments)
 
-        async def look_first(self: MaskingTry, block: Any) -> None:
+        async def look_first(self: MaskingAttempts, block: Any) -> None:
             # Pooled, so everything was delivered; the nodes' last answers may still be on their way back to them.
-            states = [item for item in gc.get_objects() if isinstance(item, unmasking._Try)]
+            states = [item for item in gc.get_objects() if isinstance(item, unmasking._Attempt)]
 
             def kept() -> bool:
                 return any(state.key is not None for state in states if state.blinded)
@@ -83,7 +83,7 @@ def watched(lab: Lab) -> Iterator[Watched]:
             await forget(self, block)
 
         patch.setattr(unmasking, "unmask_component", fail_first)
-        patch.setattr(MaskingTry, "forget", look_first)
+        patch.setattr(MaskingAttempts, "forget", look_first)
         signed = lab.open_study()
         people = some_people(48, 3)
         with Client(signed) as client:

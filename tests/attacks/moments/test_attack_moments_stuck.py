@@ -27,7 +27,7 @@ def stuck_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     """Two right providers, and a collector that gives a batch up after three tries."""
     lab = Lab(tmp_path_factory.mktemp("stuck"), right=2, left=0)
     file = lab.folder / "collector" / "node.toml"
-    file.write_text(f"most_tries = {TRIES}\n" + file.read_text())
+    file.write_text(f"max_attempts = {TRIES}\n" + file.read_text())
     with lab.in_thread(request):
         yield lab
 

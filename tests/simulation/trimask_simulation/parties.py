@@ -92,7 +92,7 @@ class Party:
     faults: Faults
     seed: int
     after_commit: Callable[[str, sqlite3.Connection], None]
-    most_tries: int = 30
+    max_attempts: int = 30
     number: int = 0
     process: Process | None = None
     node: Node | None = None
@@ -138,7 +138,8 @@ class Party:
             role,
             NodeConfig(
                 name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
-                attempt_timeout_seconds=30.0, most_tries=self.most_tries, owner_tls_name="owner", rate_limit_per_second=0.0,
+                attempt_timeout_seconds=30.0, max_attempts=self.max_attempts, owner_tls_name="owner",
+                rate_limit_per_second=0.0,
             ),
             keys=NodeKeys(
                 self.keys.identity, b"", b"", b"", moments=self.keys.moments, storage=storage_ring(self.name)

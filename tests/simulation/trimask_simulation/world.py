@@ -113,7 +113,7 @@ class _World:
             self.parties[name] = Party(
                 name, card.tls_name, keys[name], folder / name, self.loop,
                 self.network, self.trace, self.faults, seed, self._after_commit,
-                most_tries=30 if adversary is None else _TRIES_BESIDE_AN_ADVERSARY,
+                max_attempts=30 if adversary is None else _TRIES_BESIDE_AN_ADVERSARY,
             )  # fmt: skip
         times = (lambda _: 1) if adversary is None else adversary.copies
         order = [person for person in range(PEOPLE) for _ in range(times(person))]

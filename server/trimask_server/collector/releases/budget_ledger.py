@@ -3,7 +3,7 @@
 An entry is written with its cost before anything is computed and stays for ever. reserved -> answered is one transaction
 with the answer in it, so that an answer anybody can have seen is always on disk and paid for; the same request later is
 given the very same bytes. A crash in between leaves the entry reserved: its cost stays counted, and the same request
-resumes it with fresh noise, which is safe because nobody has seen what the first try drew. Where providers witness the
+resumes it with fresh noise, which is safe because nobody has seen what the first attempt drew. Where providers witness the
 ledger, a drawn answer is kept and has its place in the chain before anybody is asked to, so it is never drawn again.
 An entry whose computation failed after it had touched the data is kept, paid, as failed: its failing may tell about the
 data. Only an entry that failed before that is taken back.

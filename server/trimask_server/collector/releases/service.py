@@ -130,7 +130,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         try:
             return await asked.draw()
         except NotBegun as error:
-            # What an earlier try may have had charged elsewhere stays charged here.
+            # What an earlier attempt may have had charged elsewhere stays charged here.
             if fresh or asked.question is None:
                 await self._ledger.take_back(study.id, entry.request_id)
             raise error.refusal from None

@@ -73,7 +73,7 @@ class MomentsWork:
         return sorted(ready[: min(_BATCH, self._study.release_rows)])
 
     async def work_on(self, block: Block, batches: Batches) -> None:
-        """One try at a batch: every right provider checks it with the others and adds it up."""
+        """One attempt at a batch: every right provider checks it with the others and adds it up."""
         try:
             if not await batches.bind(block):
                 return
@@ -85,8 +85,8 @@ class MomentsWork:
             if error.reason in _LOST:
                 await batches.give_up(block)
                 return
-            self._node.metrics.tries.labels("failed").inc()
-            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.most_tries:
+            self._node.metrics.attempts.labels("failed").inc()
+            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.max_attempts:
                 await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
                 return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
@@ -96,7 +96,7 @@ class MomentsWork:
                     "Its reports are safe and it is tried again; the nodes' logs say more",
                 )
             raise
-        self._node.metrics.tries.labels("pooled").inc()
+        self._node.metrics.attempts.labels("pooled").inc()
         await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
         self._node.log.info(
             "added batch=%s accepted=%d refused=%d",

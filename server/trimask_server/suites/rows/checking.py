@@ -89,7 +89,9 @@ class Checking:
         try:
             verdicts = await self._verdicts(check)
         except Refused as error:
-            if error.reason not in PASSING and await self._checks.failed(check, self._node.config.most_tries):
+            if error.reason not in PASSING and await self._checks.failed(
+                check, self._node.config.max_attempts
+            ):
                 rows = len(split_ids(check.submission_ids))
                 await self._ledger.note(
                     self._study.id,

@@ -55,7 +55,7 @@ def _assemblers(count: int) -> list[Assembler]:
 
 @dataclass
 class PendingDelivery:
-    """What has come for the try under way. `outcome` is the list of deliveries, or the failure.
+    """What has come for the attempt under way. `outcome` is the list of deliveries, or the failure.
 
     `held` is over when every component is held by its unmasking node: only then is any of them asked to deliver.
     """
@@ -71,7 +71,7 @@ class PendingDelivery:
     components_held: set[int] = field(default_factory=set)
 
     def fail(self, reason: AnyReason, message: str) -> None:
-        """Give the try up."""
+        """Give the attempt up."""
         for future in (self.held, self.outcome):
             if not future.done():
                 future.set_exception(Refused(reason, message))
@@ -96,13 +96,13 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         return collection_pb2.DESCRIPTOR.services_by_name["CollectionService"].full_name
 
     def expect(self, study: Study, attempt: common_pb2.Attempt, rows: int) -> PendingDelivery:
-        """Begin a try: earlier ones of the block are forgotten."""
+        """Begin an attempt: earlier ones of the block are forgotten."""
         pending = PendingDelivery(attempt, rows, _assemblers(len(study.right)))
         self._pending[attempt.block_id] = pending
         return pending
 
     def end(self, attempt: common_pb2.Attempt) -> None:
-        """Forget a try."""
+        """Forget an attempt."""
         self._pending.pop(attempt.block_id, None)
 
     def _find(self, attempt: common_pb2.Attempt) -> PendingDelivery | None:
@@ -121,7 +121,7 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
     def _delivery(
         self, request: collection_pb2.PushDeliveryRequest | collection_pb2.ReportHeldRequest, context: Context
     ) -> tuple[Study, PendingDelivery]:
-        """The study and the try, of a node that unmasks the component it names."""
+        """The study and the attempt, of a node that unmasks the component it names."""
         study = self._node.studies.get(request.attempt.study_id)
         require_suite(study, "rows")
         k = request.component
@@ -130,7 +130,7 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         require_role(context, study, [study.rows.unmasking[k - 1]])
         pending = self._find(request.attempt)
         if pending is None:
-            raise Refused(Reason.STALE_ATTEMPT, "that try is over")
+            raise Refused(Reason.STALE_ATTEMPT, "that attempt is over")
         if request.attempt.plan_hash != pending.attempt.plan_hash:
             raise Refused(Reason.PLAN_DIFFERS, "this delivery is of another plan of the block")
         return study, pending
@@ -156,5 +156,5 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         if pending is not None:
             reason = read_reason(request.reason, Status.ABORTED.name)
             self._node.refusals.count(attempt_counter(reason))
-            pending.fail(reason, f"a node gave the try up: {reason}")
+            pending.fail(reason, f"a node gave the attempt up: {reason}")
         return collection_pb2.ReportFailureResponse()

@@ -1,6 +1,6 @@
 """What the collector does in a study of the rows suite: try to mask a block until it is pooled, and publish factors.
 
-Masks are never saved: a try that failed is repeated from the rows the right providers hold.
+Masks are never saved: an attempt that failed is repeated from the rows the right providers hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimask_server.operations.tracing import span
 from trimask_server.suites.rows.checking import Checking
 from trimask_server.suites.rows.deliveries import CollectionServicer
 from trimask_server.suites.rows.factor_ledger import FactorLedger
-from trimask_server.suites.rows.masking_try import MaskingTry, Unusable
+from trimask_server.suites.rows.masking_attempt import MaskingAttempts, Unusable
 from trimask_server.suites.rows.publisher import Publisher
 
 __all__ = ["RowsWork"]
@@ -48,7 +48,7 @@ class RowsWork:
         self._sightings = sightings
         self._catalogue = Catalogue(ledger.database)
         self._publisher = Publisher(node, factors)
-        self._try = MaskingTry(node, study, ledger, sightings, collection)
+        self._masking = MaskingAttempts(node, study, ledger, sightings, collection)
         self._checking = Checking(node, study, ledger)
         self._places: dict[bytes, bytes] = {}
 
@@ -74,7 +74,7 @@ class RowsWork:
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def work_on(self, block: Block, batches: Batches) -> None:
-        """One try; a block that keeps failing is brought to the owner's notice."""
+        """One attempt; a block that keeps failing is brought to the owner's notice."""
         prefix = self._study.id.hex()[:12]
         current_request.set(self._node.source.read(8).hex())
         current_study.set(prefix)
@@ -82,7 +82,7 @@ class RowsWork:
             with span(self._node.tracer, "try", attributes={"trimask.study": prefix}):
                 await self._pool(block, batches)
         except Unusable as error:
-            self._node.metrics.tries.labels("failed").inc()
+            self._node.metrics.attempts.labels("failed").inc()
             await batches.give_up(block, str(error))
             return
         except Refused as error:
@@ -90,8 +90,8 @@ class RowsWork:
                 # Pooled and erased already, in a future this collector was restored from before.
                 await batches.give_up(block)
                 return
-            self._node.metrics.tries.labels("failed").inc()
-            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.most_tries:
+            self._node.metrics.attempts.labels("failed").inc()
+            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.max_attempts:
                 await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
                 return
             if block.attempts + 1 >= _WORRYING_ATTEMPTS:
@@ -108,14 +108,14 @@ class RowsWork:
         study, node = self._study, self._node
         if not await batches.bind(block):
             return
-        number, masked = await self._try.run(block)
-        node.metrics.tries.labels("pooled").inc()
+        number, masked = await self._masking.run(block)
+        node.metrics.attempts.labels("pooled").inc()
         if await self._factors.pool(study.id, block.block_id, masked, study.release_rows):
-            node.log.info("pooled block=%s rows=%d try=%d", block.block_id.hex(), block.rows, number)
+            node.log.info("pooled block=%s rows=%d attempt=%d", block.block_id.hex(), block.rows, number)
 
     async def forget(self, block: Block) -> None:
         """Have unmasking nodes forget the content they kept."""
-        await self._try.forget(block)
+        await self._masking.forget(block)
 
     async def publish(self) -> bool:
         """Publish the oldest full release, keeping one back: a short last one may have to join it."""

@@ -1,9 +1,9 @@
 """What an unmasking node keeps of a block, so that a block has one delivered content for ever.
 
-A content is held when this node has unmasked and blinded its component of a try; nobody has seen it, and a later try may
-replace it. It is fixed when the collector asks for it, before the first byte goes out: from then on this node delivers
-these bytes, however often it is asked, and unmasks no other try at the block. Once the block is pooled (or given up) the
-bytes go and the mark stays.
+A content is held when this node has unmasked and blinded its component of an attempt; nobody has seen it, and a later
+attempt may replace it. It is fixed when the collector asks for it, before the first byte goes out: from then on this node
+delivers these bytes, however often it is asked, and unmasks no other attempt at the block. Once the block is pooled (or
+given up) the bytes go and the mark stays.
 
 The bytes are blinded, by a key that is forgotten; they are encrypted under the block's data key all the same.
 """
@@ -36,7 +36,7 @@ class HeldContents:
     audit: AuditLog | None = None
 
     async def fixed(self, study_id: bytes, block_id: bytes) -> int:
-        """The number of the try whose content this node delivers; 0 while it is free."""
+        """The number of the attempt whose content this node delivers; 0 while it is free."""
         row = await self.database.read(lambda tx: _fixed(tx, study_id, block_id))
         if row is None:
             return 0
@@ -44,14 +44,14 @@ class HeldContents:
         return row[0]
 
     async def hold(self, attempt: common_pb2.Attempt, component: int, content: Content) -> None:
-        """Keep a component's blinded content instead of that of an earlier try."""
+        """Keep a component's blinded content instead of that of an earlier attempt."""
 
         def write(tx: Transaction) -> None:
             fixed = _fixed(tx, attempt.study_id, attempt.block_id)
             if fixed is not None:
                 _refuse_forgotten(fixed)
                 raise Refused(
-                    Reason.CONTENT_FIXED, f"this node delivers try {fixed[0]} of the block and no other"
+                    Reason.CONTENT_FIXED, f"this node delivers attempt {fixed[0]} of the block and no other"
                 )
             key = self.vault.obtain(tx, attempt.study_id, block_scope(attempt.block_id))
             stored = key.encrypt(content.astype("<u8").tobytes(), _name(attempt, component))
@@ -67,7 +67,7 @@ class HeldContents:
         await self.database.write(write)
 
     async def fix(self, attempt: common_pb2.Attempt, components: set[int]) -> dict[int, Content]:
-        """This node's content of a block, by component, from now on that of this try. On disk when this returns."""
+        """This node's content of a block, by component, from now on that of this attempt. On disk when this returns."""
 
         def write(tx: Transaction) -> dict[int, Content]:
             rows = tx.rows(
@@ -81,7 +81,7 @@ class HeldContents:
             held = {row[0] for row in rows if (row[1], row[2]) == (attempt.number, attempt.plan_hash)}
             if held != components:
                 raise Refused(
-                    Reason.CONTENT_LOST, f"this node does not hold try {attempt.number} of the block"
+                    Reason.CONTENT_LOST, f"this node does not hold attempt {attempt.number} of the block"
                 )
             key = self.vault.find(tx, attempt.study_id, block_scope(attempt.block_id))
             if key is None:
@@ -135,7 +135,7 @@ class HeldContents:
 
 
 def _fixed(tx: Transaction, study_id: bytes, block_id: bytes) -> tuple[int, bool] | None:
-    """(number of the try, whether its content is gone)."""
+    """(number of the attempt, whether its content is gone)."""
     row = tx.row(
         "SELECT number, content IS NULL FROM held_contents WHERE study_id = ? AND block_id = ? AND fixed = 1",
         (study_id, block_id),

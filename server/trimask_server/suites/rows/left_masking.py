@@ -1,4 +1,4 @@
-"""The left provider's share of a block: A_j, drawn for one try and forgotten with it.
+"""The left provider's share of a block: A_j, drawn for one attempt and forgotten with it.
 
 The first left provider masks nothing before it has checked, in studies with tags, that every row of every component is the
 one its device has tagged (`protocol.tag_check`).
@@ -26,7 +26,7 @@ from trimask_server.operations.callers import Context, require_role, require_sui
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.tag_check import check_tags
-from trimask_server.suites.rows.tries import Tries
+from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 __all__ = ["LeftMaskingServicer", "apply_left_mask"]
@@ -59,7 +59,7 @@ class _Elements:
 
 @dataclass
 class _Incoming:
-    """The K1 matrices of one try, side by side in one array; at the first left provider also what they are checked by."""
+    """The K1 matrices of one attempt, side by side in one array; at the first left provider also what checks them."""
 
     stacked: Matrix | None = None
     parts: dict[int, Assembler] = field(default_factory=dict)
@@ -72,11 +72,11 @@ class _Incoming:
 class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     """Serves right providers (L_1) or the left provider before."""
 
-    def __init__(self, node: NodeContext, tries: Tries, unmasking: UnmaskingServicer) -> None:
+    def __init__(self, node: NodeContext, attempts: AttemptShares, unmasking: UnmaskingServicer) -> None:
         self._node = node
-        self._tries = tries
+        self._attempts = attempts
         self._unmasking = unmasking
-        self._incoming = tries.table(_Incoming)
+        self._incoming = attempts.table(_Incoming)
         unmasking.take_masked_keys = self.take_masked_keys
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -136,7 +136,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
             if len(parts) < len(study.right) or not all(part.complete for part in parts.values()):
                 return
         incoming.begun = True
-        self._tries.begin(attempt, self._mask(study, j, attempt, incoming), "left masking")
+        self._attempts.begin(attempt, self._mask(study, j, attempt, incoming), "left masking")
 
     def _take(self, study: Study, incoming: _Incoming, k: int, piece: common_pb2.MatrixSlice) -> None:
         part = incoming.parts.get(k)
@@ -171,7 +171,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         for k in range(1, len(study.right) + 1):
             await self._send(study, j, attempt, k, masked[:, (k - 1) * p : k * p])
         node.log.info(
-            "masked block=%s try=%d rows=%d", attempt.block_id.hex(), attempt.number, masked.shape[0]
+            "masked block=%s attempt=%d rows=%d", attempt.block_id.hex(), attempt.number, masked.shape[0]
         )
 
     async def _check(

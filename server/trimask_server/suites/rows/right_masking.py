@@ -1,4 +1,4 @@
-"""The right provider's share of a try: X^k B_k, and B_k for the node that removes it."""
+"""The right provider's share of an attempt: X^k B_k, and B_k for the node that removes it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from trimask_server.protocol.right_mask import RightMask, apply_right_mask
 from trimask_server.protocol.row_check import directions, take_out
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
+from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.check_store import CheckStore
 from trimask_server.suites.rows.components import read_components, read_tag_parts
 from trimask_server.suites.rows.masks import Frames
-from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 __all__ = ["RightMaskingServicer"]
@@ -55,7 +55,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     def __init__(
         self,
         node: NodeContext,
-        tries: Tries,
+        attempts: AttemptShares,
         rows: RowStore,
         live: LiveRing,
         unmasking: UnmaskingServicer,
@@ -63,7 +63,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         frames: Frames,
     ) -> None:
         self._node = node
-        self._tries = tries
+        self._attempts = attempts
         self._rows = rows
         self._live = live
         self._unmasking = unmasking
@@ -83,7 +83,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         require_role(context, study, ["collector"])
         known = self._frames.learn(study, request.mask_seed)
         rows = await self._rows.start(study.id, request.attempt.block_id, request.attempt.plan_hash)
-        self._tries.begin(request.attempt, self._mask(known, request.attempt, rows), "right masking")
+        self._attempts.begin(request.attempt, self._mask(known, request.attempt, rows), "right masking")
         return right_masking_pb2.StartMaskingResponse()
 
     async def _mask(self, study: Study, attempt: common_pb2.Attempt, rows: list[tuple[bytes, bytes]]) -> None:
@@ -109,7 +109,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
                     tags=held.tags[first : first + count * TAG_BYTES],
                 ),
             )
-        node.log.info("masked block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
+        node.log.info("masked block=%s attempt=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
     def _component(
         self, study: Study, k: int, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]

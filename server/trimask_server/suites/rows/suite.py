@@ -21,6 +21,7 @@ from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
+from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.check_ledger import CheckLedger
 from trimask_server.suites.rows.check_store import CheckStore
 from trimask_server.suites.rows.held_content import HeldContents
@@ -28,7 +29,6 @@ from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.row_checks import RowCheckPeerServicer, RowChecks, RowCheckServicer
-from trimask_server.suites.rows.tries import Tries
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ __all__ = ["RowsSuite"]
 
 
 class _Provider:
-    """What R_k and L_j share: tries under way, and perhaps the unmasking of a component."""
+    """What R_k and L_j share: attempts under way, and perhaps the unmasking of a component."""
 
     def __init__(self, host: Host) -> None:
-        self._tries = Tries(host.context, host.spawn)
-        host.at_drain(self._tries.hand_back)
+        self._attempts = AttemptShares(host.context, host.spawn)
+        host.at_drain(self._attempts.hand_back)
         self._frames = Frames(host.context)
-        self._unmasking = UnmaskingServicer(host.context, self._tries, self._frames)
+        self._unmasking = UnmaskingServicer(host.context, self._attempts, self._frames)
         self.services: list[AddServices] = [self._unmasking.add_to]
 
     def running(self) -> int:
-        """Shares of tries under way."""
-        return self._tries.running
+        """Shares of attempts under way."""
+        return self._attempts.running
 
 
 class _Left(_Provider):
@@ -57,7 +57,7 @@ class _Left(_Provider):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        masking = LeftMaskingServicer(host.context, self._tries, self._unmasking)
+        masking = LeftMaskingServicer(host.context, self._attempts, self._unmasking)
         self.services.append(masking.add_to)
 
 
@@ -69,7 +69,7 @@ class _Right(_Provider):
         node = host.context
         store, frames = CheckStore(node.database, node.audit), self._frames
         self._checks = RowChecks(node, rows, live, store, frames)
-        masking = RightMaskingServicer(node, self._tries, rows, live, self._unmasking, store, frames)
+        masking = RightMaskingServicer(node, self._attempts, rows, live, self._unmasking, store, frames)
         self.services += [
             masking.add_to,
             RowCheckServicer(node, self._checks).add_to,
@@ -79,7 +79,7 @@ class _Right(_Provider):
     checks_rows = True
 
     def running(self) -> int:
-        """Shares of tries, and checks, under way."""
+        """Shares of attempts, and checks, under way."""
         return super().running() + self._checks.running
 
     def check_plan(self, study: Study, rows: int) -> None:
@@ -132,7 +132,7 @@ class RowsSuite:
     name: str = "rows"
 
     def erasers(self, role: NodeRole) -> Erasers:
-        """Checks of rows, contents where they are unmasked; tries are in memory, rows and factors in tables of the roles."""
+        """Checks of rows, contents at unmasking nodes. (Attempts are in memory, rows and factors in the roles' tables.)"""
         if role == "collector":
             return Erasers((CheckLedger.erase_study,))
         return Erasers((CheckStore.erase_study, HeldContents.erase_study))

@@ -28,10 +28,10 @@ from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.protocol.publishing_noise import publishing_noise
 from trimask_server.protocol.right_mask import PROBES, RightMask, remove_right_mask
 from trimask_server.protocol.tag_check import BlockKeys, mask_keys
+from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tag_keys import TakeMaskedKeys, read_keys, read_openings, send_masked_keys
-from trimask_server.suites.rows.tries import Tries
 
 __all__ = ["UnmaskingServicer", "unmask_component"]
 
@@ -63,8 +63,8 @@ class _Component:
 
 
 @dataclass
-class _Try:
-    """One try's blinding key, everybody's public keys (by component), and the components."""
+class _Attempt:
+    """One attempt's blinding key, everybody's public keys (by component), and the components."""
 
     key: SealingKey | None = None
     publics: dict[int, bytes] = field(default_factory=dict)
@@ -75,11 +75,11 @@ class _Try:
 class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     """Serves the collector (keys), right providers (masks) and the last left provider (masked rows)."""
 
-    def __init__(self, node: NodeContext, tries: Tries, frames: Frames) -> None:
+    def __init__(self, node: NodeContext, attempts: AttemptShares, frames: Frames) -> None:
         self._node = node
         self._frames = frames
-        self._shares = tries
-        self._tries = tries.table(_Try)
+        self._shares = attempts
+        self._attempts = attempts.table(_Attempt)
         self._contents = HeldContents(node.database, node.vault, node.audit)
         self.take_masked_keys: TakeMaskedKeys | None = None
         """Where this node takes tag keys in for the first left provider, if it is that one itself."""
@@ -91,7 +91,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
 
     def forget(self, study_id: bytes, block_id: bytes) -> None:
         """Forget everything about a block."""
-        self._tries.forget(study_id, block_id)
+        self._attempts.forget(study_id, block_id)
 
     async def PrepareAttempt(
         self, request: unmasking_pb2.PrepareAttemptRequest, context: Context
@@ -103,7 +103,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         fixed = await self._contents.fixed(study.id, request.attempt.block_id)
         if fixed:
             return unmasking_pb2.PrepareAttemptResponse(fixed_number=fixed)
-        state = self._tries.get(request.attempt)
+        state = self._attempts.get(request.attempt)
         state.key = state.key or SealingKey.generate(node.source)
         role = study.role_of(node.keys.identity.public)
         message = attempt_bytes(request.attempt) + role.encode() + state.key.public
@@ -199,11 +199,12 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         )
         self._begin_if_complete(study, request.attempt, request.component)
 
-    def _prepared(self, attempt: common_pb2.Attempt) -> _Try:
-        state = self._tries.get(attempt)
+    def _prepared(self, attempt: common_pb2.Attempt) -> _Attempt:
+        state = self._attempts.get(attempt)
         if state.key is None:
             raise Refused(
-                Reason.UNKNOWN_ATTEMPT, "this node has not been told of that try; it may have been restarted"
+                Reason.UNKNOWN_ATTEMPT,
+                "this node has not been told of that attempt; it may have been restarted",
             )
         return state
 
@@ -211,14 +212,14 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         own = study.role_of(self._node.keys.identity.public)
         if not 1 <= k <= len(study.right) or study.rows.unmasking[k - 1] != own:
             raise Refused(Reason.NOT_YOUR_ROLE, f"this node does not unmask component {k}")
-        state = self._tries.get(attempt)
+        state = self._attempts.get(attempt)
         done = state.components.get(k)
         if done is not None and done.begun:
             return done
         return self._prepared(attempt).components.setdefault(k, _Component())
 
     def _begin_if_complete(self, study: Study, attempt: common_pb2.Attempt, k: int) -> None:
-        state = self._tries.get(attempt)
+        state = self._attempts.get(attempt)
         component = state.components[k]
         if component.begun or component.mask is None or component.openings is None:
             return
@@ -235,7 +236,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         component.begun = True
         self._shares.begin(attempt, self._unmask(study, attempt, state, k), "unmasking")
 
-    async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Try, k: int) -> None:
+    async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Attempt, k: int) -> None:
         node, component = self._node, state.components[k]
         if component.mask is None or state.key is None:
             raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
@@ -270,7 +271,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             for piece in slices(content):
                 request = PushDeliveryRequest(attempt=attempt, component=k, slice=piece)
                 await node.peers.call(stub.PushDelivery, request)
-            node.log.info("delivered block=%s try=%d component=%d", attempt.block_id.hex(), attempt.number, k)
+            node.log.info(
+                "delivered block=%s attempt=%d component=%d", attempt.block_id.hex(), attempt.number, k
+            )
 
     async def ForgetContent(
         self, request: unmasking_pb2.ForgetContentRequest, context: Context

@@ -1,7 +1,7 @@
-"""A provider's shares of tries at blocks: begun, finished, given up, and handed back when the node drains.
+"""A provider's shares of attempts at blocks: begun, finished, given up, and handed back when the node drains.
 
-A try that this node was part of cannot be finished by anybody else, since masks are never saved; so the collector is told
-and begins another when the node is back.
+Masks are never saved, so nobody else can finish an attempt that this node was part of. The collector is told, and begins
+another when the node is back.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from trimask_server.node.tasks import Spawn
 from trimask_server.operations.ill_store import reason_of_failure
 from trimask_server.protocol.attempts import AttemptTable, worker_of
 
-__all__ = ["TELL_SECONDS", "Tries"]
+__all__ = ["TELL_SECONDS", "AttemptShares"]
 
 T = TypeVar("T")
 TELL_SECONDS = 2.0
 
 
-class Tries:
-    """The tries one node takes part in."""
+class AttemptShares:
+    """The attempts one node takes part in."""
 
     def __init__(self, node: NodeContext, spawn: Spawn) -> None:
         self._node = node
         self._spawn = spawn
         self._tables: list[AttemptTable[Any]] = []
         self.running = 0
-        """Shares of tries that are being worked on now."""
+        """Shares of attempts that are being worked on now."""
 
     def table(self, fresh: Callable[[], T]) -> AttemptTable[T]:
-        """A table of what a service holds for tries; they are handed back when the node drains."""
+        """A table of what a service holds for attempts; they are handed back when the node drains."""
         table = AttemptTable(self._node.clock, fresh)
         self._tables.append(table)
         return table
 
     def begin(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
-        """Work on this node's share of a try in the background; if it fails, the collector is told and begins another."""
+        """Work on this node's share of an attempt in the background; a failure is reported to the collector."""
         self._spawn(self._run(attempt, work, what), what)
 
     async def _run(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
@@ -59,14 +59,14 @@ class Tries:
                 plan=attempt.plan_hash.hex(),
             )
             await work
-            node.metrics.tries.labels("done").inc()
+            node.metrics.attempts.labels("done").inc()
         except Exception as error:
-            node.metrics.tries.labels("given_up").inc()
+            node.metrics.attempts.labels("given_up").inc()
             reason = error.reason if isinstance(error, Refused) else reason_of_failure(error)
             if not isinstance(error, Refused):
                 node.log.exception("failed while %s", what)
             node.refusals.count(reason)
-            node.log.warning("gave up try %d while %s: reason=%s", attempt.number, what, reason)
+            node.log.warning("gave up attempt %d while %s: reason=%s", attempt.number, what, reason)
             study = node.studies.get(attempt.study_id)
             try:
                 address = worker_of(study, attempt, "collector")
@@ -78,7 +78,7 @@ class Tries:
             self.running -= 1
 
     async def hand_back(self) -> None:
-        """Tell the collectors of all tries held here that they have to begin others."""
+        """Tell the collectors of all attempts held here that they have to begin others."""
         await asyncio.gather(
             *(self._hand_back(attempt) for table in self._tables for attempt in table.attempts())
         )
@@ -90,6 +90,6 @@ class Tries:
             request = ReportFailureRequest(attempt=attempt, reason=Reason.DRAINING)
             await node.peers.call(stub.ReportFailure, request, TELL_SECONDS)
         except TrimaskError as error:  # it finds out by the boot id
-            node.log.warning("could not hand try %d back: %s", attempt.number, error)
+            node.log.warning("could not hand attempt %d back: %s", attempt.number, error)
             return
-        node.metrics.tries.labels("handed_back").inc()
+        node.metrics.attempts.labels("handed_back").inc()

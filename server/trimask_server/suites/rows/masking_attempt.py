@@ -1,4 +1,4 @@
-"""One try at masking a block: prepare keys, start masking, sum the deliveries. Waits for a node that is down."""
+"""One attempt at masking a block: prepare keys, start masking, sum the deliveries. Waits for a node that is down."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trimask_server.protocol.attempts import sign_worker, worker_of
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.suites.rows.deliveries import CollectionServicer, PendingDelivery, masked_answers
 
-__all__ = ["MaskingTry", "Unusable"]
+__all__ = ["MaskingAttempts", "Unusable"]
 
 T = TypeVar("T")
 _BOOT_POLL_SECONDS = 0.5
@@ -38,8 +38,8 @@ class Unusable(Exception):
     """The one content that a block can have is lost, or its components do not add up; says why."""
 
 
-class MaskingTry:
-    """Runs tries of one study, one at a time."""
+class MaskingAttempts:
+    """Runs attempts of one study, one at a time."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class MaskingTry:
         self._collection = collection
 
     async def run(self, block: Block) -> tuple[int, Matrix]:
-        """Mask a block that is bound; the number of the try, and A X1."""
+        """Mask a block that is bound; the number of the attempt, and A X1."""
         study, node = self._study, self._node
         nodes = await self._answering_nodes()
         number = await self._ledger.next_attempt(block.block_id)
@@ -73,7 +73,7 @@ class MaskingTry:
         try:
             fixed = await self._start(attempt)
             if fixed:
-                # An earlier try was being delivered: the block has that content, and gets no other.
+                # An earlier attempt was being delivered: the block has that content, and gets no other.
                 self._collection.end(attempt)
                 attempt.number = fixed
                 pending = self._collection.expect(study, attempt, block.rows)
@@ -85,7 +85,9 @@ class MaskingTry:
             deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
             return attempt.number, await self._add_up(deliveries)
         except TimeoutError:
-            raise Refused(Reason.ATTEMPT_TIMEOUT, f"try {number} took too long; a new one begins") from None
+            raise Refused(
+                Reason.ATTEMPT_TIMEOUT, f"attempt {number} took too long; a new one begins"
+            ) from None
         finally:
             watch.cancel()
             self._collection.end(attempt)
@@ -98,7 +100,7 @@ class MaskingTry:
             raise Unusable(f"{error} ({error.reason})") from None
 
     async def _deliver(self, attempt: Attempt) -> None:
-        """Have every unmasking node, all of which hold this try, make it the block's content and send it."""
+        """Have every unmasking node, all of which hold this attempt, make it the block's content and send it."""
         request = unmasking_pb2.DeliverRequest(attempt=attempt)
         try:
             await _each(
@@ -128,7 +130,7 @@ class MaskingTry:
         )
 
     async def _start(self, attempt: Attempt) -> int:
-        """Prepare a try and begin it; 0, or the number of the earlier try that a node has fixed."""
+        """Prepare an attempt and begin it; 0, or the number of the earlier attempt that a node has fixed."""
         study, peers = self._study, self._node.peers
         unmaskers = self._unmaskers
         right = [f"R{k}" for k in range(1, len(study.right) + 1)]
@@ -142,7 +144,7 @@ class MaskingTry:
         )
         fixed = {answer.fixed_number for answer in answers} - {0}
         if len(fixed) > 1:
-            raise Unusable("nodes have delivered different tries at it")
+            raise Unusable("nodes have delivered different attempts at it")
         if fixed:
             return int(fixed.pop())
         share = unmasking_pb2.ShareBlindingKeysRequest(
@@ -156,19 +158,19 @@ class MaskingTry:
         return 0
 
     async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
-        """Every provider, asked before a try begins; a try without one of them is not begun."""
+        """Every provider, asked before an attempt begins; an attempt without one of them is not begun."""
         nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
         for role, answer in (await self._sightings.describe(self._study, 5.0)).items():
             if answer is None:
-                raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the try waits for it")
+                raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the attempt waits for it")
             await witness(self._node, self._study.party(role), answer.audit_head)
             if answer.draining:
-                raise Refused(Reason.DRAINING, f"{role} is about to stop; the try waits for it")
+                raise Refused(Reason.DRAINING, f"{role} is about to stop; the attempt waits for it")
             nodes[role] = answer
         return nodes
 
     def _workers(self, nodes: dict[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
-        """The workers of this try: those that have just answered, and this one."""
+        """The workers of this attempt: those that have just answered, and this one."""
         own = self._node.config.own_address
         workers = [
             Worker(role=role, address=answer.worker_address, signature=answer.worker_signature)
@@ -180,7 +182,7 @@ class MaskingTry:
         return [worker for worker in workers if worker.address]
 
     async def _watch(self, pending: PendingDelivery, boots: dict[str, bytes]) -> None:
-        """End the try at once when a node restarted and so lost its part, instead of waiting for the timeout.
+        """End the attempt at once when a node restarted and so lost its part, instead of waiting for the timeout.
 
         A worker that is gone does not come back under its address: the next try takes another one of its node.
         """
@@ -189,10 +191,12 @@ class MaskingTry:
             described = await self._sightings.describe(self._study, 2.0, pending.attempt)
             for role, answer in described.items():
                 if answer is not None and answer.boot_id != boots[role]:
-                    pending.fail(Reason.PEER_RESTARTED, f"{role} was restarted during the try")
+                    pending.fail(Reason.PEER_RESTARTED, f"{role} was restarted during the attempt")
                 silent[role] = silent[role] + 1 if answer is None else 0
                 if silent[role] >= _LOST_POLLS and worker_of(self._study, pending.attempt, role):
-                    pending.fail(Reason.PEER_RESTARTED, f"the worker of {role} in this try does not answer")
+                    pending.fail(
+                        Reason.PEER_RESTARTED, f"the worker of {role} in this attempt does not answer"
+                    )
             await asyncio.sleep(_BOOT_POLL_SECONDS)
 
 
