@@ -7,13 +7,50 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest  # noqa: F401 - repeatable randomness is refused outside of tests
 
 from trimask_simulation.world import Result, adversary_of, run_seed
 
-__all__ = ["main"]
+__all__ = ["HostileTable", "main"]
+
+_CONSEQUENCES = (
+    "complete",
+    "published",
+    "blocks given up",
+    "rows in blocks given up",
+    "rows refused by the check",
+)
+
+
+@dataclass
+class HostileTable:
+    """What each kind of hostile party did, over many seeds."""
+
+    _rows: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, result: Result) -> None:
+        """One more seed of a kind."""
+        row = self._rows.setdefault(kind, Counter())
+        row["seeds"] += 1
+        row["acted in"] += bool(result.acts[kind])
+        row["acts"] += result.acts[kind]
+        for name in _CONSEQUENCES:
+            row[name] += result.counts.get(name, 0)
+
+    @property
+    def idle(self) -> list[str]:
+        """Kinds that had seeds and did nothing in any of them."""
+        return [kind for kind, row in sorted(self._rows.items()) if not row["acts"]]
+
+    def __str__(self) -> str:
+        columns = ("seeds", "acted in", "acts", *_CONSEQUENCES)
+        lines = ["hostile parties:" + " " * 12 + "  ".join(columns)]
+        for kind, row in sorted(self._rows.items()):
+            lines.append(f"  {kind:<24} " + "  ".join(f"{row[name]:>{len(name)},}" for name in columns))
+        return "\n".join(lines)
 
 
 def _run(seed: int, *, keep: bool, hostile: bool) -> Result:
@@ -39,6 +76,7 @@ def main() -> int:
         return int(bool(result.error))
     faults: Counter[str] = Counter()
     counts: Counter[str] = Counter()
+    hostile = HostileTable()
     failed: list[Result] = []
     again = "ADVERSARIES=1 " if chosen.adversaries else ""
     begun = time.monotonic()
@@ -46,6 +84,8 @@ def main() -> int:
         result = _run(seed, keep=False, hostile=chosen.adversaries)
         faults += result.faults
         counts += Counter(result.counts)
+        if chosen.adversaries:
+            hostile.add(adversary_of(seed), result)
         if result.error:
             failed.append(result)
             print(
@@ -57,9 +97,13 @@ def main() -> int:
                 flush=True,
             )
     print(_table(faults, counts))
+    if chosen.adversaries:
+        print(hostile)
+    for kind in hostile.idle:
+        print(f"FAILED: {kind} never did anything: its program no longer reaches what it changes")
     if failed:
         print("failed seeds: " + " ".join(str(result.seed) for result in failed))
-    return int(bool(failed))
+    return int(bool(failed or hostile.idle))
 
 
 def _table(faults: Counter[str], counts: dict[str, int] | Counter[str]) -> str:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -42,10 +43,14 @@ _lies: ContextVar[bool] = ContextVar("lies", default=False)
 
 @dataclass(frozen=True)
 class Adversary:
-    """One hostile party: its kind, the share of blocks it spoils, and the people whose devices are hostile."""
+    """One hostile party: its kind, the share of blocks it spoils, and the people whose devices are hostile.
+
+    `acts` counts what it really did: a party whose program no longer reaches what it changes would look like one that fails.
+    """
 
     kind: str
     seed: int
+    acts: Counter[str] = field(default_factory=Counter, compare=False)
 
     @property
     def people(self) -> frozenset[int]:
@@ -73,6 +78,10 @@ class Adversary:
                 stack.enter_context(mock.patch.object(target, name, replacement))
             yield
 
+    def _did(self, harm: bool) -> None:
+        if harm:
+            self.acts[self.kind] += 1
+
     def _patches(self, oracle: Oracle) -> list[tuple[Any, str, Any]]:
         return {
             "altering R": self._altering_right,
@@ -93,6 +102,7 @@ class Adversary:
         def altered(servicer: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
             component = honest(servicer, study, k, rows, *more)
             if _lies.get():  # somebody else's row, many times over
+                self._did(not np.array_equal(component[-1], np.zeros_like(component[-1])))
                 component[0] += 1e3 * component[-1]
             return component
 
@@ -104,6 +114,7 @@ class Adversary:
         async def flipped(servicer: Any, study: Study, j: int, attempt: Any, k: int, masked: Any) -> None:
             if servicer._node.config.name == "L2" and k == 1 and self.spoils(attempt.block_id):
                 masked = masked.copy()
+                self._did(bool(masked[0].any()))
                 masked[0] *= -1.0  # which no Gram matrix of one component shows
             await honest(servicer, study, j, attempt, k, masked)
 
@@ -120,6 +131,7 @@ class Adversary:
             values = honest(study, masked, mask, seed)
             if _lies.get():
                 values = values.copy()
+                self._did(bool((values[-1] // 2).any()))
                 values[0] += values[-1] // 2
             return values
 
@@ -134,7 +146,9 @@ class Adversary:
             if not _lies.get():
                 return row
             inside = study.rows.frame.apply(study.rows.frame.unapply(np.array([row], dtype=float)))[0]
-            return [int(value) for value in np.rint(inside + 1e3 * (np.array(row) - inside))]
+            outside = [int(value) for value in np.rint(inside + 1e3 * (np.array(row) - inside))]
+            self._did(outside != row)
+            return outside
 
         return [(payloads, "mask_row", poisoned)]
 
@@ -144,6 +158,7 @@ class Adversary:
         token = _lies.set(self.kind == "poisoning devices" and person in self.people)
         try:
             yield
+            self._did(self.kind == "Sybil fleet" and person in self.people)
         finally:
             _lies.reset(token)
 
@@ -158,6 +173,7 @@ class Adversary:
                 if free:
                     ids = sorted([*ids[1:], free[0]])
                     block = dataclasses.replace(block, submission_ids=b"".join(ids))
+                    self._did(True)
             return await honest(calls, party, block, *more)
 
         return [(RightCalls, "assign", two_plans)]
@@ -205,6 +221,14 @@ class HostileOracle(Oracle):
         require(block_id not in self._given_up, "collector: a block that was given up came back")
         return super()._stage(block_id, joined, row_count, state)
 
+    def at_the_end(self, folders: Mapping[str, Path], receipts: Mapping[bytes, Receipt]) -> dict[str, int]:
+        counts = super().at_the_end(folders, receipts)
+        return counts | {
+            "blocks given up": len(self._given_up),
+            "rows in blocks given up": sum(len(split(joined)) for joined in self._given_up.values()),
+            "rows refused by the check": len(self._refused),
+        }
+
     def _all_published(
         self,
         total: list[int],
@@ -213,6 +237,8 @@ class HostileOracle(Oracle):
         receipts: Mapping[bytes, Receipt],
         note: str,
     ) -> None:
+        missing = set(receipts) - complete
+        require(not missing, f"{len(missing)} rows with receipts are not with every right provider")
         lost = {submission_id for joined in self._given_up.values() for submission_id in split(joined)}
         if self.adversary is not None and self.adversary.kind == "poisoning devices":
             bad = {name for name, person in self.people.items() if person in self.adversary.people}

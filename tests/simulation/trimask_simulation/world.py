@@ -61,6 +61,7 @@ class Result:
     digest: str
     faults: Counter[str]
     counts: dict[str, int]
+    acts: Counter[str]
     lines: list[str] = field(repr=False)
 
 
@@ -343,7 +344,8 @@ def run_seed(seed: int, folder: Path, *, suite: str = "", keep: bool = False, ad
             "checks": world.oracle.checks,
             "restarts": sum(party.number - 1 for party in world.parties.values()),
         }
-        return Result(seed, error, world.trace.digest, world.trace.faults, counts, world.trace.lines)
+        acts = Counter[str]() if hostile is None else hostile.acts
+        return Result(seed, error, world.trace.digest, world.trace.faults, counts, acts, world.trace.lines)
     finally:
         with warnings.catch_warnings():
             # What is left are coroutines of killed processes, some never begun, some that would await in their `finally`.
