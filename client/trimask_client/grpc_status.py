@@ -9,6 +9,7 @@ from typing import cast
 import grpc
 
 from trimask_core.errors import ConnectionFailed, Refused
+from trimask_core.letters import shown
 from trimask_core.refusals import REASON_KEY, read_reason
 
 __all__ = ["plain_errors"]
@@ -24,7 +25,7 @@ def plain_errors(target: str) -> Iterator[None]:
     except grpc.RpcError as error:
         # What stubs raise is also a Call, which has the details; the type of RpcError does not say so.
         call = cast("grpc.Call", error)
-        code, details = call.code(), str(call.details() or "no details given")
+        code, details = call.code(), shown(str(call.details() or "no details given"))
         reason = next((value for key, value in call.trailing_metadata() or () if key == REASON_KEY), None)
         if reason is not None:
             raise Refused(read_reason(reason, code.name), details) from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trimask_core.errors import Refused, TrimaskError
+from trimask_core.letters import shown
 from trimask_core.refusals import read_reason
 
 __all__ = [
@@ -58,6 +59,7 @@ def call_error(
     endpoint: Endpoint, status: str, reason: str | None, details: str, retry_after_ms: int | None = None
 ) -> Refused | Unreachable:
     """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
+    details = shown(details)
     if reason is None and status == "DEADLINE_EXCEEDED":  # whoever noticed first
         details = "no answer in time; it may be busy, or the network slow"
     if reason is None and status in _AGAIN:

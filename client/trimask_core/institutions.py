@@ -16,6 +16,7 @@ from typing import Any
 
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.identity import SigningKey, verify
+from trimask_core.letters import check_letters
 from trimask_core.strict_json import read_json
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
@@ -42,10 +43,18 @@ class Institution:
             or len(self.identity) != 32
         ):
             raise ConfigError("an institution has a name and a key of 32 bytes; contact and url are text")
+        _check_letters(self.to_dict())
 
     def to_dict(self) -> dict[str, str]:
         """A JSON-ready form."""
         return {"name": self.name, "identity": self.identity.hex(), "contact": self.contact, "url": self.url}
+
+
+def _check_letters(data: Mapping[str, str]) -> None:
+    try:
+        check_letters(data)
+    except StudyError as error:
+        raise ConfigError(f"an institution's {error}") from None
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class Directory:
     signature: bytes = b""
 
     def __post_init__(self) -> None:
+        _check_letters({"name": self.keeper})
         identities = [item.identity for item in self.institutions]
         if len(set(identities)) != len(identities):
             raise ConfigError("a directory names every key once")

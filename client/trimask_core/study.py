@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
+from trimask_core.letters import check_letters
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.party import Party
 from trimask_core.protection import Budget, Protection
@@ -299,6 +300,7 @@ def _check(study: Study) -> None:
     _check_parties(study)
     if study.web is not None:
         _check_web(study)
+    check_letters(study.to_dict())
 
 
 def _check_signer(study: Study) -> None:

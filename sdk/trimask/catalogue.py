@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from trimask.errors import ParameterError
 from trimask.shown import Shown
+from trimask_core.letters import shown
 
 if TYPE_CHECKING:
     from trimask_proto.v1 import dataset_pb2, study_pb2
@@ -100,7 +101,7 @@ class StudyStatus(Shown):
             pooled_blocks=message.pooled_blocks,
             failed_attempts=message.failed_attempts,
             releases=message.releases,
-            note=message.note,
+            note=shown(message.note),
             refusals=refusals,
             study_refusals={
                 node.role: {item.reason: item.count for item in node.study_counts}
@@ -118,7 +119,8 @@ class StudyStatus(Shown):
             },
             refused_reports={item.reason: item.count for item in message.refused_reports},
             abandoned_blocks=tuple(
-                AbandonedBlock(item.block_id.hex(), item.rows, item.why) for item in message.abandoned_blocks
+                AbandonedBlock(item.block_id.hex(), item.rows, shown(item.why))
+                for item in message.abandoned_blocks
             ),
             invitations_used=_used(message),
         )

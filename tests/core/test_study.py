@@ -34,7 +34,7 @@ def test_canonical_round_trip(make_study: Make) -> None:
     for made in (
         make_study(),
         make_study(right=2, left=1, sigma=0.0),
-        make_study(title='Größe, 身長 "quoted"\n'),
+        make_study(title='Größe, 身長 "quoted"', purpose="two\nlines"),
     ):
         study = made.study
         again = Study.from_dict(json.loads(study.canonical))

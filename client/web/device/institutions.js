@@ -3,6 +3,7 @@ import { equal, fromHex } from "./bytes.js";
 import { verify } from "./crypto.js";
 import { VerificationError } from "./errors.js";
 import { canonicalJson, readJson } from "./json.js";
+import { checkLetters } from "./letters.js";
 import { items, keysOf, objectOf, textOf } from "./reading.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
@@ -21,6 +22,7 @@ export async function parseDirectory(source) {
     data = objectOf(readJson(source), "directory");
     if (data["format"] !== FORMAT) throw new SyntaxError(`its format is not ${FORMAT}`);
     keysOf(data, ["format", "keeper", "keeper_key", "institutions", "signature"], "directory");
+    checkLetters(data["keeper"] ?? "", "name", "keeper");
     found = {
       keeper: textOf(data["keeper"], "keeper"),
       keeperKey: fromHex(textOf(data["keeper_key"], "keeper_key")),
@@ -43,6 +45,7 @@ function readInstitution(value) {
   keysOf(data, ["name", "identity", "contact", "url"], "institutions");
   const [name, identity, contact, url] = ["name", "identity", "contact", "url"].map((key) => textOf(data[key], `institutions.${key}`));
   const found = { name: String(name), identity: fromHex(String(identity)), contact: String(contact), url: String(url) };
+  checkLetters(data, "", "institutions");
   if (!found.name.trim() || found.identity.length !== 32) throw new SyntaxError("an institution has a name and a key of 32 bytes");
   return found;
 }

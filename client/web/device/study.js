@@ -9,6 +9,7 @@ import { Clipping } from "./clipping.js";
 import { sha256 } from "./crypto.js";
 import { StudyError } from "./errors.js";
 import { canonicalJson, plain } from "./json.js";
+import { checkLetters } from "./letters.js";
 import { readParty } from "./party.js";
 import { readProtection } from "./protection.js";
 import { items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
@@ -85,6 +86,7 @@ export class Study {
     this.#readSuite(suite);
     this.#checkClipping();
     this.#checkParties();
+    checkLetters(data);
   }
   /** @type {RowsStudy | null} */
   #rows;
