@@ -90,9 +90,9 @@ app-images: system $(STAMP)  ## every screen of the app as a picture, docs/image
 web-images: system $(STAMP)  ## every view of the survey page as a picture, docs/images/web-*.png; its weight and CPU; to be looked at
 	$(BIN)/python tests/web/gallery.py
 
-android:  ## the Android package; needs buildozer, a JDK and the network (see docs/app.md)
+android:  ## the Android package, BUILD=debug or release; needs buildozer, a JDK and the network (see docs/app.md)
 	scripts/stage-android build/android $(HOSTS)
-	cd build/android && buildozer android debug
+	cd build/android && buildozer android $(or $(BUILD),debug)
 
 bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundred releases beside other accountants; writes out/
 	@mkdir -p out

@@ -243,9 +243,12 @@ class Queue:
                 self._vault.delete(DRAFTS, study_id.hex())
         return self.entry(sealed.submission_id)
 
-    def send(self, *, now: bool = False) -> tuple[Entry, ...]:
-        """Try what waits and is due (`now`: all that waits, say because the network is back); what was tried, after it."""
-        with self._disk.lock("sending", wait=False) as mine:
+    def send(self, *, now: bool = False, wait: bool = False) -> tuple[Entry, ...]:
+        """Try what waits and is due (`now`: all that waits, say because the network is back); what was tried, after it.
+
+        `wait`: where another program sends from this queue, let it finish first; else that is an error.
+        """
+        with self._disk.lock("sending", wait=wait) as mine:
             if not mine:
                 raise ConfigError("another program is sending from this queue; let it finish")
             waiting = [entry for entry in self.entries() if entry.state in _PENDING]

@@ -8,8 +8,10 @@ from typing import Any
 from kivy.app import App
 from kivy.clock import Clock
 from kivy.core.window import Window
+from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.screenmanager import NoTransition, ScreenManager
 
+from trimask_core.errors import TrimaskError
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide
 from trimask_mobile.model.worker import Workers
@@ -60,11 +62,13 @@ class SurveyApp(App):
         self._device = device
         self._drawing = False
 
-    def build(self) -> ScreenManager:
+    def build(self) -> BoxLayout:
         """Make every screen once; nothing is read from disk here."""
         Window.clearcolor = rgba("ground")
         Window.softinput_mode = "below_target"  # the soft keyboard does not cover the field
-        self._device = self._device or Device(self._platform.home(self.user_data_dir))
+        if self._device is None:
+            home = self._platform.home(self.user_data_dir)
+            self._device = Device(home, key=self._platform.key(home))
         self.workers = Workers(_post)
         self.guide = Guide(self._device, self.workers, self._changed, self._platform.language())
         self.guide.sends_when_closed = self._platform.sends_when_closed
@@ -76,20 +80,42 @@ class SurveyApp(App):
         receipt = self.manager.get_screen("receipt")
         receipt.save, receipt.share = self._platform.save, self._platform.share
         self.keys = Keys(lambda: self.page, self.guide.back)
-        return self.manager
+        # Android draws an app under its bars; the pages begin beside them.
+        self._frame = BoxLayout()
+        self._frame.add_widget(self.manager)
+        Window.bind(size=self._inset)
+        return self._frame
+
+    def _inset(self, *_: object) -> None:
+        """The system's bars come, go and turn with the phone."""
+        self._frame.padding = self._platform.edges(Window.width).padding
 
     def on_start(self) -> None:
         """The window is there: read, and go where the person was."""
+        self._platform.entered()
+        self._inset()
         self._platform.listen(self.guide.open_link)
         self.guide.start(self._link)
-        Clock.schedule_interval(lambda _: self.guide.tick(), TICK_SECONDS)
+        Clock.schedule_interval(self._tick, TICK_SECONDS)
 
     def on_pause(self) -> bool:
-        """Everything is on disk already."""
+        """Everything is on disk already; what is to be sent, the system sends where it can."""
+        self._platform.left(waiting=self._waits())
         return True
+
+    def _waits(self) -> bool:
+        """Whether anything is to be sent. Being sealed at this moment counts: it is on disk before a job begins."""
+        if self.guide.sending is not None:
+            return True
+        try:
+            return self.guide.device.queue.next_ms() is not None
+        except (TrimaskError, OSError):
+            return True
 
     def on_resume(self) -> None:
         """Perhaps the network is back."""
+        self._platform.entered()
+        self._inset()
         self.guide.tick()
 
     def on_stop(self) -> None:
@@ -98,6 +124,10 @@ class SurveyApp(App):
         self.workers.stop()
         if self._device is not None:
             self._device.close()
+
+    def _tick(self, _: float) -> None:
+        self._inset()
+        self.guide.tick()
 
     @property
     def page(self) -> Page:

@@ -11,16 +11,22 @@ from typing import Any, Protocol
 from kivy.utils import platform
 
 from trimask_client.disk import write_private
+from trimask_mobile.phone import background
+from trimask_mobile.phone.documents import Documents
+from trimask_mobile.phone.insets import Edges, bars_over_view, dark_icons
+from trimask_mobile.phone.keystore import AndroidKeyStore
+from trimask_mobile.phone.wrapped_key import wrapped_device_key
 
 __all__ = ["Desktop", "Platform", "decimal_keypad", "this_platform"]
 
 Scan = Callable[[Callable[[str], None]], None]
+Told = Callable[[str], None]
 
 
 class Platform(Protocol):
     """`scan` and `share` are None where the system has nothing of the kind.
 
-    `sends_when_closed`: whether what waits is sent by a service while the app is closed; the screens promise it only there.
+    `sends_when_closed`: whether the system sends what waits while the app is closed; the screens promise it only there.
     """
 
     scan: Scan | None
@@ -35,12 +41,28 @@ class Platform(Protocol):
         """The person's language, as a tag."""
         ...
 
-    def save(self, name: str, text: str) -> str:
-        """Write a file where the person finds it; where that is."""
+    def key(self, home: Path) -> bytes | None:
+        """The device's key, where the system keeps it better than a file does; None: the file's."""
         ...
 
-    def listen(self, opened: Callable[[str], None]) -> None:
+    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
+        """Write a file where the person finds it, now or when they have said where; then where that is, or why not."""
+        ...
+
+    def listen(self, opened: Told) -> None:
         """Be told of links the system opens with this app, the first of them at once."""
+        ...
+
+    def edges(self, width: float) -> Edges:
+        """How far the system's own bars lie over a window of that width."""
+        ...
+
+    def left(self, *, waiting: bool) -> None:
+        """The app is not in front any more; `waiting`: something is to be sent."""
+        ...
+
+    def entered(self) -> None:
+        """The app is in front, and sends itself."""
         ...
 
 
@@ -57,14 +79,30 @@ class Desktop:
     def language(self) -> str:
         return (locale.getlocale()[0] or "en").replace("_", "-")
 
-    def save(self, name: str, text: str) -> str:
+    def key(self, home: Path) -> bytes | None:  # noqa: ARG002
+        return None
+
+    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
         folder = downloads if downloads.is_dir() else Path.home()
-        write_private(folder / name, text)
-        return str(folder / name)
+        try:
+            write_private(folder / name, text)
+        except OSError as error:
+            failed(error.strerror or "?")
+        else:
+            saved(str(folder / name))
 
-    def listen(self, opened: Callable[[str], None]) -> None:
+    def listen(self, opened: Told) -> None:
         """A computer hands links over as an argument."""
+
+    def edges(self, width: float) -> Edges:  # noqa: ARG002
+        return Edges()
+
+    def left(self, *, waiting: bool) -> None:
+        """A window that is not in front goes on."""
+
+    def entered(self) -> None:
+        """And so does one that is."""
 
 
 class Android:
@@ -74,6 +112,7 @@ class Android:
 
     def __init__(self) -> None:
         from android import activity
+        from android.runnable import run_on_ui_thread
         from jnius import autoclass
 
         self._bind = activity.bind
@@ -88,15 +127,9 @@ class Android:
             self.scan = self._scan
             self._bind(on_activity_result=self._scanned)
         self.share: Callable[[str, str], None] | None = self._share
-        self.sends_when_closed = self._has_service(autoclass)
-
-    def _has_service(self, autoclass: Callable[[str], Any]) -> bool:
-        """Whether the package was built with its sending service (`services = Sending:...` in buildozer.spec)."""
-        try:
-            autoclass(f"{self._activity.getPackageName()}.ServiceSending")
-        except Exception:  # noqa: BLE001 - Java raises what it likes
-            return False
-        return True
+        self.sends_when_closed = background.has_job()
+        self._documents = Documents(self._activity, self._bind, _on_screen)
+        run_on_ui_thread(dark_icons)(self._activity)
 
     def _scanner(self) -> Any:
         intent = self._intent("com.google.zxing.client.android.SCAN")
@@ -119,20 +152,32 @@ class Android:
         intent.putExtra(self._intent.EXTRA_TEXT, self._string(text))
         self._activity.startActivity(self._intent.createChooser(intent, self._string(title)))
 
-    def home(self, default: str) -> Path:
-        """The app's private folder, which backups leave out (see buildozer.spec)."""
-        return Path(default)
+    def home(self, default: str) -> Path:  # noqa: ARG002
+        """The app's private folder, which backups leave out (see buildozer.spec); a job finds it as ANDROID_PRIVATE."""
+        return Path(self._activity.getFilesDir().getAbsolutePath())
+
+    def key(self, home: Path) -> bytes | None:
+        return wrapped_device_key(home, AndroidKeyStore())
 
     def language(self) -> str:
         return str(self._locale.getDefault().toLanguageTag())
 
-    def save(self, name: str, text: str) -> str:
-        """The app's own folder on shared storage, which needs no permission."""
-        folder = Path(self._activity.getExternalFilesDir(None).getAbsolutePath())
-        write_private(folder / name, text)
-        return str(folder / name)
+    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
+        """Where the person says, in the system's own picker."""
+        self._documents.save(name, text, saved, failed)
 
-    def listen(self, opened: Callable[[str], None]) -> None:
+    def edges(self, width: float) -> Edges:
+        return bars_over_view(self._activity, width)
+
+    def left(self, *, waiting: bool) -> None:
+        if self.sends_when_closed and waiting:
+            background.schedule(self._activity)
+
+    def entered(self) -> None:
+        if self.sends_when_closed:
+            background.cancel(self._activity)
+
+    def listen(self, opened: Told) -> None:
         def told(intent: Any) -> None:
             link = None if intent is None else intent.getDataString()
             if link:

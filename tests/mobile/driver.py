@@ -24,6 +24,9 @@ parser.add_argument("--density", default="1")
 parser.add_argument("--block", default="")
 parser.add_argument("--link", default="")
 parser.add_argument("--scanner", default="", help="what a scanner would read; none is offered without it")
+parser.add_argument(
+    "--edges", default="0,0,0,0", help="the system's bars over the window: left, top, right, bottom"
+)
 parser.add_argument("--timeout", type=float, default=15.0)
 args = parser.parse_args()
 
@@ -79,6 +82,7 @@ from kivy.uix.label import Label  # noqa: E402
 
 from trimask_mobile.app import SurveyApp  # noqa: E402
 from trimask_mobile.model.device import Device  # noqa: E402
+from trimask_mobile.phone.insets import Edges  # noqa: E402
 from trimask_mobile.platforms import Desktop  # noqa: E402
 from trimask_mobile.theme import rgba  # noqa: E402
 from trimask_mobile.widgets.basics import Focusable  # noqa: E402
@@ -98,6 +102,9 @@ class TestPlatform(Desktop):
 
     def language(self) -> str:
         return "en"
+
+    def edges(self, width: float) -> Edges:  # noqa: ARG002
+        return Edges(*map(float, args.edges.split(",")))
 
 
 def visible(widget: Any) -> bool:
@@ -361,6 +368,13 @@ class Driver:
             label.size_hint_y, label.height = None, dp(10)
         self.pump(1)
         return {}
+
+    def frame(self) -> dict[str, Any]:
+        """Where the page shown lies in the window: left, top, right, bottom, from the window's own edges."""
+        page = self.app.page
+        left, bottom = page.to_window(*page.pos)
+        right, top = page.to_window(page.right, page.top)
+        return {"frame": [left, Window.height - top, Window.width - right, bottom]}
 
     def measure(self) -> dict[str, Any]:
         """What is wrong with the layout of the page shown, as sentences; nothing, if nothing is."""

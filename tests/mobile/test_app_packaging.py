@@ -8,13 +8,18 @@ from __future__ import annotations
 import ast
 import configparser
 import json
+import os
 import re
+import runpy
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+
+from trimask_mobile.theme import COLOURS
 
 ROOT = Path(__file__).parents[2]
 # Built by python-for-android itself. The rest are wheels.
@@ -67,7 +72,7 @@ def test_wheels_resolve_for_android(requirements: dict[str, str], tmp_path: Path
 
 
 def test_nothing_is_imported_that_is_not_required(requirements: dict[str, str], staged: Path) -> None:
-    ours = {path.name for path in staged.iterdir() if path.is_dir()}
+    ours = {path.name for path in staged.iterdir() if path.is_dir()} - {"art", "java"}
     assert ours == {"trimask_mobile", "trimask_client", "trimask_core", "trimask_proto"}
     outside: set[str] = set()
     for path in staged.rglob("*.py"):
@@ -83,9 +88,15 @@ def test_nothing_is_imported_that_is_not_required(requirements: dict[str, str], 
     assert not {"grpcio", "scipy", "pandas", "numpy"} & set(requirements)
 
 
-def test_permissions_are_the_network_alone(spec: configparser.SectionProxy) -> None:
-    assert spec["android.permissions"].split(",") == ["android.permission.INTERNET"]
+def test_no_permission_is_one_that_a_person_is_asked_for(spec: configparser.SectionProxy) -> None:
+    """The network; for the job, whether there is one (without which Android 14 refuses it) and the start of the phone."""
+    assert spec["android.permissions"].split(", ") == [
+        f"android.permission.{name}"
+        for name in ("INTERNET", "ACCESS_NETWORK_STATE", "RECEIVE_BOOT_COMPLETED")
+    ]
+    assert "services" not in spec  # none of python-for-android's, which would need a notification
     assert spec["android.allow_backup"] == "False"
+    assert int(spec["android.api"]) == 35
     assert spec["android.archs"].split(", ") == ["arm64-v8a", "armeabi-v7a"]
     assert int(spec["android.minapi"]) == int(spec["android.ndk_api"]) == 24
 
@@ -106,6 +117,158 @@ def test_links_of_given_hosts_open_the_app(tmp_path: Path) -> None:
             for host in ("survey.example", "other.example")
         ),
     ]
+
+
+MANIFEST = """<?xml version="1.0" encoding="utf-8"?>
+<manifest xmlns:android="http://schemas.android.com/apk/res/android" android:versionCode="1">
+    {extra}
+    <application android:label="@string/app_name" {arguments} >
+        <activity android:name="org.kivy.android.PythonActivity">{filters}</activity>
+    </application>
+</manifest>
+"""
+
+
+def test_the_manifest_that_comes_out(spec: configparser.SectionProxy, staged: Path) -> None:
+    """Our pieces where python-for-android's template puts them, then its hook, run twice as buildozer does."""
+    manifest_hook = runpy.run_path(os.fspath(staged / spec["p4a.hook"]))
+    pieces = {
+        "extra": "android.extra_manifest_xml",
+        "arguments": "android.extra_manifest_application_arguments",
+        "filters": "android.manifest.intent_filters",
+    }
+    made = MANIFEST.format(**{place: (staged / spec[name]).read_text() for place, name in pieces.items()})
+    for _ in range(2):
+        made = manifest_hook["with_job"](made)
+    android = "{http://schemas.android.com/apk/res/android}"
+    root = ET.fromstring(made)  # noqa: S314 - our own
+    assert root.find("queries/intent/action") is not None
+    assert root.find("application/activity/intent-filter/data") is not None
+    [job] = root.findall("application/service")
+    assert {name.removeprefix(android): value for name, value in job.items()} == {
+        "name": "org.trimask.survey.SendingJob",
+        "permission": "android.permission.BIND_JOB_SERVICE",
+        "exported": "false",
+        "process": ":sending",
+    }
+    source = staged / spec["android.add_src"] / "org/trimask/survey/SendingJob.java"
+    assert "extends JobService" in source.read_text()
+    rules = root.find("application").get(f"{android}dataExtractionRules")  # type: ignore[union-attr]
+    assert rules == "@xml/" + spec["android.res_xml"].removesuffix(".xml")
+    kinds = ET.parse(staged / spec["android.res_xml"]).getroot()  # noqa: S314 - our own
+    assert {kind.tag: {item.get("domain") for item in kind} for kind in kinds} == {
+        "cloud-backup": {"root", "external"},
+        "device-transfer": {"root", "external"},
+    }
+    with pytest.raises(ValueError, match="template has changed"):
+        manifest_hook["with_job"]("<manifest/>")
+
+
+def rgba(path: Path) -> tuple[int, bytes]:
+    """Width and pixels of a PNG of ours: eight bits, RGBA, no filter, one piece."""
+    data = path.read_bytes()
+    assert data[24:26] == b"\x08\x06"
+    size = int.from_bytes(data[33:37], "big")
+    return int.from_bytes(data[16:20], "big"), zlib.decompress(data[41 : 41 + size])
+
+
+def test_icon_and_first_picture(spec: configparser.SectionProxy, staged: Path) -> None:
+    """What is committed is what the script draws from the theme; the adaptive icon's figure is where no launcher cuts it."""
+    drawn = runpy.run_path(os.fspath(ROOT / "scripts" / "draw_icon.py"))
+    names = (
+        "icon.filename",
+        "icon.adaptive_foreground.filename",
+        "icon.adaptive_background.filename",
+        "presplash.filename",
+    )
+    assert {Path(spec[name]).name for name in names} == {path.name for path in (staged / "art").iterdir()}
+    width, pixels = rgba(staged / spec["icon.adaptive_foreground.filename"])
+    expected = drawn["picture"](432, 0.6, drawn["colour"]("on_primary"), None)
+    assert pixels == b"".join(b"\0" + row for row in expected)
+    seen = [
+        (x - width / 2, y - width / 2)
+        for y in range(width)
+        for x in range(width)
+        if pixels[y * (4 * width + 1) + 4 * x + 4]
+    ]
+    assert max((x * x + y * y) ** 0.5 for x, y in seen) <= 33 / 108 * width
+    width, pixels = rgba(staged / spec["icon.filename"])
+    assert width == 512
+    assert tuple(pixels[1 + 4 * 256 : 4 + 4 * 256]) == drawn["colour"]("primary")
+    assert spec["android.presplash_color"] == COLOURS["ground"]
+
+
+def test_the_job_runs_from_what_is_staged(staged: Path, tmp_path: Path) -> None:
+    """A process as Android's job is: no window, and none of what the package has not. Nothing waits."""
+    (tmp_path / "fake").mkdir()
+    (tmp_path / "fake" / "jnius.py").write_text(JAVA)
+    blocked = ("grpc", "numpy", "scipy", "pandas", "kivy")
+    script = f"""
+import sys, time
+sys.path.insert(0, {os.fspath(tmp_path / "fake")!r})
+for name in {blocked!r}:
+    sys.modules[name] = None
+time.sleep = lambda seconds: None
+import runpy
+runpy.run_path("sending.py")
+"""
+    home = tmp_path / "files"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", "import sys; sys.path.insert(0, '.')\n" + script],
+        cwd=staged,
+        env={"ANDROID_PRIVATE": os.fspath(home), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["finish", "False"]
+    assert (home / "device.key.wrapped").is_file()
+
+
+# Java as far as the job calls it: a cipher that adds one to every byte, and a class that is told how it ended.
+JAVA = """
+class JavaException(Exception):
+    pass
+
+class Cipher:
+    @staticmethod
+    def getInstance(name):
+        return Cipher()
+    def init(self, mode, key, spec=None):
+        self.step = {1: 1, 2: -1}[mode]
+    def doFinal(self, data):
+        return [((value + self.step + 128) & 0xFF) - 128 for value in data]
+    def getIV(self):
+        return [-1] * 12
+
+class KeyStore:
+    @staticmethod
+    def getInstance(name):
+        return KeyStore()
+    def load(self, parameter):
+        pass
+    def containsAlias(self, alias):
+        return True
+    def getKey(self, alias, password):
+        return "key"
+
+class SendingJob:
+    @staticmethod
+    def finish(again):
+        print("finish", again)
+
+CLASSES = {
+    "javax.crypto.Cipher": Cipher,
+    "java.security.KeyStore": KeyStore,
+    "javax.crypto.spec.GCMParameterSpec": lambda bits, iv: (bits, iv),
+    "org.trimask.survey.SendingJob": SendingJob,
+}
+autoclass = CLASSES.__getitem__
+
+def cast(name, found):
+    return found
+"""
 
 
 def test_files_the_spec_names_are_staged(spec: configparser.SectionProxy, staged: Path) -> None:

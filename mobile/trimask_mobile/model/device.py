@@ -222,7 +222,7 @@ class Device:
         """Try what waits."""
         self._transport.watch = watch
         try:
-            return self.queue.send(now=now)
+            return self.queue.send(now=now, wait=True)  # a phone's job may not have ended yet
         finally:
             self._transport.watch = None
 

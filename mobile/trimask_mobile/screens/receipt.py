@@ -21,7 +21,7 @@ class ReceiptScreen(Page):
     tone = StringProperty("success")
     link = StringProperty("")
     has_receipt = BooleanProperty(True)
-    # (name, text) -> where it is now; and (title, text) -> the system's share sheet, or None.
+    # (name, text, saved, failed): told where it is, or why it is nowhere; (title, text): the system's share sheet, or None.
     save = ObjectProperty(None, allownone=True)
     share = ObjectProperty(None, allownone=True)
 
@@ -69,14 +69,13 @@ class ReceiptScreen(Page):
     def save_it(self) -> None:
         """To a file."""
         name = f"trimask-receipt-{self.guide.item.entry.submission_id.hex()[:12]}.json"
-        try:
-            where = self.save(name, self.guide.receipt_json)
-        except OSError as error:
-            self.tone = "error"
-            self.saved = self.guide.words.say("receipt.unsaved", why=error.strerror or "?")
-        else:
-            self.tone = "success"
-            self.saved = self.guide.words.say("receipt.saved", where=where)
+        self.save(name, self.guide.receipt_json, self._saved, self._unsaved)
+
+    def _saved(self, where: str) -> None:
+        self.tone, self.saved = "success", self.guide.words.say("receipt.saved", where=where)
+
+    def _unsaved(self, why: str) -> None:
+        self.tone, self.saved = "error", self.guide.words.say("receipt.unsaved", why=why)
 
     def show_code(self) -> None:
         """For another device's camera; or no longer."""

@@ -1,0 +1,7 @@
+package android.net;
+
+public class Uri {
+    public String getLastPathSegment() {
+        return "msf:31";
+    }
+}

@@ -1,0 +1,7 @@
+package org.kivy.android;
+
+import org.libsdl.app.SDLActivity;
+
+public class PythonActivity extends SDLActivity {
+    public static PythonActivity mActivity = new PythonActivity();
+}
