@@ -184,7 +184,7 @@ def test_refusing_an_open_study_stops_intake_there(place: Lab, run: Run) -> None
             "--config",
             config(place, "R2"),
         )
-        assert (status, "takes no more submissions" in out) == (0, True)
+        assert (status, "accepts no more submissions" in out) == (0, True)
         assert client.send(first) == receipt  # what is in is in
         with pytest.raises(Refused) as caught:
             client.submit(ANSWERS)

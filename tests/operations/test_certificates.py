@@ -177,7 +177,7 @@ def test_a_changed_file_is_noticed_without_a_signal(keys_only: Any) -> None:
     finally:
         process.kill()
         process.wait()
-    assert Path(log.name).read_text().count("took over a renewed certificate") >= 1
+    assert Path(log.name).read_text().count("loaded a renewed certificate") >= 1
 
 
 def test_a_certificate_that_runs_out_is_said(own_lab: Any) -> None:

@@ -116,9 +116,14 @@ def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
     assert _ask(ops_lab, "POST", f"{page}/close", sure)[0] == 303
     status, text = _ask(ops_lab, "POST", f"{page}/close", sure, Cookie=mine)
     assert (status, "not sent from this page" in text) == (409, True)
-    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="word" value="')[1][:64]
+    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="form_token" value="')[1][:64]
     elsewhere = _ask(
-        ops_lab, "POST", f"{page}/close", sure | {"word": word}, Cookie=mine, Origin="http://evil.example"
+        ops_lab,
+        "POST",
+        f"{page}/close",
+        sure | {"form_token": word},
+        Cookie=mine,
+        Origin="http://evil.example",
     )
     assert elsewhere[0] == 409
     status, text = _ask(ops_lab, "POST", "/console/sign-in", {"token": "trimask_" + "A" * 43})
@@ -136,10 +141,10 @@ def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
             client.submit({"hours": hour / 3, "rested": False})
     page = f"/console/studies/{signed.study.id.hex()}"
     mine = f"trimask_owner_{signed.study.id.hex()[:16]}=" + _token(ops_lab, signed, "owner")
-    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="word" value="')[1][:64]
-    noted = {"count": "60", "expires": "2099-01-01", "word": word}
+    word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="form_token" value="')[1][:64]
+    noted = {"count": "60", "expires": "2099-01-01", "form_token": word}
     assert _ask(ops_lab, "POST", f"{page}/invited", noted, Cookie=mine)[0] == 303
-    assert _ask(ops_lab, "POST", f"{page}/close", {"sure": "yes", "word": word}, Cookie=mine)[0] == 303
+    assert _ask(ops_lab, "POST", f"{page}/close", {"sure": "yes", "form_token": word}, Cookie=mine)[0] == 303
     ops_lab.until(lambda: owner.study_status(signed.study).state == "closed")
     text = _ask(ops_lab, "GET", page, Cookie=mine)[1]
     name = text.split(f"{page}/datasets/")[1].split("/")[0]

@@ -40,7 +40,7 @@ class Store:
             self.database, KEY, ManualClock(1_000), self.folder, logging.getLogger("audit-test")
         )
         asyncio.run(self.log.load())
-        asyncio.run(self.log.miss_what_is_gone())
+        asyncio.run(self.log.record_missing())
 
     def add(self, count: int) -> None:
         async def course() -> None:

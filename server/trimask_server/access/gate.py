@@ -21,7 +21,7 @@ _DRAINING_MS = 5000
 
 @dataclass(frozen=True)
 class Caller:
-    """Who is calling, as far as this node can know: every role the certificate, token or their absence gives."""
+    """Who is calling: every role that the certificate, the token, or the lack of both gives."""
 
     roles: frozenset[Role]
     token: Token | None = None
@@ -37,7 +37,7 @@ def current_caller() -> Caller:
 
 
 class Gate:
-    """One for each port. Only a collector makes tokens; where there are none they mean nothing."""
+    """The gate of one port. Only a collector issues tokens; other nodes ignore them."""
 
     def __init__(self, node: NodeContext, tokens: TokenStore | None = None, *, mutual: bool) -> None:
         self._node = node
@@ -50,7 +50,7 @@ class Gate:
         """Refuse the call, or remember who makes it for the handler."""
         rule = TABLE.get(method)
         if rule is None:
-            raise Refused(Reason.NOT_YOUR_ROLE, "this call is in nobody's permissions")
+            raise Refused(Reason.NOT_YOUR_ROLE, "this call is not in the permission table")
         # Most calls are a device's to a right provider.
         stranger = not self._mutual and self._tokens is None
         caller = _STRANGER if stranger else await self._caller(context)
@@ -88,7 +88,7 @@ class Gate:
             roles.add(Role.OWNER)
         known = self._roles_by_name()
         if not roles and not names & known.keys():
-            await self._node.studies.refresh()  # another worker of this node may have taken in their study
+            await self._node.studies.refresh()  # another worker of this node may have registered their study
             known = self._roles_by_name()
         return Caller(frozenset(roles.union(*(known.get(name, ()) for name in names))), token)
 

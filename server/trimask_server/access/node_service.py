@@ -1,4 +1,4 @@
-"""What every node serves its peers: saying what it is, and taking in studies that all parties approved."""
+"""What every node serves its peers: describing itself, and registering studies that all parties approved."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         self, request: node_pb2.RegisterStudyRequest, context: Context
     ) -> node_pb2.RegisterStudyResponse:
         node = self._node
-        # A provider has no use for the seed of B_0; one that is sent it all the same forgets it here.
+        # A provider does not need the seed of B_0; if it is sent nevertheless, it is dropped here.
         signed = SignedStudy.from_json(request.signed_study).without_seed()
         # All approvals verify, so this node's own operator has signed too.
         study = signed.verify()

@@ -280,7 +280,7 @@ def render_page() -> str:
         "| `not_your_role`, `not_the_owner` | the certificate, or its absence, gives none of the roles |",
         "| `no_token` | a token is needed and none came |",
         "| `bad_token` | a token came that was never made, or is revoked |",
-        "| `token_expired` | its time is over |",
+        "| `token_expired` | it has expired |",
         "| `wrong_scope` | it does not allow this, or is for another study |",
         "| `wrong_origin` | a page called, over HTTPS, of a host that the study does not name |",
         "| `draining` | the node takes no new work; devices try again by themselves |",

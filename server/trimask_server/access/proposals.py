@@ -1,4 +1,4 @@
-"""Studies a node was proposed, and what its operator decided: approved (and signed), refused (and why), or waiting."""
+"""Studies proposed to a node, and what its operator decided: approved (and signed), refused (and why), or waiting."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Proposals:
         await self.database.write(write)
 
     async def approve(self, signed: SignedStudy, approval: Approval, now_ms: int) -> None:
-        """Keep the operator's signature; a study it had refused while open takes submissions in again."""
+        """Keep the operator's signature; a study it had refused while open accepts submissions again."""
         text = json.dumps(approval.to_dict())
 
         def write(tx: Transaction) -> None:

@@ -21,7 +21,7 @@ __all__ = ["OWNER", "SCOPES", "Token", "TokenStore", "erase_study"]
 
 OWNER = "owner"  # signs in to the console, and can close the study there
 SCOPES = ("datasets", "releases", OWNER)
-PREFIX = "trimask_"  # so that a scan for leaked secrets, or a person, knows what it is
+PREFIX = "trimask_"  # so that a scan for leaked secrets, or a person, recognises it
 _BYTES = 32
 _COLUMNS = "token_hash, study_id, name, scopes, create_time_ms, expire_time_ms, revoke_time_ms"
 
@@ -118,7 +118,7 @@ class TokenStore:
         await self.database.write(write)
 
     async def check(self, header: str, now_ms: int) -> Token:
-        """The token in an `authorization` header; refused unless it was made here, is not revoked and not over."""
+        """The token in an `authorization` header; refused unless it was made here, is not revoked and has not expired."""
         word, _, text = header.partition(" ")
         body = text.removeprefix(PREFIX).strip() if word.lower() == "bearer" else "?"
         try:
@@ -137,9 +137,7 @@ class TokenStore:
             )
         token = _token(row)
         if token.expire_time_ms <= now_ms:
-            raise Refused(
-                Reason.TOKEN_EXPIRED, "this token's time is over; ask the study's owner for another"
-            )
+            raise Refused(Reason.TOKEN_EXPIRED, "this token has expired; ask the study's owner for another")
         return token
 
 

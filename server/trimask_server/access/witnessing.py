@@ -1,7 +1,8 @@
-"""A provider witnesses what a collector spends from a study's budget: each spend once, in one place, and never too much.
+"""A provider witnesses what a collector spends from a study's budget: each spend once, in one place, within the budget.
 
-A provider keeps the hash of every link of the chain it was shown (`trimask_core.budget_chain`). A chain with another hash in
-a known place is a ledger that went back or forked: it is refused, counted as an alarm and written into the audit log.
+A provider keeps the hash of every link of the chain it was shown (`trimask_core.budget_chain`). A chain with a different
+hash in a known place is a ledger that was rolled back or forked: it is refused, counted as an alarm and written into the
+audit log.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _refuse_overspent(study: Study, links: list[BudgetLink]) -> None:
         try:
             price = Price(link.epsilon, link.delta, link.mu)
         except TrimaskError as error:
-            raise Refused(Reason.MALFORMED, f"a link's price is none: {error}") from None
+            raise Refused(Reason.MALFORMED, f"a link's price is not valid: {error}") from None
         require_affordable(budget, paid, price)
         paid.append(price)
 

@@ -149,7 +149,7 @@ def _misfit(entry: AuditEntry, last: AuditHead, identity: bytes, witness: AuditH
     if entry.previous != last.hash:
         return f"entry {entry.sequence} does not follow the entry before it"
     if _hash(entry.previous, entry.sequence, entry.time_ms, entry.kind, entry.details) != entry.hash:
-        return f"entry {entry.sequence} was changed: its hash is another"
+        return f"entry {entry.sequence} was changed: its hash differs"
     try:
         verify(identity, _CONTEXT, entry.hash, entry.signature, f"entry {entry.sequence}")
     except VerificationError as error:

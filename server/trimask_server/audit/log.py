@@ -1,7 +1,7 @@
-"""A node's audit log: appended in the transaction of what it records, so that neither is ever there without the other.
+"""A node's audit log: an entry is written in the transaction it records, so neither exists without the other.
 
 Entries name studies, blocks, counts and reasons. Nothing of a person (no submission id, address or invitation) and no
-secret goes in. SQL triggers refuse changes and deletions; the chain shows those made behind the database's back. The
+secret goes in. SQL triggers refuse changes and deletions; the hash chain reveals those made in the files directly. The
 head is written beside the store once a second and told to collectors, so that a log cut short is noticed too.
 """
 
@@ -50,8 +50,8 @@ class AuditLog:
 
         await self._database.write(begin)
 
-    async def miss_what_is_gone(self) -> None:
-        """Record that entries are missing: the head kept beside the store is ahead of the log."""
+    async def record_missing(self) -> None:
+        """Record that entries are missing, if the head kept beside the store is ahead of the log."""
         kept = self._read_file()
         if kept is None or not kept.sequence:
             return

@@ -1,4 +1,4 @@
-"""What the owner asks of the collector about people who read: tokens."""
+"""Researchers' tokens: what the owner asks of the collector."""
 
 from __future__ import annotations
 

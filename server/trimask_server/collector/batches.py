@@ -19,8 +19,10 @@ __all__ = ["PASSING", "Batches"]
 
 T = TypeVar("T")
 PASSING = frozenset({Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED})
-"""Refusals of a node that is away or ill (a full disk, say), not of what it is asked: rows are never given up for one,
-however often it is met. It may last; the owner can still give a block up."""
+"""Refusals because a node is unreachable or failing (a full disk, for example), not because of the request.
+
+They may last, but rows are never given up for them; the owner can still give a block up.
+"""
 
 
 class Batches:
@@ -34,9 +36,10 @@ class Batches:
         self._ledger = ledger
         self._calls = calls
         self._intake = intake
-        # What providers have bound, by block and identity: their signatures. Lost with this process, then asked for again.
+        # The signatures of providers that have bound a block, by block and identity. In memory only: asked for again
+        # after a restart.
         self._bound: dict[tuple[bytes, bytes], bytes] = {}
-        # Plans declined one after another for no reason that a new plan would take away, and rows once said to be withdrawn.
+        # How many plans in a row were declined for a reason that a new plan cannot remove; and rows reported as withdrawn.
         self._declined = 0
         self._withdrawn: set[bytes] = set()
 
@@ -90,7 +93,7 @@ class Batches:
         return self._declined >= self._node.config.max_attempts
 
     async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
-        """Ask once more where a plan was not the drawn one, with the others' words on rows they have no longer."""
+        """Ask again where a plan was not the drawn one, with the others' signed statements on rows they lack."""
         named = sorted({name for answer in answers for name in answer.skipped})
         words = await self._each(lambda party: self._calls.absence(party, named)) if named else []
         declined = {
@@ -101,7 +104,7 @@ class Batches:
         )
 
     async def _assign(self, party: Party, block: Block, words: Sequence[RowAbsence] = ()) -> Assigned:
-        """Give a provider the plan, with its own earlier answer to it: one that was restored has forgotten that."""
+        """Give a provider the plan, with its own earlier answer: a provider restored from a backup has lost that."""
         key = (block.block_id, party.identity)
         answer = await self._calls.assign(party, block, words, self._bound.get(key, b""))
         if answer.bound_signature:
@@ -112,7 +115,7 @@ class Batches:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""
         await self._each(lambda party: self._calls.cancel(party, block))
         await self._ledger.mark_released(block.block_id)
-        # Who still holds what is asked anew: the rows of this plan, but for those withdrawn, are pending again.
+        # Count again who holds what: the rows of this plan, except those withdrawn, are pending again.
         self._intake.count_anew()
 
     async def erase(self, block: Block) -> None:
@@ -135,7 +138,7 @@ class Batches:
             )
 
     async def stop_intake(self) -> list[BaseException | None]:
-        """Have every right provider take nothing in any more; for each, what went wrong."""
+        """Have every right provider stop intake; for each, what went wrong."""
         calls = (self._calls.stop_intake(party) for party in self._study.right)
         return list(await asyncio.gather(*calls, return_exceptions=True))
 

@@ -13,8 +13,9 @@ __all__ = ["Catalogue", "Release", "dataset_folder"]
 
 
 def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
-    """Where a dataset's files are: by the hash of its first file too, so that a publisher that lost its study replaces
-    nobody's.
+    """Where a dataset's files are.
+
+    The hash of its first file is in the path: a publisher that lost its lease overwrites no other's files.
     """
     return data / "datasets" / f"{dataset_id}.{digest[:16]}"
 

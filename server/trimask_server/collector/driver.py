@@ -28,7 +28,7 @@ _RESTED = (0, 0.0)
 
 
 class Driver(Protocol):
-    """What moves one study on (`study_leases` starts and stops it)."""
+    """Advances one study (`study_leases` starts and stops it)."""
 
     @property
     def wake(self) -> asyncio.Event:
@@ -39,7 +39,7 @@ class Driver(Protocol):
         """Until the study is closed; `Refused` with lease_lost when another worker drives it."""
         ...
 
-    async def heed_restores(self) -> bool:
+    async def handle_restores(self) -> bool:
         """Tell right providers that were restored from a backup of every block; whether there was one."""
         ...
 
@@ -73,7 +73,7 @@ class BatchWork(Protocol):
         ...
 
     async def publish(self) -> bool:
-        """Publish what is complete while the study goes on; whether there was something."""
+        """Publish what is complete while the study goes on; whether anything was."""
         ...
 
     async def finish(self, remainder: int) -> bool:
@@ -118,7 +118,7 @@ class BatchDriver:
                 node.log.warning("study=%s waits: reason=%s: %s", prefix, error.reason, error)
                 busy, self._suspicious = False, True
             except Exception:
-                # Whatever it was (a full disk, say), the study must go on when it is over.
+                # Whatever the error was (a full disk, for example), the study must go on once it is gone.
                 node.log.exception("study=%s waits after an error", prefix)
                 busy = False
             if not busy:
@@ -126,16 +126,16 @@ class BatchDriver:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), node.config.poll_seconds)
 
-    async def heed_restores(self) -> bool:
+    async def handle_restores(self) -> bool:
         """Tell right providers that were restored from a backup of every block; whether there was one."""
-        return await self._restores.heed(await self._sightings.describe(self._study, 5.0))
+        return await self._restores.handle(await self._sightings.describe(self._study, 5.0))
 
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
         await self._node.studies.refresh()  # another worker may have been told to close it
         if self._suspicious:
-            if await self.heed_restores():
+            if await self.handle_restores():
                 self._intake.count_anew()
             self._suspicious = False
         closing = self._node.studies.state(study_id) == "closing"
@@ -144,7 +144,7 @@ class BatchDriver:
         unfinished = await self._ledger.blocks(study_id, "planned", "pooled", "given_up", "cancelled")
         for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
             if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
-                continue  # it failed, and holds up no other
+                continue  # it failed; other blocks go on
             await self._move_on(block, closing=closing)
             return True
         ready = await self._intake.complete(self._restores.known, closing=closing)
@@ -164,7 +164,7 @@ class BatchDriver:
         return not closing and await self._work.publish()
 
     async def _move_on(self, block: Block, *, closing: bool) -> None:
-        """What comes next for a block that is neither erased nor released. After a failure it rests for a while."""
+        """The next step of a block that is neither erased nor released. After a failure it pauses for a while."""
         try:
             if block.state == "cancelled":
                 await self._batches.release(block)

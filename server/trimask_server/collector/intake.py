@@ -21,7 +21,7 @@ class Intake:
         self._ledger = ledger
         self._calls = calls
         self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
-        # Those that all hold, in the order in which they were complete: those that still wait may be very many.
+        # Those that all providers hold, in the order in which they became complete. (Incomplete ones may be very many.)
         self._ready: dict[bytes, None] = {}
         self._tokens = [""] * len(study.right)
         self._accepted: dict[bytes, int] = {}  # which right providers' check has accepted it, a bit each
@@ -54,7 +54,7 @@ class Intake:
 
     @property
     def half_checked(self) -> set[bytes]:
-        """The complete submissions that some right providers have accepted and others not: they came there once more."""
+        """The complete submissions accepted by some right providers and not by others, where they arrived a second time."""
         whole = (1 << len(self._study.right)) - 1
         return {name for name in self._ready if 0 < self._accepted.get(name, 0) < whole}
 

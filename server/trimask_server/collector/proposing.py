@@ -1,4 +1,4 @@
-"""From a study's owner to every operator and back: the collector hands a proposal on and gathers the decisions."""
+"""From a study's owner to every operator and back: the collector forwards a proposal and gathers the decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
 async def send_proposal(
     node: NodeContext, proposals: Proposals, signed: SignedStudy
 ) -> list[study_pb2.PartyDecision]:
-    """Keep a study for this node's operator and hand it to every other; who could not be given it, and why."""
+    """Keep a study for this node's operator and send it to every other; which nodes could not be reached, and why."""
     signed = signed.without_seed()
     study = signed.study
     node.require_collector_of(study)

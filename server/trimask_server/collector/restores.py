@@ -3,8 +3,8 @@
 A restored store may hold rows that were pooled and erased since the backup was made, and lack rows and plans that came
 since. Before anything new is planned the provider is told of every block again: plans that are under way it is given
 again, pooled blocks it erases again, with their plans, so that it also uses up the ids of rows it does not have. All of
-these calls may be repeated. A block that is under way and has rows which the provider lost cannot be worked on any more:
-it is erased everywhere and the owner is told.
+these calls may be repeated. A block in progress with rows that the provider lost cannot be finished: it is erased
+everywhere and the owner is told.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Restores:
         self.known: dict[str, bytes] = {}
         """The store of each right provider, by role, that has been told of every block."""
 
-    async def heed(self, described: Described) -> bool:
+    async def handle(self, described: Described) -> bool:
         """Tell each right provider whose store was replaced; whether there was one."""
         self.known = await self._ledger.generations(self._study.id)
         told = False
@@ -69,7 +69,7 @@ class Restores:
         await self._tell_first(party)
         for block in await self._ledger.blocks(study.id, *IN_A_BLOCK, "cancelled", "released"):
             if block.state in ("cancelled", "released"):
-                # Or rows that were freed since the backup would stay bound there, and no plan could have them.
+                # Otherwise rows that were freed since the backup would stay bound there, and no plan could use them.
                 await calls.cancel(party, block)
             elif block.state == "planned":
                 try:

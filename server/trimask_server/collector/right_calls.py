@@ -66,7 +66,7 @@ class RightCalls:
         return Page(split_ids(page.submission_ids), page.next_page_token, page.store_generation, page.checked)
 
     async def stop_intake(self, party: Party) -> None:
-        """Have a provider take no more submissions in."""
+        """Have a provider stop accepting submissions."""
         request = right_batches_pb2.StopIntakeRequest(study_id=self._study.id)
         await self._node.peers.call(self._stub(party).StopIntake, request)
 
@@ -91,7 +91,7 @@ class RightCalls:
         )
 
     async def absence(self, party: Party, ids: Sequence[bytes]) -> RowAbsence:
-        """A provider's word on which of these rows it cannot put into a block."""
+        """A provider's signed statement on which of these rows it cannot put into a block."""
         request = right_batches_pb2.ConfirmAbsentRequest(
             study_id=self._study.id, submission_ids=b"".join(ids)
         )

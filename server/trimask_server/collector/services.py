@@ -89,7 +89,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         return await self.status_of(self._node.studies.get(request.study_id))
 
     async def complete_rows(self, study: Study) -> int:
-        """Complete submissions so far, wherever they are; those of releases of long ago too."""
+        """Complete submissions so far, in any state, also those of past releases."""
         blocks = await self._ledger.blocks(study.id, "planned")
         releases = await self._catalogue.releases(study.id)
         pending = await self._ledger.pending_rows(study.id)
@@ -97,8 +97,8 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for this node's own pages."""
-        described = await self._sightings.glance(study)
-        # One right after the other: a block that moves on meanwhile is counted twice, or not at all.
+        described = await self._sightings.describe_cached(study)
+        # Read one right after the other: a block that changes state in between is counted twice, or not at all.
         pending = await self._ledger.pending_rows(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._catalogue.releases(study.id)
@@ -204,7 +204,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.OpenStudyResponse(study_id=study.id)
 
     async def open(self, signed: SignedStudy) -> None:
-        """Hand a verified study to every node, and take it in."""
+        """Send a verified study to every node, and register it here."""
         node, study = self._node, signed.study
         for_providers = signed.without_seed().to_json().encode()
         for name, party in study.parties.items():
@@ -268,7 +268,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         return study_pb2.AbandonBlockResponse(block=_abandoned(block))
 
     async def _abandon_release(self, study: Study, number: int) -> study_pb2.AbandonBlockResponse:
-        """One that a right provider refuses for good, having been restored from a backup; see docs/operations.md."""
+        """Give up a release that a provider restored from a backup refuses permanently (docs/operations.md)."""
         require_suite(study, "moments")
         why = f"the study's owner gave release {number} up"
         ledger = Ledger(self._node.database, self._node.audit)

@@ -61,17 +61,17 @@ class Sightings:
                 self._seen_ms[study.party(role).tls_name] = now
         return found
 
-    async def glance(self, study: Study) -> Described:
+    async def describe_cached(self, study: Study) -> Described:
         """The same, cached for two seconds: many viewers cause one question to the nodes."""
         now = self.node.clock.now_ms()
         found = self._glances.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:
             found = (now, asyncio.ensure_future(self._look(study)))
             self._glances[study.id] = found
-        return await asyncio.shield(found[1])  # who hangs up does not end it for the others
+        return await asyncio.shield(found[1])  # a caller that hangs up does not cancel it for the others
 
     async def _look(self, study: Study) -> Described:
-        """Describe, and keep every audit head that was shown (docs/governance.md#the-audit-log)."""
+        """Describe, and keep every audit head that was sent (docs/governance.md#the-audit-log)."""
         described = await self.describe(study, 1.0)
         for role, answer in described.items():
             if answer is not None:

@@ -21,7 +21,7 @@ class StoredFactors:
 
     def save(self, tx: Transaction, study_id: bytes, number: int, factor: Matrix) -> None:
         """Write a release's factor; the release is there."""
-        # Under a fresh key each time: the difference of two factors is one block's, and nobody's to know.
+        # Under a fresh key each time: the difference of two factors is one block's, which nobody may see.
         destroy_keys(tx, study_id, [release_scope(number)])
         stored = self.vault.obtain(tx, study_id, release_scope(number)).encrypt(
             factor_to_bytes(factor), b"factor"

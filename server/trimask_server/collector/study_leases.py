@@ -1,8 +1,8 @@
 """Which worker drives which study: each worker of the collector leases studies that have no driver and renews the leases.
 
-A study's driver is a leased job. A worker that dies stops renewing, and another one goes on from the ledger; a worker that
-was only asleep finds its writes refused, because the lease has a higher fence by then. A worker that starts again under
-its own name takes back what it had at once.
+A study's driver is a leased job. A worker that dies stops renewing, and another one goes on from the ledger; a worker
+that was only suspended finds its writes refused, because the lease has a higher fence by then. A worker that starts again
+under its own name takes back what it had at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Drivers:
         self._observers: dict[bytes, Driver] = {}
         self._driving: dict[bytes, Driver] = {}
         self._look = asyncio.Event()
-        # Whether this worker, perhaps in an earlier life, left a study that may still be its own.
+        # Whether this worker, perhaps before a restart, left a study whose lease may still be its own.
         self._dropped = True
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
@@ -53,7 +53,7 @@ class Drivers:
         return self._observers[study.id]
 
     def look(self) -> None:
-        """Look now: there may be a study to drive, or work for a driver."""
+        """Wake up: there may be a study to drive, or work for a driver."""
         self._look.set()
         for driver in self._driving.values():
             driver.wake.set()
@@ -61,12 +61,12 @@ class Drivers:
     async def run(self) -> None:
         """Take studies on for as long as the node runs."""
         node = self._node
-        self._spawn(self._look_after_closed(), "looking after closed studies")
+        self._spawn(self._look_after_closed(), "following up closed studies")
         while True:
             try:
                 await self._take_on()
             except (Refused, StoreError) as error:
-                # The store may be full or away: studies must go on when that is over.
+                # The store may be full or unreachable: studies must go on once it is back.
                 node.log.warning("cannot look for studies to drive yet: %s", error)
             except Exception:
                 node.log.exception("failed while looking for studies to drive")
@@ -75,18 +75,18 @@ class Drivers:
                 await asyncio.wait_for(self._look.wait(), node.config.poll_seconds)
 
     async def _look_after_closed(self) -> None:
-        """A right provider that is restored from a backup may have rows of a study that was closed since."""
+        """Tell right providers restored from a backup of studies closed since: they may hold their rows again."""
         node = self._node
         while True:
             for study in node.studies.all():
                 if node.studies.state(study.id) != "closed":
                     continue
                 try:
-                    await self._of(study).heed_restores()
+                    await self._of(study).handle_restores()
                 except Refused as error:
                     node.log.warning("closed study=%s: %s", study.id.hex()[:12], error)
                 except Exception:
-                    node.log.exception("failed while looking after closed study=%s", study.id.hex()[:12])
+                    node.log.exception("failed while following up closed study=%s", study.id.hex()[:12])
             await asyncio.sleep(_CLOSED_SECONDS)
 
     async def _take_on(self) -> None:
@@ -133,7 +133,7 @@ class Drivers:
                 task.cancel()
             await asyncio.gather(driving, keeping, return_exceptions=True)
             self._driving.pop(study.id, None)
-            self._dropped = True  # unless another worker has it, it is to be taken on again at once
+            self._dropped = True  # unless another worker has it, it is due again at once
 
     async def _hand_back(self, job: Job) -> None:
         with contextlib.suppress(Refused):

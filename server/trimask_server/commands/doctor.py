@@ -40,10 +40,10 @@ _PEER_SECONDS = 5.0
 
 
 def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -> Iterator[Finding]:
-    """Every check; `parties` are peers to be reached beside those of the studies the node has."""
+    """Every check; `parties` are peers to reach besides those of the node's studies."""
     yield from file_findings(config.keys, role)
     yield from mode_findings(config.keys)
-    if all((config.keys / name).exists() for name in FILES):  # else that was said already
+    if all((config.keys / name).exists() for name in FILES):  # otherwise it was reported already
         yield from certificate_findings(config.keys, int(time.time() * 1000))
         if config.https_listen:
             yield from https_findings(config.keys, int(time.time() * 1000))
@@ -119,7 +119,7 @@ def _ports(config: NodeConfig, process: int | None) -> Iterator[Finding]:
             )
             yield fine(setting, f"{address} is listened on{known}")
         elif process is not None:
-            yield bad(setting, f"nothing listens on {address}, though the node runs", "look into its log")
+            yield bad(setting, f"nothing listens on {address}, though the node runs", "read its log")
         elif why:
             by = "" if holder is None else f" by process {holder}"
             yield bad(
@@ -173,7 +173,7 @@ def _node(operator: Operator, process: int, found: dict[str, Party]) -> Iterator
             study = operator.show(proposal.study_id.hex())[1].study
             found |= {p.tls_name: p for p in study.parties.values() if p.identity != own}
     except TrimaskError as error:
-        yield bad("node", f"process {process} runs, but: {error}", "look into its log")
+        yield bad("node", f"process {process} runs, but: {error}", "read its log")
         return
     drains = ", draining" if status.draining else ""
     yield fine(
@@ -208,7 +208,7 @@ def _peers(config: NodeConfig, parties: Iterable[Party]) -> Iterator[Finding]:
             continue
         if answer.identity != party.identity:
             yield bad(
-                about, "has another identity than in the study", "ask its operator; compare fingerprints"
+                about, "has a different identity than in the study", "ask its operator; compare fingerprints"
             )
             continue
         skew = skew_words(party.name, skew_seconds(before, answer.clock_time_ms, int(time.time() * 1000)))

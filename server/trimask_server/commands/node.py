@@ -23,7 +23,7 @@ def register(subparsers: Subparsers) -> None:
 
     node_setup.register(commands)
     node_doctor.register(commands)
-    status = commands.add_parser("status", help="say how the node is")
+    status = commands.add_parser("status", help="show the node's status")
     _config(status)
     status.set_defaults(run=run_status)
 
@@ -40,13 +40,17 @@ def register(subparsers: Subparsers) -> None:
     _config(approve)
     approve.set_defaults(run=run_approve)
 
-    refuse = commands.add_parser("refuse", help="refuse a study; an open one stops being taken in here")
+    refuse = commands.add_parser(
+        "refuse", help="refuse a study; if it is open, this node stops accepting submissions to it"
+    )
     refuse.add_argument("study", metavar="ID", help="the first digits of the study's id")
     refuse.add_argument("--reason", required=True, help="why; the study's owner is told")
     _config(refuse)
     refuse.set_defaults(run=run_refuse)
 
-    drain = commands.add_parser("drain", help="take no new submissions and attempts; finish what runs")
+    drain = commands.add_parser(
+        "drain", help="accept no new submissions and start no attempts; finish what is running"
+    )
     drain.add_argument("--resume", action="store_true", help="take new work again")
     _config(drain)
     drain.set_defaults(run=run_drain)
@@ -62,7 +66,7 @@ def _config(parser: argparse.ArgumentParser) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """How the node is."""
+    """Show the node's status."""
     from rich.table import Table
 
     from trimask_server.commands.operator import Operator
@@ -220,23 +224,24 @@ def run_refuse(args: argparse.Namespace) -> int:
             {"id": signed.study.id.hex(), "role": proposal.role, "decision": "refused", "reason": args.reason}
         )
     else:
-        stopped = "; this node takes no more submissions for it" if proposal.state == "open" else ""
+        stopped = "; this node accepts no more submissions to it" if proposal.state == "open" else ""
         print(f"Refused {signed.study.title!r}{stopped}. The study's owner is told the reason on asking.")
     return 0
 
 
 def run_drain(args: argparse.Namespace) -> int:
-    """Drain, or take new work again."""
+    """Drain, or accept new work again."""
     from trimask_server.commands.operator import Operator
 
     running = Operator.of(args.config).drain(resume=args.resume)
     if args.json:
         print_json({"draining": not args.resume, "running": running})
     elif args.resume:
-        print("New work is taken again.")
+        print("New work is accepted again.")
     else:
-        still = f"{running} pieces of work still run" if running else "nothing runs any more"
+        still = f"{running} tasks still run" if running else "nothing runs any more"
         print(
-            f"Draining: no new submissions and attempts; devices and the collector wait. {still.capitalize()}."
+            f"Draining: no new submissions are accepted and no attempts started; devices and the collector wait. "
+            f"{still.capitalize()}."
         )
     return 0

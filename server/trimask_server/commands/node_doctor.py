@@ -1,4 +1,4 @@
-"""`trimask node doctor`: is everything in order, and if not, what is to be done."""
+"""`trimask node doctor`: checks everything a node needs, and says what to do where something is wrong."""
 
 from __future__ import annotations
 

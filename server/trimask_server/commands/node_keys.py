@@ -19,7 +19,7 @@ def register(commands: Subparsers) -> None:
         "rotate-sealing-key",
         help="make a right provider's next sealing key",
         description="Make a new sealing key. It is pending at first, so that every process of the node has it before a "
-        "device does, then devices that ask seal to it; the old one is taken for as long as --overlap says after that. "
+        "device does, then devices that ask seal to it; the old one is still accepted for --overlap after that. "
         "A device that stays offline longer loses what it sealed, so let the overlap exceed that.",
     )
     rotate.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
@@ -28,7 +28,7 @@ def register(commands: Subparsers) -> None:
         type=parse_span,
         default="30d",
         metavar="TIME",
-        help="how long the old key lives on (30d)",
+        help="how long the old key stays valid (30d)",
     )
     rotate.add_argument(
         "--pending", type=parse_span, default="10m", metavar="TIME", help="until the new key is used (10m)"
@@ -45,7 +45,7 @@ def parse_span(text: str) -> int:
 
 
 def run_rotate(args: argparse.Namespace) -> int:
-    """Write the ring and the node's card; a running node takes it over by itself."""
+    """Write the ring and the node's card; a running node reloads both by itself."""
     import json
     from dataclasses import replace
     from datetime import UTC, datetime
@@ -73,5 +73,5 @@ def run_rotate(args: argparse.Namespace) -> int:
     print(f"New key {newest.key.public.hex()[:16]}, in use from {day(newest.activate_ms)}.")
     for item in ring.keys[1:]:
         print(f"Old key {item.key.public.hex()[:16]} is taken until {day(item.expire_ms or 0)}.")
-    print("A running node takes this over by itself (at once on SIGHUP). Back the key folder up again.")
+    print("A running node reloads this by itself (at once on SIGHUP). Back the key folder up again.")
     return 0

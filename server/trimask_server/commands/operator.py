@@ -69,7 +69,7 @@ class Operator:
             raise ConnectionFailed(f"is the node running? {error}") from None
 
     def status(self) -> pb.GetNodeStatusResponse:
-        """How the node is."""
+        """The node's status."""
         with self._stub() as stub:
             return stub.GetNodeStatus(pb.GetNodeStatusRequest(), timeout=_SECONDS)
 
@@ -84,7 +84,7 @@ class Operator:
             found = stub.ShowStudy(pb.ShowStudyRequest(study_id=_prefix(study)), timeout=_SECONDS)
         signed = SignedStudy.from_json(found.signed_study)
         if signed.study.id != found.proposal.study_id:
-            raise ConfigError("the node sent another study than it named")
+            raise ConfigError("the node sent a different study than it named")
         return found.proposal, signed
 
     def approve(self, study_id: bytes) -> None:
@@ -98,7 +98,7 @@ class Operator:
             stub.RefuseStudy(pb.RefuseStudyRequest(study_id=study_id, reason=reason), timeout=_SECONDS)
 
     def drain(self, *, resume: bool) -> int:
-        """Stop new work, or take it again; how many pieces still run."""
+        """Stop new work, or accept it again; how many tasks still run."""
         with self._stub() as stub:
             return stub.DrainNode(pb.DrainNodeRequest(resume=resume), timeout=_SECONDS).running
 

@@ -14,8 +14,8 @@ __all__ = ["register"]
 
 _ROLES = {
     "collector": "run the collector: plans blocks, pools and publishes",
-    "right": "run a right provider: takes in one component of every row",
-    "left": "run a left provider: rotates what passes, keeps nothing",
+    "right": "run a right provider: receives one component of every row",
+    "left": "run a left provider: rotates what passes through, stores nothing of it",
 }
 
 
@@ -34,13 +34,13 @@ def register(subparsers: Subparsers) -> None:
             "--worker-listen",
             default="",
             metavar="HOST:PORT",
-            help="an own peer address, for one of several processes of a node on one PostgreSQL",
+            help="this process's own peer address, where several processes run one node on PostgreSQL",
         )
         parser.add_argument(
             "--http-listen",
             default="",
             metavar="HOST:PORT",
-            help="in place of http_listen in node.toml: so that each of several processes has its own metrics",
+            help="used instead of http_listen in node.toml, so that each of several processes has its own metrics",
         )
         parser.set_defaults(run=run, role=role)
 

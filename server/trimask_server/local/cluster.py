@@ -31,13 +31,13 @@ from trimask_server.settings.config import NodeRole, load_config
 __all__ = ["ProcessCluster", "ThreadCluster", "free_base_port", "node_folders"]
 
 
-_LOWEST_PORT, _LENT_PORTS = 10_240, 32_768  # from the second on, Linux lends ports to outgoing connections
+_LOWEST_PORT, _LENT_PORTS = 10_240, 32_768  # Linux uses the ports from 32768 on for outgoing connections
 
 
 def free_base_port(count: int) -> int:
-    """The first of `count` neighbouring free ports on loopback, below those the system lends to outgoing connections.
+    """The first of `count` neighbouring free ports on loopback, below the range the system uses for outgoing connections.
 
-    A port from the lent range could be taken by somebody's connection while its node is being restarted.
+    A port from that range could be taken by a connection while its node is being restarted.
     """
     for _ in range(100):
         base = _LOWEST_PORT + secrets.randbelow(_LENT_PORTS - _LOWEST_PORT - count)
@@ -66,7 +66,7 @@ def node_of(worker: str) -> str:
 
 
 def worker_addresses(nodes: Iterable[str], workers: int) -> dict[str, str]:
-    """The workers of every node by name, with an own peer address each; empty where there is one of them."""
+    """The workers of every node by name, each with its own peer address; empty where a node has only one."""
     if workers == 1:
         return dict.fromkeys(nodes, "")
     names = [

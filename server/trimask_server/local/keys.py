@@ -47,7 +47,9 @@ __all__ = [
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 397
 _OPERATOR = "operator.trimask.local"
-_SKEW = dt.timedelta(hours=1)  # a peer whose clock is a little behind must not find the certificate too young
+_SKEW = dt.timedelta(
+    hours=1
+)  # for peers whose clock is a little behind: the certificate is valid from before now
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One institution's own node, from nothing: its keys, a certificate request, its settings and its card.
 
-Made where they are used and never anywhere else. What is there already is kept, so that it can be run again after an upgrade
-to make what a newer version wants.
+Made where they are used and never anywhere else. Existing files are kept, so it can be run again after an upgrade to make
+what a newer version needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clocks of nodes that differ: invitations, tokens and certificates then end too early at one and too late at the other."""
+"""Clock skew between nodes, with which invitations, tokens and certificates expire too early or too late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimask_server.node.context import NodeContext
 __all__ = ["SKEW_SECONDS", "skew_seconds", "skew_words", "warn_of_skew"]
 
 SKEW_SECONDS = 5.0
-_WAIT_SECONDS = 30.0  # peers may be starting too
+_WAIT_SECONDS = 30.0  # peers may be starting up as well
 
 
 def skew_seconds(before_ms: int, theirs_ms: int, after_ms: int) -> float:

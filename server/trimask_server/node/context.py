@@ -59,7 +59,7 @@ class NodeContext:
     workers: Workers
 
     def role_in(self, study: Study) -> str:
-        """What this node is in a study; refused if it is nothing."""
+        """This node's role in a study; refused if it has none."""
         try:
             return study.role_of(self.keys.identity.public)
         except StudyError as error:

@@ -50,7 +50,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Services:
-    """What a node of one role serves, and what it begins once it listens.
+    """What a node of one role serves, and which tasks it starts once it listens.
 
     `public` is for devices and researchers, `peer` for nodes, the owner and the operator. `begin` starts the role's own
     background tasks; `after_collection` is awaited after each round of garbage collection. `key_names` goes into the
@@ -121,7 +121,7 @@ class Host:
     async def record_start(self, key_names: Mapping[str, str]) -> None:
         """Record in the audit log that the node starts, with which keys, and which of them changed."""
         context = self.context
-        await context.audit.miss_what_is_gone()
+        await context.audit.record_missing()
         keys = {
             "identity": context.keys.identity.public.hex(),
             "certificate_sha256": hashlib.sha256(context.keys.certificate).hexdigest(),
@@ -155,7 +155,7 @@ class Host:
 
             self._http = HttpPort(config.name, context.role, config.http_listen, self.readiness, self._scrape)
             await self._http.start(services.pages(), shared=bool(config.own_address))
-        # From here on nothing of the node's own can fail; before, nothing has been answered.
+        # Everything that can fail has been done by here, and nothing was answered before.
         await self.record_start(services.key_names)
         for server in self._servers:
             await server.start()
@@ -214,7 +214,7 @@ class Host:
     async def _follow_readiness(self) -> None:
         """Background task: keep gRPC health equal to /readyz; log a certificate that expires soon once a day."""
         context = self.context
-        warned_ms = context.clock.now_ms()  # at the start, everything weak was said (`operations.key_files`)
+        warned_ms = context.clock.now_ms()  # weak points were logged at the start (`operations.key_files`)
         while True:
             found = await self.readiness()
             await self.health.set(serving=found.ready)
@@ -233,7 +233,7 @@ class Host:
                 self.reload_keys()
 
     def reload_keys(self) -> bool:
-        """Take over renewed keys; whether anything was new. What is unusable changes nothing."""
+        """Reload renewed keys; whether anything was new. Unusable files change nothing."""
         return any([self._reload_certificate(), *(reload() for reload in self._on_reload)])
 
     def _reload_certificate(self) -> bool:
@@ -249,7 +249,7 @@ class Host:
             context.peers.renew(context.certificates.material)
             context.metrics.reloads.labels("taken").inc()
             days = context.certificates.days_left(now)
-            context.log.info("took over a renewed certificate, which expires in %.0f days", days)
+            context.log.info("loaded a renewed certificate, which expires in %.0f days", days)
         return fresh
 
     async def save_refusals(self) -> None:
@@ -265,7 +265,10 @@ class Host:
                 await self.save_refusals()
                 # Other workers of this node count too, and so does what is counted in the store itself.
                 await context.refusals.refresh(context.database)
-            except (Refused, StoreError) as error:  # a full disk, a server that is away: the counts are kept
+            except (
+                Refused,
+                StoreError,
+            ) as error:  # a full disk or an unreachable server: the counts are kept in memory
                 context.log.warning("cannot save refusal counts yet: %s", error)
 
     # Stopping

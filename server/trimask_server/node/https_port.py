@@ -42,8 +42,8 @@ from trimask_server.operations.refusal_counts import Refusals
 
 __all__ = ["HttpsPort"]
 
-_IDLE_SECONDS = 30.0  # between requests, and for the head of one
-_LINGER_SECONDS = 1.0  # for the rest of a message that is refused already, so that its sender reads why
+_IDLE_SECONDS = 30.0  # between requests, and for a request's head
+_LINGER_SECONDS = 1.0  # for the rest of a refused message, so that its sender gets to read why
 _HEAD_LINES, _HEAD_LINE_BYTES = 48, 2048
 _MOST_CONNECTIONS = 128  # each may hold half a MiB, most of it in the TLS library
 _HTTP_STATES = ("open", "closing")
@@ -57,8 +57,11 @@ _EXPOSED = f"{REASON_KEY}, {RETRY_KEY}"
 
 
 class _Connections(web.Server):
-    """Of too many connections one is closed: that which has waited longest without a request, else that whose message has
-    been on its way for longest; a new one only if all others are being answered."""
+    """Limits connections.
+
+    Above the limit it closes the one idle for longest; if none is idle, the one whose message has been arriving for
+    longest; the new one only if all others are being answered.
+    """
 
     def __init__(self, handler: Any, refusals: Refusals, **settings: Any) -> None:
         super().__init__(handler, **settings)
@@ -77,7 +80,7 @@ class _Connections(web.Server):
                 self._refusals.count(Reason.OVERLOADED)
             held = self.open[loses]
             self._forget(loses)
-            held.abort()  # at once: who sends half a message does not answer a goodbye either, and would be waited for
+            held.abort()  # abort, because a client that sends half a message would not answer a TLS goodbye either
             loses.force_close()
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
@@ -121,7 +124,7 @@ class HttpsPort:
             max_line_size=_HEAD_LINE_BYTES,
             max_field_size=_HEAD_LINE_BYTES,
             max_headers=_HEAD_LINES,
-            auto_decompress=False,  # nothing here is worth it, and a small message could become a large one
+            auto_decompress=False,  # no compression: it would save little, and a small message could expand into a large one
         )
         try:
             self._server = await asyncio.get_running_loop().create_server(
@@ -154,7 +157,7 @@ class HttpsPort:
         await self._connections.shutdown(grace_seconds)
 
     def reload(self) -> bool:
-        """Take over a renewed certificate; whether it is another. One that cannot be used changes nothing."""
+        """Reload a renewed certificate; whether it changed. An unusable one changes nothing."""
         node = self._node
         try:
             fresh = _read(self._folder)
@@ -171,7 +174,7 @@ class HttpsPort:
             return False
         self._material = fresh
         node.metrics.reloads.labels("taken").inc()
-        node.log.info("took over a renewed certificate for browsers")
+        node.log.info("loaded a renewed certificate for browsers")
         return True
 
     # Calls
@@ -187,7 +190,7 @@ class HttpsPort:
         except (
             OSError,
             web.RequestPayloadError,
-        ):  # its caller has gone, or lost its place: nobody reads this
+        ):  # the caller has gone or lost its place; nobody reads this
             return web.Response(status=400)
         finally:
             connections.reading.pop(protocol, None)
@@ -228,7 +231,7 @@ class HttpsPort:
         except grpc.aio.AbortError:
             return _refusal(call, headers)
         except TimeoutError:
-            status, body = error_answer(grpc.StatusCode.DEADLINE_EXCEEDED, "the time the caller gave is over")
+            status, body = error_answer(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller's timeout has passed")
             return web.Response(status=status, body=body, content_type=JSON, headers=headers)
         body = handler.response_serializer(answer)
         if kind == JSON:
@@ -239,7 +242,7 @@ class HttpsPort:
     async def _message(
         self, request: web.BaseRequest, call: HttpCall, kind: str, parse: Callable[[bytes], Any] | None
     ) -> tuple[Any, float | None]:
-        """The request's message, or why it is none (`Unread`), which the guard refuses and counts; the caller's time."""
+        """The request's message, or why there is none (`Unread`), which the guard refuses; and the caller's timeout."""
         try:
             seconds = timeout_of(request.headers)
             if request.headers.get("Content-Encoding", "identity") != "identity":
@@ -276,7 +279,7 @@ class HttpsPort:
                     raise too_large
         except asyncio.CancelledError:
             if call.code() is None or call.task.uncancel():
-                raise  # somebody else's: the node stops
+                raise  # cancelled by the node's stop, not by us
             raise grpc.aio.AbortError(call.message) from None
         finally:
             call.reading = False
@@ -297,7 +300,7 @@ class HttpsPort:
         }
 
     async def _names_now(self, origin: str) -> bool:
-        """Whether another worker of this node has just taken a study in that names it."""
+        """Whether a study that names it was just registered by another worker of this node."""
         if not self._node.config.own_address:
             return False
         await self._node.studies.refresh()
@@ -321,7 +324,7 @@ def _refusal(call: HttpCall, headers: dict[str, str]) -> web.Response:
 
 
 def _read(folder: Path) -> TlsMaterial:
-    """What browsers are shown. Its roots are nobody's: browsers show no certificate."""
+    """The certificate for browsers. There are no client roots: browsers send no certificate."""
     certificate, key = https_files(folder)
     try:
         material = TlsMaterial(certificate.read_bytes(), key.read_bytes(), certificate.read_bytes())

@@ -1,4 +1,4 @@
-"""Calls between nodes: mutual TLS, deadlines and repeats."""
+"""Calls between nodes: mutual TLS, deadlines and retries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOST_WORKERS = 64
 
 @dataclass(frozen=True)
 class Observer:
-    """What a node lends its peers' channels: jitter, traces and counters."""
+    """What the channels to peers use of their node: jitter, traces and counters."""
 
     source: RandomSource
     tracer: Tracer
@@ -135,7 +135,7 @@ class Peers:
                 if refusal.reason.retry is not Retry.SOON or (silent and not broke):
                     raise refusal from None
                 failures += 1
-                # On top of what the peer asked for.
+                # Added to the pause the peer asked for.
                 pause = (refusal.retry_after_ms or 0) / 1000 + _PAUSES.pause(failures, self._source)
                 if loop.time() + pause >= deadline:
                     raise refusal from None

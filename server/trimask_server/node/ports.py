@@ -27,7 +27,7 @@ AddServices = Callable[[grpc.aio.Server], str]
 
 @dataclass(frozen=True)
 class Bound:
-    """A port that is taken: its server, to be started, its number, and what answers there, for another way in."""
+    """A bound port: its server (not started yet), its number, and its handlers, which the HTTPS port calls too."""
 
     server: grpc.aio.Server
     number: int
@@ -44,7 +44,7 @@ class Port:
     mutual: bool
 
     async def bind(self, context: NodeContext, state: Health, addresses: Sequence[str]) -> Bound:
-        """Take the addresses that are not empty."""
+        """Bind the addresses that are not empty."""
         public = not self.mutual
         server = grpc.aio.server(options=server_options(context.config, public=public))
         arrivals = arrivals_of(context.config, context.refusals, public=public)

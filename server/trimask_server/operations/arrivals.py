@@ -2,8 +2,8 @@
 
 gRPC holds an unfinished message in memory, up to the size its port takes (`limits.server_options`), for as long as the
 connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the message
-is whole and the call can be ended. A port has places for so many; when all are taken, the message that has been on its way
-for longest loses its place: one that was sent to be finished takes a moment, one that was not grows old.
+is whole and the call can be ended. A port has a fixed number of places; when all are taken, the message that has been
+arriving for longest loses its place: an honest message takes a moment, a stalled one grows old.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Certificates:
         return (self.expires_ms - now_ms) / _DAY_MS
 
     def expires_soon(self, now_ms: int) -> bool:
-        """Whether somebody should look at it."""
+        """Whether it should be renewed by now."""
         return self.days_left(now_ms) < WARN_DAYS
 
     def changed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Draining: a node that is about to stop takes no new work. Every worker of the node does as one of them was told.
+"""Draining: a node that is about to stop accepts no new work. Telling one worker of the node tells all of them.
 
 A device whose submission was acknowledged has it on disk, for acknowledging comes after the commit; what is refused while
 draining is sent again by the device.
@@ -48,21 +48,21 @@ class Drain:
             self.log.info("takes new work again")
 
     async def tell_all(self, *, resume: bool) -> None:
-        """Drain every worker of the node, or have all take work again; when this returns they do.
+        """Drain every worker of the node, or have all accept work again; when this returns they do.
 
-        It ends with the process all the same: a worker that starts afterwards takes work.
+        Draining ends with the process: a worker that starts afterwards accepts work.
         """
         await (self.end() if resume else self.begin())
         if not self.shared:
             return
-        # A word that was never written before, so that each worker sees that it is news.
+        # A fresh value each time, so that each worker sees that it changed.
         word = b"" if resume else self.source.read(16)
         await self.database.write(lambda tx: _write(tx, word))
         await self.clock.sleep(2 * _LOOK_SECONDS)
 
     async def follow_others(self) -> None:
         """Follow another worker of the node that was told to drain, or to stop draining."""
-        seen = await self.database.read(_read)  # from before this process: not meant for it
+        seen = await self.database.read(_read)  # written before this process started: not meant for it
         while True:
             await self.clock.sleep(_LOOK_SECONDS)
             try:

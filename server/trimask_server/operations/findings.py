@@ -1,4 +1,4 @@
-"""One line of a check-up: whether something is in order, and what to do if not."""
+"""One line of a health check: whether something is in order, and what to do if not."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def fine(about: str, said: str) -> Finding:
 
 
 def weak(about: str, said: str, fix: str) -> Finding:
-    """A node runs with it, and should not for long."""
+    """The node runs, but this should be fixed soon."""
     return Finding(about, "warning", said, fix)
 
 
 def bad(about: str, said: str, fix: str) -> Finding:
-    """A node does not run, or not as it should, with it."""
+    """The node cannot run, or not correctly, until this is fixed."""
     return Finding(about, "wrong", said, fix)

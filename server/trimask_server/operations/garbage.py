@@ -62,13 +62,13 @@ async def collect_forever(node: Collected, erasers: Erasers, after: AfterCollect
 async def collect_garbage(
     node: Collected, erasers: Erasers, after: AfterCollection = nothing_after
 ) -> list[bytes]:
-    """One round; the studies that went. What a role does `after` it is told the time."""
+    """One round; the studies that were erased. The role's `after` is then called with the time."""
     now = node.clock.now_ms()
     gone = await node.studies.collect(erasers, now, round(node.config.keep_closed_days * _DAY_MS))
     for study_id, rows in gone.items():
         node.metrics.collected_studies.inc()
         node.metrics.erased_rows.labels("collected").inc(rows)
-        node.log.info("collected study=%s: erased what was left of it, rows=%d", study_id.hex()[:12], rows)
+        node.log.info("collected study=%s: erased what was left, rows=%d", study_id.hex()[:12], rows)
     if gone:
         await node.database.scrub()
     await after(now)

@@ -14,8 +14,8 @@ import grpc
 
 from trimask_core.errors import ApprovalError, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, AnyReason, Reason
-from trimask_server.operations.ill_store import reason_of_failure
 from trimask_server.operations.refusal_counts import Refusals
+from trimask_server.operations.store_failures import reason_of_failure
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -63,7 +63,7 @@ class Admission(Protocol):
 
 
 class _Rest(grpc.GenericRpcHandler):
-    """Asked last, for what no service on this port has."""
+    """The last handler asked: for calls that no service on this port has."""
 
     def __init__(self, gate: Admission, guard: Callable[[str, Any], Any]) -> None:
         self._gate = gate
@@ -93,7 +93,7 @@ Handler = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
 Layer = Callable[[str, Any], Any]
 
 
-def as_it_is(_method: str, handler: Any) -> Any:
+def unchanged(_method: str, handler: Any) -> Any:
     """A layer that adds nothing."""
     return handler
 
@@ -113,9 +113,9 @@ class GuardedServer:
         log: logging.Logger,
         look_again: Callable[[], Awaitable[object]],
         gate: Admission,
-        inside: Layer = as_it_is,
-        outside: Layer = as_it_is,
-        arriving: Layer = as_it_is,
+        inside: Layer = unchanged,
+        outside: Layer = unchanged,
+        arriving: Layer = unchanged,
     ) -> None:
         self._server = server
         self._refusals = refusals

@@ -44,7 +44,7 @@ class HttpPort:
                 *routes,
             ]
         )
-        # A slow reader of a page must not hold up a stop: two seconds, then its connection is closed.
+        # A slow reader of a page must not delay stopping: after two seconds its connection is closed.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
         await self._runner.setup()
         host, _, port = self._address.rpartition(":")

@@ -71,7 +71,7 @@ def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int]
         ("grpc.so_reuseport", int(bool(config.own_address))),
         ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", _largest(config, public=public)),
-        # A TLS handshake takes a second on a bad line; who takes longer is not calling.
+        # A TLS handshake takes a second on a bad line; whoever takes longer is cut off.
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", 256),
         ("grpc.max_metadata_size", 16 << 10),
@@ -86,7 +86,7 @@ def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int]
         return (*common, ("grpc.keepalive_permit_without_calls", 1))
     return (
         *common,
-        # What a call may send before it is read; not to be widened for who sends fast.
+        # What a call may send before it is read; not to be widened for fast senders.
         ("grpc.http2.lookahead_bytes", 64 << 10),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.max_connection_idle_ms", 5 * 60_000),

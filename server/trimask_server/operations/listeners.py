@@ -17,7 +17,7 @@ _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 def taken(setting: str, address: str) -> str:
     """Why nothing can listen on an address, or nothing; `ConfigError` if it is not one. Port 0 is always free.
 
-    gRPC shares a port with any other program that lets it (SO_REUSEPORT), and half of the calls go astray.
+    gRPC would share a port with any other program that allows it (SO_REUSEPORT), and half of the calls would go there.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:

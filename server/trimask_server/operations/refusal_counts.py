@@ -36,10 +36,10 @@ class Refusals:
 
     def count(self, reason: str, study_id: bytes = b"") -> None:
         """One more refusal, or one more of what is counted beside them (`trimask_core.refusals`)."""
-        text = str(reason)  # not an enum's member: this goes into the store
+        text = str(reason)  # as plain text: this goes into the store
         self._unsaved[text] += 1
         self._here[text] += 1
-        # Whoever names studies that nobody has must not fill the memory.
+        # Bounded: callers that name unknown studies must not fill the memory.
         if len(study_id) == _ID_BYTES and (study_id in self._studies or len(self._studies) < _MOST_STUDIES):
             self._studies.setdefault(study_id, Counter())[text] += 1
 

@@ -1,4 +1,4 @@
-"""How a node's process is told what to do: SIGTERM and SIGINT stop it well, a second one at once, SIGHUP reloads keys."""
+"""Signals to a node's process: SIGTERM and SIGINT stop it gracefully, a second one at once, SIGHUP reloads keys."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Running(Protocol):
     """A node as its process sees it."""
 
     def reload_keys(self) -> bool:
-        """Take over renewed key files."""
+        """Reload renewed key files."""
         ...
 
     async def wind_down(self) -> None:
-        """What comes before the ports are closed."""
+        """What is done before the ports close."""
         ...
 
     async def stop(self, grace_seconds: float = ...) -> None:
@@ -60,9 +60,9 @@ async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     node = await start()
-    _spare_the_collector()
+    _freeze_garbage_collector()
     await told.wait()
-    # In a thread of its own, so that it ends the process even if the loop no longer turns (a long product of matrices).
+    # In a separate thread, so that it ends the process even if the event loop is blocked (by a long matrix product).
     watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))
     watchdog.daemon = True
     watchdog.start()
@@ -71,7 +71,7 @@ async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
     watchdog.cancel()
 
 
-def _spare_the_collector() -> None:
+def _freeze_garbage_collector() -> None:
     """Exempt what lives as long as the process from garbage collection, which took a tenth of a busy node's time."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A node's claim on its folder and its ports, made before anything is opened or written.
+"""A node's lock on its folder and its ports, taken before anything is opened or written.
 
 Two processes on one SQLite file would each believe themselves alone, and a node of one role that starts in the folder of
 another begins a second store and a second log there. Several workers of a node on one PostgreSQL share the claim; each
@@ -23,7 +23,7 @@ from trimask_server.store.database import sqlite_path
 __all__ = ["LOCK_FILE", "Claim", "claim_node", "refuse_role", "running"]
 
 LOCK_FILE = "node.lock"
-_PATIENCE_SECONDS = 1.0  # for one that is just ending
+_PATIENCE_SECONDS = 1.0  # time for an earlier process that is just ending
 _WORDS = {"collector": "the collector", "right": "a right provider", "left": "a left provider"}
 
 
@@ -134,7 +134,7 @@ def _in_use(config: NodeConfig, holders: list[int], *, shared: bool) -> str:
 
 
 def _refuse_ports(config: NodeConfig, *, shared: bool) -> None:
-    """Ports that somebody has. Workers of one node share theirs, but for the one each has to itself."""
+    """Refuse ports that are taken. Workers of one node share theirs, except `worker_listen`."""
     wanted = {"worker_listen": config.worker_listen}
     if not shared:
         wanted |= {

@@ -1,4 +1,4 @@
-"""A node of each role, put together from its rooms: what it serves, what it holds, what it does by itself."""
+"""Assembles a node of each role from its packages: its services, its state and its background tasks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
 
 
 def _collector(host: Host) -> Node:
-    # Here and not above: providers have no use for these.
+    # Imported here and not above: providers do not need these.
     from trimask_server.access.tokens import TokenStore
     from trimask_server.collector.admission import AdmissionOwnerServicer
     from trimask_server.collector.catalogue import Catalogue
@@ -198,7 +198,7 @@ def _collector(host: Host) -> Node:
 def erasers_of(role: NodeRole) -> Erasers:
     """Who erases a study in the tables of a role: the role itself, and each suite."""
     if role == "collector":
-        from trimask_server.collector.tables import ERASERS  # a provider has no use for what comes with it
+        from trimask_server.collector.tables import ERASERS  # a provider does not need what this imports
     else:
         from trimask_server.right.tables import ERASERS
 

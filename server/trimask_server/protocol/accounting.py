@@ -108,7 +108,7 @@ def spent_by(budget: Budget, prices: Iterable[Price]) -> Purses:
 
 
 def _rest(total: float | None, spent: Decimal) -> float | None:
-    """total - spent, rounded so that it can be asked for; dust is nothing."""
+    """total - spent, rounded so that the rest can be asked for; a negligible rest is 0."""
     if total is None:
         return None
     whole = _decimal(total)

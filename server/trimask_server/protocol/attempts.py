@@ -25,7 +25,7 @@ def attempt_bytes(attempt: common_pb2.Attempt) -> bytes:
 
 
 def sign_worker(key: SigningKey, address: str) -> bytes:
-    """A node's word that one of its workers is at an address; empty for none."""
+    """A node's signature on the address of one of its workers; empty for none."""
     return key.sign(_WORKER, address.encode()) if address else b""
 
 

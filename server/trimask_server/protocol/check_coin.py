@@ -68,7 +68,7 @@ def _message(check: RowCheck, role: str, held: bytes, coin_hash: bytes) -> bytes
 
 
 def commit(key: SigningKey, role: str, check: RowCheck, held: bytes) -> CheckCommitment:
-    """This provider's word on which rows it has bound, and on its coin."""
+    """This provider's signed commitment: which rows it has bound, and the hash of its coin."""
     digest = hashlib.sha256(coin_of(key, check)).digest()
     signature = key.sign(_COMMITMENT, _message(check, role, held, digest))
     return CheckCommitment(held=held, coin_hash=digest, signature=signature)
@@ -94,7 +94,7 @@ def commitments_hash(check: RowCheck) -> bytes:
 
 
 def seed_of(check: RowCheck) -> bytes:
-    """What the coins stand for, if they are those committed to."""
+    """The seed the coins give, if they are those committed to."""
     if len(check.coins) != len(check.commitments):
         raise Refused(Reason.MALFORMED, "a check needs a coin for each commitment")
     for number, (coin, said) in enumerate(zip(check.coins, check.commitments, strict=True), 1):

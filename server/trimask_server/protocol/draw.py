@@ -3,7 +3,7 @@
 Every accepted row has a place, a hash of its check's seed and its id, that nobody knew while the check could still take
 rows in. A block takes the lowest places among all accepted rows that are in no block, out of twice as many as it needs
 while the study is open. Every right provider computes this for itself before it binds a plan. A row that another provider
-has no longer (it was withdrawn there, say) may be left out, on that provider's signed word alone.
+has no longer (it was withdrawn there, say) may be left out only with that provider's signed statement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def skipped(places: Mapping[bytes, bytes], ids: Iterable[bytes], absent: Iterabl
 
 
 def sign_absence(key: SigningKey, role: str, study_id: bytes, submission_ids: bytes) -> RowAbsence:
-    """A provider's word that it cannot put these rows into a block."""
+    """A provider's signed statement that it cannot put these rows into a block."""
     signature = key.sign(_ABSENT, study_id + submission_ids)
     return RowAbsence(role=role, submission_ids=submission_ids, signature=signature)
 
@@ -54,7 +54,7 @@ def absent_ids(study: Study, words: Iterable[RowAbsence]) -> set[bytes]:
 
 
 def sign_bound(key: SigningKey, plan: bytes) -> bytes:
-    """A provider's word that it has bound a plan, known by its hash, as drawn."""
+    """A provider's signature that it has bound the plan with this hash, as drawn."""
     return key.sign(_BOUND, plan)
 
 

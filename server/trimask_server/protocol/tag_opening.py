@@ -1,4 +1,4 @@
-"""Whether a device's tags are right, shown before its row is planned: a wrong one would stop its block.
+"""Whether a device's tags are right, shown before its row is planned: a wrong tag would stop its block.
 
 For the coin e of a check, R_k shows the holder of a key e x + y modulo the prime, where y is the device's spare vector,
 uniform and used this once, and the tags' same combination. Wrong tags pass for one e of 2^127

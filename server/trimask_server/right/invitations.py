@@ -11,9 +11,9 @@ __all__ = ["bind", "count_used", "erase_study", "used_after"]
 
 
 def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
-    """Bind an invitation, known by its public key, to its submission, unless its time is over or it has another one."""
+    """Bind an invitation, known by its public key, to its submission, unless it has expired or is bound to another."""
     if admission.expires_ms <= now_ms:
-        raise Refused(Reason.INVITATION_EXPIRED, "this invitation's time is over; ask for another")
+        raise Refused(Reason.INVITATION_EXPIRED, "this invitation has expired; ask for another")
     key, submission_id = (admission.study_id, admission.public_key), admission.submission_id
     tx.run(
         "INSERT INTO invitations (study_id, invitation_id, submission_id) VALUES (?, ?, ?)"

@@ -1,7 +1,7 @@
 """A right provider that admits people to a study: it signs the invitations that the owner has drawn.
 
-It sees public keys alone, and only how many it signed is kept: it cannot be told later who was invited, and none can be
-taken back. Every right provider, this one too, binds each to the first submission that comes with it and counts them.
+It sees only public keys, and stores only how many it signed: nobody can find out later who was invited, and no invitation
+can be revoked. Every right provider, this one too, binds each to the first submission that comes with it and counts them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class InvitationServicer(admission_pb2_grpc.InvitationServiceServicer):
                 Reason.NOT_YOUR_ROLE, f"invitations to this study are signed by {study.admission_signer}"
             )
         if await node.studies.state_now(study.id) != "open":
-            raise Refused(Reason.STUDY_CLOSED, "this study takes no more submissions")
+            raise Refused(Reason.STUDY_CLOSED, "this study accepts no more submissions")
         count, odd = divmod(len(request.public_keys), _KEY_BYTES)
         if odd or not 1 <= count <= MOST_INVITATIONS:
             raise Refused(

@@ -22,7 +22,7 @@ class LiveRing:
         self.ring = ring
 
     def reload(self) -> bool:
-        """Take over what is in the file; whether anything was new. What is unusable changes nothing."""
+        """Reload the file; whether anything was new. An unusable file changes nothing."""
         node, held = self._node, self.ring
         if self._folder is None:
             return False
@@ -45,7 +45,7 @@ class LiveRing:
         self.ring = fresh
         node.metrics.reloads.labels("taken").inc()
         states = ", ".join(item.state(node.clock.now_ms()) for item in fresh.keys)
-        node.log.info("took over %d sealing keys: %s", len(fresh.keys), states)
+        node.log.info("loaded %d sealing keys: %s", len(fresh.keys), states)
         return True
 
     async def destroy_spent(self, now_ms: int) -> None:

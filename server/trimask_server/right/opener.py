@@ -1,8 +1,8 @@
 """Where components are opened: in the event loop, or many at a time in a process beside it.
 
-In the event loop two curve operations hold everything else up. Under load they go, in batches, to a second process with
-the keys; a lone submission is done where it stands, which is quicker than sending it there. Receipts signed there
-are given out only after the row is on disk.
+In the event loop two curve operations block everything else. Under load they go, in batches, to a second process with the
+keys; a single submission is opened in the event loop, which is quicker than sending it there. Receipts signed there are
+given out only after the row is on disk.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parce
 __all__ = ["Opener"]
 
 _BATCH = 64
-_UNDER_WAY = 3  # batches: the helper has the next one when it is done with the last
+_UNDER_WAY = 3  # batches in flight: the helper has the next one when it is done with the last
 _WINDOW_SECONDS = 0.1
-_ALONE = 20  # up to so many in a window, each is done where it stands
-_LOAD_SECONDS = 2.0  # for so long after more came: they come in bursts, between commits
+_ALONE = 20  # up to this many in a window, each is opened in the event loop
+_LOAD_SECONDS = 2.0  # how long the load counts as high after a burst; bursts come between commits
 _Waiting = tuple[Parcel, "asyncio.Future[Opened]"]
 
 
@@ -44,7 +44,7 @@ class Opener:
 
     def start(self) -> None:
         """Start taking batches."""
-        self._sending = asyncio.create_task(self._send(), name="sending components to be opened")
+        self._sending = asyncio.create_task(self._send(), name="sending components to the helper")
 
     async def stop(self) -> None:
         """End the helper."""
@@ -73,7 +73,7 @@ class Opener:
         return await future
 
     def _under_load(self, now: float) -> bool:
-        """Whether parcels arrive fast. (How many wait says little: a busy loop meets them one by one.)"""
+        """Whether parcels arrive fast. (The number waiting says little: a busy loop takes them up one by one.)"""
         if now >= self._window_end:
             self._window_end, self._in_window = now + _WINDOW_SECONDS, 0
         self._in_window += 1
@@ -104,7 +104,7 @@ class Opener:
             await helper.end()
             return True
         self._helper = helper
-        self._receiving = asyncio.create_task(self._receive(helper), name="receiving what was opened")
+        self._receiving = asyncio.create_task(self._receive(helper), name="receiving opened components")
         return True
 
     def _take(self) -> list[_Waiting]:

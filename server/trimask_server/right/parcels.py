@@ -32,7 +32,7 @@ class OpeningKeys:
 
 @dataclass(frozen=True)
 class Parcel:
-    """A sealed component as it came, what it must turn out to be, and when it came."""
+    """A sealed component as received, the form it must have, and when it arrived."""
 
     study_id: bytes
     binding: bytes
@@ -47,7 +47,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Opened:
-    """It opened and has the right form: its hash, and the receipt's signature for the time it came."""
+    """A component that opened and has the right form: its hash, and the receipt's signature for the time it arrived."""
 
     digest: bytes
     signature: bytes

@@ -60,7 +60,7 @@ class _Arrival:
 
 @dataclass(frozen=True)
 class RowStore:
-    """Rows: taken in once, in at most one block, for ever; erased with their block.
+    """Rows: each accepted once, in at most one block, permanently; erased with their block.
 
     A row comes sealed and is encrypted once more: under its study's intake key while it waits, under its block's key
     from the moment it is in one. Erasing a block destroys that key, so that no copy of the rows can be read.
@@ -73,13 +73,16 @@ class RowStore:
     _intake: dict[bytes, DataKey] = field(default_factory=dict, init=False, repr=False)
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
-        """Refuse bytes other than those that were taken in under this id; when these were, if they were."""
+        """Refuse bytes other than those accepted under this id; when these were accepted, if they were."""
         digest = hashlib.sha256(payload).digest()
         return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
 
-    async def fate(self, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
-        """Why a submission that was taken in is refused by now; None if it is not. For whoever knows its bytes' digest."""
-        return await self.database.read(lambda tx: _fate(tx, study_id, submission_id, digest))
+    async def why_refused(self, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
+        """Why a submission accepted earlier is refused now; None if it is not.
+
+        Only for a caller that knows the digest of its bytes.
+        """
+        return await self.database.read(lambda tx: _why_refused(tx, study_id, submission_id, digest))
 
     async def insert(
         self,
@@ -90,7 +93,7 @@ class RowStore:
         digest: bytes = b"",
         admission: Admission | None = None,
     ) -> int:
-        """Take a sealed component in; when it was first taken in. On disk when this returns.
+        """Store a sealed component; when it was first stored. On disk when this returns.
 
         The invitation of a verified `admission` is bound to the submission in the same transaction.
         """
@@ -100,7 +103,7 @@ class RowStore:
         arrival = _Arrival(study_id, submission_id, stored, digest, now_ms)
         if (
             key is None
-        ):  # it was not open; should an operator open it again meanwhile, this row is for the next attempt
+        ):  # it was not open; if an operator opens it again meanwhile, the device's next attempt stores the row
             return await self.database.write(lambda tx: _or_raise(_first_time(tx, arrival)))
         if admission is None:
             return await self.database.write_each(_insert, arrival)
@@ -115,7 +118,7 @@ class RowStore:
         return await self.database.write(write)
 
     async def _intake_key(self, study_id: bytes) -> DataKey | None:
-        """The key for what a study takes in, made with the first row; None when it takes nothing in."""
+        """The key for a study's incoming rows, made with the first row; None when the study accepts none."""
 
         def write(tx: Transaction) -> DataKey | None:
             open_now = tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'", (study_id,))
@@ -394,8 +397,8 @@ def oldest_row_ms(tx: Transaction) -> int | None:
 
 
 def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Exception]:
-    """Take rows in; when each was first taken in."""
-    # Many rows a statement where nothing is amiss; what is amiss is found out afterwards.
+    """Store rows; when each was first stored."""
+    # Many rows in one statement; conflicts, which are rare, are sorted out afterwards.
     open_now = {
         study_id
         for study_id in {row.study_id for row in arrivals}
@@ -423,10 +426,10 @@ def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Excepti
 
 @cache
 def _insertion(size: int) -> str:
-    """One statement for so many rows, which answers with those that are new.
+    """One statement for this many rows, which returns those that are new.
 
-    One, because each statement gives the interpreter up and must win it back from a busy event loop. Sizes are powers of
-    two, so that the few statements there are stay prepared.
+    One, because each statement releases the interpreter lock and must get it back from a busy event loop. Sizes are
+    powers of two, so that the few statements there are stay prepared.
     """
     return (
         "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"  # noqa: S608
@@ -444,7 +447,7 @@ def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
         return known
     if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
         return Refused(Reason.STUDY_REFUSED, "this provider's operator has withdrawn from the study")
-    return Refused(Reason.STUDY_CLOSED, "this study takes no more submissions")
+    return Refused(Reason.STUDY_CLOSED, "this study accepts no more submissions")
 
 
 def _or_raise(answer: int | Exception) -> int:
@@ -462,7 +465,7 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
     if row is None:
         return None
     if row[2] is not None:
-        raise Refused(Reason.SUBMISSION_WITHDRAWN, "this submission was withdrawn and cannot come again")
+        raise Refused(Reason.SUBMISSION_WITHDRAWN, "this submission was withdrawn and cannot be sent again")
     if row[3] == 0:
         raise Refused(
             Reason.OUT_OF_FRAME, "the check of this submission's noise columns failed; it was erased"
@@ -474,7 +477,7 @@ def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes
     return int(row[1])
 
 
-def _fate(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
+def _why_refused(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
     row = tx.row(
         "SELECT payload_hash FROM submissions WHERE study_id = ? AND submission_id = ?",
         (study_id, submission_id),
@@ -482,7 +485,7 @@ def _fate(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes)
     if row is None or not hmac.compare_digest(bytes(row[0] or b""), digest):
         return (
             Reason.UNKNOWN_SUBMISSION
-        )  # the same words for what is not here and for who does not know the bytes
+        )  # the same message for an unknown submission and for a caller that does not know the bytes
     try:
         _known(tx, study_id, submission_id, digest)
     except Refused as error:

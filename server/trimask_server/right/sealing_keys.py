@@ -1,7 +1,7 @@
 """A right provider's sealing keys: pending, then active, then expired, with an overlap for devices that hold the old one.
 
 A study pins the key its provider had when it was made; devices that cannot ask seal to that one, the others to the
-newest active one. A key that has an end takes in nothing new from then on, but still opens the rows that came in time,
+newest active one. After a key's end nothing new is accepted under it, but it still opens the rows that arrived in time,
 until none of them is left; then it is destroyed (`forget_spent`). A payload sealed to an expired key is refused for good:
 the device has no answers any more from which it could be sealed again, and must not draw new noise behind the person's
 back. So the overlap must be longer than a device may stay offline.
@@ -47,7 +47,7 @@ class RingKey:
     expire_ms: int | None = None
 
     def state(self, now_ms: int) -> KeyState:
-        """Where it is in its life."""
+        """Pending, active or expired."""
         if self.expire_ms is not None and now_ms >= self.expire_ms:
             return "expired"
         return "active" if now_ms >= self.activate_ms else "pending"
@@ -66,7 +66,7 @@ class SealingRing:
         return [item for item in self.keys if item.state(now_ms) == "active"]
 
     def accepting(self, now_ms: int) -> tuple[SealingKey, ...]:
-        """Those that open what comes in now, newest first. One that is pending does, too: another process may be ahead."""
+        """Those that open what arrives now, newest first. A pending one does, too: another process may be ahead."""
         live = tuple(item.key for item in self.keys if item.state(now_ms) != "expired")
         return live or (self.keys[0].key,)
 
@@ -79,7 +79,7 @@ class SealingRing:
             raise expired_key(named[0].expire_ms if named else None)
 
     def is_expired_for(self, sealed: bytes, info: bytes, now_ms: int) -> bool:
-        """Whether something that no living key opens was sealed to an expired one."""
+        """Whether something that no valid key opens was sealed to an expired one."""
         expired = [item for item in self.keys if item.state(now_ms) == "expired"]
         return _open_any(expired, sealed, info) is not None
 

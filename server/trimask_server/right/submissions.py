@@ -1,4 +1,4 @@
-"""Taking components in from devices."""
+"""Accepting components from devices."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
                 error = expired_key()
             if received is None:
                 raise error from None
-            # Taken in before its key expired, and the answer was lost: it gets the receipt it has earned.
+            # It was stored before its key expired and the answer was lost: it gets its receipt.
             message = receipt_message(study.id, request.submission_id, sealed, received)
             signature = node.keys.identity.sign("receipt", message)
             return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
@@ -93,7 +93,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
 
     def _form(self, study: Study) -> PayloadForm:
-        """What this provider's components of a study are like; worked out once."""
+        """The form of this provider's components of a study; computed once."""
         form = self._forms.get(study.id)
         if form is None:
             provider = int(study.role_of(self._node.keys.identity.public)[1:])
@@ -121,7 +121,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.AskSubmissionRequest, context: Context
     ) -> submission_pb2.AskSubmissionResponse:
         study = self._node.studies.get(request.study_id)
-        reason = await self._rows.fate(study.id, request.submission_id, request.sealed_hash)
+        reason = await self._rows.why_refused(study.id, request.submission_id, request.sealed_hash)
         return submission_pb2.AskSubmissionResponse(reason="" if reason is None else str(reason))
 
     async def Withdraw(
@@ -146,7 +146,10 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
 
 
 def _admission(study: Study, submission_id: bytes, data: bytes) -> Admission | None:
-    """What an invited study asks for, both signatures verified; whether the invitation is over or used is for the store."""
+    """The admission that an invited study needs, with both signatures verified.
+
+    The store checks whether it has expired or was used.
+    """
     if study.admission != "invited":
         return None
     if not data:
@@ -160,6 +163,6 @@ def _admission(study: Study, submission_id: bytes, data: bytes) -> Admission | N
         raise Refused(Reason.BAD_INVITATION, str(error)) from None
     except VerificationError:
         raise Refused(
-            Reason.BAD_INVITATION, "who admits people to this study did not invite, or not to this submission"
+            Reason.BAD_INVITATION, "this invitation was not signed for this study, or not for this submission"
         ) from None
     return admission

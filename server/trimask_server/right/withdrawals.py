@@ -1,8 +1,8 @@
 """Withdrawals on disk: a row that is in no block is erased, and its id stays so that it cannot come (again).
 
-Anybody can make up a key. Where its submission is not here, an id is kept only for who has standing: whoever shows an
-invitation, which is bound to that id; in an open study, a bounded number. When the study takes nothing in any more, the
-provider's word is true without anything being kept.
+Anybody can make up a key. Where its submission is not here, an id is kept only for a caller with an invitation, which is
+bound to that id; in an open study, for a bounded number. Once the study accepts nothing more, the provider's statement is
+true without anything being kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WithdrawalStore:
             if row is None:
                 if not self._takes_in(tx, study_id):
                     return now_ms, False
-                # A copy may still be on its way.
+                # A copy may still arrive.
                 if invited:
                     _require_standing(tx, admission, now_ms)
                 else:

@@ -1,4 +1,4 @@
-"""A node's configuration: TOML to a frozen dataclass; a key nobody knows fails with the nearest one that exists."""
+"""A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one."""
 
 from __future__ import annotations
 

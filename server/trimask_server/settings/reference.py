@@ -19,13 +19,13 @@ NODE_WORDS: Mapping[str, str] = {
     "data": "folder of the store and of published datasets",
     "keys": "folder of the keys ([deployment](deployment.md#3-keys)); a right provider of the moments suite writes its "
     "ledgers there",
-    "peer_listen": "where nodes and the owner come in: mutual TLS",
-    "listen": "where devices and researchers come in: TLS; required, but on left providers",
+    "peer_listen": "where nodes and the owner connect: mutual TLS",
+    "listen": "where devices and researchers connect: TLS; required, except on left providers",
     "owner_tls_name": "on the collector: the DNS name in the owner's certificate",
-    "allow_collectors": "collectors whose studies are taken, by identity (hex) or TLS name; any when left out",
-    "worker_listen": "where peers reach this very process if [several](operations.md#several-workers) run the node",
-    "worker_address": "the address under which they reach it, if that is another",
-    "poll_seconds": "on the collector: how often a study is looked at when nobody woke it",
+    "allow_collectors": "collectors whose studies are accepted, by identity (hex) or TLS name; any when left out",
+    "worker_listen": "where peers reach this process if [several](operations.md#several-workers) run the node",
+    "worker_address": "the address under which they reach it, if it differs",
+    "poll_seconds": "on the collector: how often a study is checked for work when nothing woke its driver",
     "attempt_timeout_seconds": "on the collector: the most time for an attempt at a block, or for the check of a batch; "
     "then a new one begins",
     "max_attempts": "on the collector: how often a block, or a check of rows, may fail before it is given up; failures of a "
@@ -39,9 +39,9 @@ NODE_WORDS: Mapping[str, str] = {
     "`https.pem` and `https.key` of the key folder where they are there, else `tls.pem` ([web](web.md#nodes)). "
     "`trimask keys --https` writes it",
     "log_format": "`text`, or `json` for machines",
-    "reload_seconds": "how often key files are looked at",
+    "reload_seconds": "how often key files are checked for changes",
     "keep_closed_days": "after so long, what is left of a closed study is erased",
-    "max_concurrent_submissions": "more at once are refused `overloaded`; also bounds what waits for the store",
+    "max_concurrent_submissions": "more at once are refused with `overloaded`; also bounds what waits for the store",
     "max_submission_bytes": "the largest message on the public port, by the length it announces; a study whose submissions "
     "may be larger (8 bytes a column) is refused `study_too_large` when it is proposed",
     "rate_limit_per_second": "calls a second on the public port from one IPv4 address or IPv6 /64; 0 for no limit, as "
@@ -59,7 +59,7 @@ STORE_WORDS: Mapping[str, str] = {
 _HEAD = """# The node file
 
 Every setting of `node.toml`, written by `python -m trimask_server.settings.reference` from what reads the file; a test holds
-this page to it. `trimask keys` writes the first ones. A setting nobody knows is refused with the nearest one that exists.
+this page to it. `trimask keys` writes the first ones. An unknown setting is refused with the name of the nearest known one.
 Paths are relative to the file.
 """
 _STORE = """## `[store]`

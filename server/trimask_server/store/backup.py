@@ -5,7 +5,8 @@ be read only with the `storage.keys` of the node it was made at.
 
 A restored store is given a new generation, by which the collector notices and tells a right provider of every block
 again before it plans anything (`collector.restores`). A restored collector cannot be told what it published and answered
-since the backup; so it forgets the factors it had then, lest the same rows be published or paid for twice.
+since the backup; so it discards the factors it had then, because otherwise the same rows could be published or paid for
+twice.
 """
 
 from __future__ import annotations
@@ -76,6 +77,6 @@ def restore(
     keeper = _keeper(config, role)
     if keeper.holds_anything() and not force:
         raise ConfigError(
-            "this node's store is not empty: everything in it would be lost; give --force if that is meant"
+            "this node's store is not empty: everything in it would be lost; give --force to do it"
         )
     keeper.restore(file, role, keep_factors=keep_factors)

@@ -1,4 +1,4 @@
-"""A store that writes only while a job is this worker's."""
+"""A store that writes only while this worker holds the job's lease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FencedStore:
 
     @property
     def generation(self) -> bytes:
-        """The store's."""
+        """The store's generation."""
         return self._store.generation
 
     async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
@@ -36,7 +36,7 @@ class FencedStore:
         return await self._store.write(fenced, exclusive=exclusive)
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
-        """As one of its own: a worker's writes for a job are few."""
+        """As a write of its own: a worker's writes for a job are few."""
 
         def alone(tx: Transaction) -> T:
             answer = function(tx, [item])[0]

@@ -124,7 +124,8 @@ class GroupWriter:
         await self._put(_Job(function, between=True))
 
     def _put(self, job: _Job) -> asyncio.Future[Any]:
-        # What one turn of the loop asks for is handed over together: the thread would begin with the first alone.
+        # Everything queued in one turn of the event loop is handed over together: otherwise the thread would begin with
+        # the first alone.
         gathered = self._gathering.get(job.loop)
         if gathered is None:
             self._gathering[job.loop] = gathered = []
@@ -191,7 +192,7 @@ class GroupWriter:
         exclusive = any(job.exclusive for job in jobs)
         try:
             if not self._session.begin(self._groups, exclusive=exclusive):
-                return True  # what the functions returned in that run stands
+                return True  # the results of that run count
             for job in jobs:
                 job.result = job.error = None
             if not self._run_together(jobs):
@@ -259,7 +260,7 @@ def _keep(job: _Job, answer: Any) -> None:
 
 def _answer(jobs: list[_Job]) -> None:
     for job in jobs:
-        if job.future.done():  # whoever asked has gone away
+        if job.future.done():  # the caller has gone
             continue
         if job.error is None:
             job.future.set_result(job.result)

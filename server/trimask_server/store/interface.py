@@ -31,7 +31,7 @@ class Transaction(Protocol):
 
     @property
     def claim(self) -> str:
-        """Ends a SELECT whose rows this transaction keeps until its end, passing over those another one keeps."""
+        """Ends a SELECT whose rows this transaction keeps until its end, skipping those another transaction keeps."""
         ...
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
@@ -89,7 +89,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class ObservedStore(Protocol):
-    """A store that says how it fares."""
+    """A store that reports its queue and commits."""
 
     @property
     def depth(self) -> int:

@@ -1,9 +1,9 @@
 """Leased jobs: work that one worker at a time does, taken over by another when its worker is gone.
 
 A worker leases a job for some seconds, renews the lease while it works, and completes or fails it. A lease that ran out
-is given to whoever asks next, with a higher fence. Time alone does not keep two workers apart (one may have been asleep
-and not know it), so every transaction that writes for a job begins with `check_lease`: it fails for a worker whose job
-was given to another, and keeps the job from being given away until the transaction has ended.
+is given to whoever asks next, with a higher fence. Time alone does not keep two workers apart (one may have been
+suspended without noticing), so every transaction that writes for a job begins with `check_lease`: it fails for a worker
+whose job was given to another, and keeps the job from being given away until the transaction has ended.
 
     job = await jobs.lease("study", worker, clock.now_ms(), seconds=30)
 
@@ -85,7 +85,7 @@ class Jobs:
     ) -> Job | None:
         """The job of that kind that has been due longest, for `seconds`; None if none is due.
 
-        Not those that this worker has already (`held`), though their time be over: they are renewed, not begun anew.
+        Not those that this worker has already (`held`), even if their lease ran out: they are renewed, not begun again.
         """
         end_ms = now_ms + round(seconds * 1000)
 

@@ -37,7 +37,7 @@ __all__ = ["PostgresStore"]
 T = TypeVar("T")
 Item = TypeVar("Item")
 _READERS = 3
-_PATIENCE_SECONDS = 10.0  # for how long a caller is kept waiting for a server that is away
+_PATIENCE_SECONDS = 10.0  # how long a caller waits for a server that is unreachable
 _PAUSES = Backoff(first=0.05, longest=2.0, least=0.5)  # seconds
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _NUMBER = """
@@ -68,7 +68,7 @@ class _PostgresSession:
         return self._transaction
 
     def seconds_down(self) -> float:
-        """For how long the server has been away; 0 when it is not."""
+        """For how long the server has been unreachable; 0 when it is reachable."""
         since = self._down_since
         return 0.0 if since is None else time.monotonic() - since
 
@@ -93,7 +93,7 @@ class _PostgresSession:
             return fresh
 
     def check(self) -> None:
-        # COMMIT would answer nicely, and roll back.
+        # COMMIT would succeed, and roll back.
         connection = self._connection
         if connection is not None and connection.info.transaction_status == TransactionStatus.INERROR:
             raise StoreError("a statement failed, and the function went on")
@@ -137,7 +137,9 @@ class _PostgresSession:
             except psycopg.Error:
                 self._down_since = self._down_since or time.monotonic()
                 if self._closing_at is not None and time.monotonic() > self._closing_at:
-                    raise StoreError("the store's server is away, and this program is stopping") from None
+                    raise StoreError(
+                        "the store's server is unreachable, and this program is stopping"
+                    ) from None
                 failures += 1
                 time.sleep(_PAUSES.pause(failures, self._source))
                 continue
@@ -152,7 +154,7 @@ class _PostgresSession:
         self._connection = None
 
     def give_up_after(self, seconds: float) -> None:
-        """From now on, wait no longer than this for a server that is away."""
+        """From now on, wait no longer than this for an unreachable server."""
         self._closing_at = time.monotonic() + seconds
 
     def close(self) -> None:
@@ -188,9 +190,11 @@ class PostgresStore:
         return postgres_schema.connect(self._url, self.schema)
 
     def _refuse_while_down(self) -> None:
-        # Devices are told to come again, rather than kept until their deadline.
+        # Devices are told to retry, rather than kept waiting until their deadline.
         if self._session.seconds_down() > _PATIENCE_SECONDS:
-            raise Refused(Reason.STORE_UNAVAILABLE, "this node's database is away; try again in a minute")
+            raise Refused(
+                Reason.STORE_UNAVAILABLE, "this node's database is unreachable; try again in a minute"
+            )
 
     @property
     def depth(self) -> int:
@@ -221,7 +225,7 @@ class PostgresStore:
             except (RunAgain, psycopg.OperationalError):
                 if time.monotonic() > deadline:
                     raise Refused(
-                        Reason.STORE_UNAVAILABLE, "this node's database is away; try again in a minute"
+                        Reason.STORE_UNAVAILABLE, "this node's database is unreachable; try again in a minute"
                     ) from None
                 failures += 1
                 time.sleep(_PAUSES.pause(failures, self._source))

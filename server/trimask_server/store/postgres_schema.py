@@ -137,7 +137,8 @@ def vacuum(connection: Connection) -> None:
 
 
 def _rewrite(connection: Connection, table: str) -> None:
-    # It takes the table for itself. Whoever reads it for long (a pg_dump, say) must not have everybody wait behind us.
+    # It takes the table for itself. While a long reader (a pg_dump, for example) holds it, nobody must have to wait
+    # behind us.
     connection.execute("SET lock_timeout = '500ms'")
     for tries_left in reversed(range(_REWRITE_TRIES)):
         try:

@@ -50,7 +50,7 @@ def _write_beside(path: Path, text: str) -> Path:
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        fresh.unlink()  # half a file of keys is nobody's
+        fresh.unlink()  # a half-written file of keys is of no use
         raise
     return fresh
 

@@ -59,7 +59,7 @@ class StudyRegistry:
     async def register(
         self, signed: SignedStudy, now_ms: int, also: Callable[[Transaction], None] | None = None
     ) -> None:
-        """Keep a verified study, and do `also` with it; registering it again changes nothing."""
+        """Keep a verified study, and do `also` in the same transaction; registering it again changes nothing."""
         study_id, text = signed.study.id, signed.to_json()
 
         def write(tx: Transaction) -> None:
@@ -123,7 +123,10 @@ class StudyRegistry:
     async def set_state(
         self, study_id: bytes, state: str, also: Callable[[Transaction], None] | None = None
     ) -> None:
-        """Move a study on, and do `also` with it. It never goes back: a late copy of an earlier call changes nothing."""
+        """Advance a study's state, and do `also` in the same transaction.
+
+        It never goes back: a late repeat of an earlier call changes nothing.
+        """
         earlier = _STATES[: _STATES.index(state)]
         if self.state(study_id) not in earlier:
             return

@@ -61,7 +61,7 @@ class CollectorPart(Protocol):
         ...
 
     def driver(self, study: Study, database: Store) -> Driver:
-        """What moves one study on. All it writes goes through `database`, which refuses once another worker drives it."""
+        """The driver of one study. All it writes goes through `database`, which refuses once another worker drives it."""
         ...
 
 
@@ -70,7 +70,7 @@ class Suite(Protocol):
 
     @property
     def name(self) -> str:
-        """As the study names it."""
+        """The suite's name, as in a study."""
         ...
 
     def erasers(self, role: NodeRole) -> Erasers:

@@ -21,7 +21,7 @@ from trimask_server.collector.console.overview import (
     waiting_values,
 )
 from trimask_server.collector.console.records import Invited, Records
-from trimask_server.collector.console.sessions import PATH, Session, Sessions, same_origin, word_fits
+from trimask_server.collector.console.sessions import PATH, Session, Sessions, form_token_fits, same_origin
 from trimask_server.collector.status_page import StatusPages, promise_words
 from trimask_server.node.context import NodeContext
 
@@ -111,7 +111,7 @@ class Console:
             409 if problem else 200,
             forms=True,
             problem=problem,
-            word=session.form_word,
+            form_token=session.form_token,
             id=study.id.hex(),
             title=study.title,
             invited=study.admission == "invited",
@@ -144,7 +144,7 @@ class Console:
             form = await request.post()
             if found is None:
                 return _to(PATH)
-            if not same_origin(request) or not word_fits(found[1], form.get("word")):
+            if not same_origin(request) or not form_token_fits(found[1], form.get("form_token")):
                 return await self._page(
                     *found, problem="This form was not sent from this page; nothing was done."
                 )

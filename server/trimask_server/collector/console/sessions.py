@@ -1,4 +1,4 @@
-"""Signing in to the console: a token of scope "owner" in a cookie, and a word of it in every form.
+"""Signing in to the console: a token of scope "owner" in a cookie, and a form token derived from it in every form.
 
 The cookie is the token itself, so there is nothing to keep in memory: any worker can check it, and a revoked token is out at
 once. It is HttpOnly, SameSite=Strict and only for /console. Forms carry an HMAC of the token (whoever has no cookie
@@ -17,7 +17,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.access.tokens import OWNER, Token, TokenStore
 
-__all__ = ["PATH", "Session", "Sessions", "same_origin", "word_fits"]
+__all__ = ["PATH", "Session", "Sessions", "form_token_fits", "same_origin"]
 
 PATH = "/console"
 _HOURS = 8
@@ -29,7 +29,7 @@ class Session:
     """Somebody who has the owner's token of a study."""
 
     token: Token
-    form_word: str
+    form_token: str
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def same_origin(request: web.Request) -> bool:
     return origin in ("", "null") or urlsplit(origin).netloc == host
 
 
-def word_fits(session: Session, word: object) -> bool:
-    """Whether a form's word is the session's."""
-    return isinstance(word, str) and hmac.compare_digest(session.form_word, word)
+def form_token_fits(session: Session, value: object) -> bool:
+    """Whether a form's token is the session's."""
+    return isinstance(value, str) and hmac.compare_digest(session.form_token, value)
 
 
 def _name(study_id: bytes) -> str:

@@ -38,7 +38,7 @@ class Prepared(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """In a word."""
+        """Its name."""
         ...
 
     @property

@@ -5,8 +5,8 @@ with the answer in it, so that an answer anybody can have seen is always on disk
 given the very same bytes. A crash in between leaves the entry reserved: its cost stays counted, and the same request
 resumes it with fresh noise, which is safe because nobody has seen what the first attempt drew. Where providers witness the
 ledger, a drawn answer is kept and has its place in the chain before anybody is asked to, so it is never drawn again.
-An entry whose computation failed after it had touched the data is kept, paid, as failed: its failing may tell about the
-data. Only an entry that failed before that is taken back.
+An entry whose computation failed after it had touched the data is kept, paid, as failed: the failure itself may reveal
+something about the data. Only an entry that failed before that is taken back.
 
 A suite whose questions have one answer each, whoever asks, names them: such a question has one entry, whatever request
 id it comes under.

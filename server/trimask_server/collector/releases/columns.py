@@ -1,6 +1,6 @@
 """The columns a question is about: their places, the norm of a row among them, and whether they can be told apart.
 
-Everything here follows from the signed study, never from the data: a refusal on these grounds tells nothing about
+Everything here follows from the signed study, never from the data: a refusal on these grounds reveals nothing about
 anybody and costs nothing.
 """
 

@@ -76,7 +76,8 @@ def _plan_exponential(selection: Selection, rows: int, k: int, price: Price) -> 
 
     def draw(factor: Matrix, normals: NormalSource) -> Drawn:
         values, vectors = np.linalg.eigh(_covariance(selection, factor, rows))
-        # Not `pca.from_covariance`: this law needs no gap, and a refusal for want of one would tell about the data.
+        # Not `pca.from_covariance`: this law needs no gap, and a refusal for lack of one would reveal something about the
+        # data.
         spectrum = pca.Spectrum(values[::-1].copy(), vectors[:, ::-1].copy(), rows, k)
         frame = pca.gibbs(spectrum, beta, normals, _SWEEPS)[0]
         return Drawn({"components": as_lists(frame), "beta": beta}, guarantee)

@@ -81,7 +81,7 @@ class SplitPrice:
 
 
 def split_price(price: Price, share: float, selection: Selection, what: str) -> SplitPrice:
-    """`share` of epsilon and of delta for the floor; it goes on adding up to the price."""
+    """`share` of epsilon and of delta for the floor; together they still add up to the price."""
     epsilon, delta = pair(price, what)
     if not (math.isfinite(share) and 0 <= share < 1):
         raise ParameterError("floor_share", "a number in [0, 1)", share)

@@ -261,10 +261,10 @@ class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
         return release_pb2.EndReleasesResponse()
 
 
-_ENDED = "this study's answers have ended, and what they came from is erased"
+_ENDED = "this study's answers have ended, and the data they came from is erased"
 _FAILED = (
-    "this release failed after the data had been used; it stays paid for, because its failing may tell about the data. "
-    "The owner's log says more"
+    "this release failed after the data had been used; it stays paid for, because the failure itself may reveal something "
+    "about the data. The collector's log says more"
 )
 
 

@@ -1,7 +1,7 @@
 """The collector has a study's providers witness what an answer costs, before the answer goes out.
 
 Every right provider must sign, so an answer waits while one of them is away: asked again, it comes as it was drawn. Left
-providers are asked too; one that is away holds nothing up, one that has seen another chain does.
+providers are asked too: one that is unreachable delays nothing, one that has seen a different chain does.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def end_witnessing(node: NodeContext, study: Study) -> None:
     """Tell every provider that answers have ended, so that it may erase what it kept of them."""
     request = witness_pb2.WitnessBudgetRequest(study_id=study.id, ended=True)
     for role, error in (await _ask(node, study, request)).items():
-        # One that has forgotten the study keeps nothing of it.
+        # One that no longer knows the study keeps nothing of it.
         if isinstance(error, Refused) and error.reason is not Reason.UNKNOWN_STUDY:
             raise Refused(
                 error.reason,

@@ -32,7 +32,7 @@ from trimask_theory.moments_question import MomentsQuestion, QuestionKind
 __all__ = ["MomentsAnswers"]
 
 _SECONDS = 8.0
-_NOWHERE = "the rows behind this study's totals are nowhere, also not as a factor"
+_NOWHERE = "no node holds this study's rows, nor a factor of them"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class _Right:
 
     def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
         node = host.context
-        # Made up where there is none: such a node has approved no study of this suite, and can take part in none.
+        # A random one where there is no file: such a node has approved no study of this suite, and can take part in none.
         secret = node.keys.moments or MomentsSecret(node.source.seed())
         store = BatchStore(node.database, node.vault, rows, node.audit)
         introductions = Introductions(node, secret)

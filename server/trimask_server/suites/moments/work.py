@@ -123,7 +123,7 @@ class MomentsWork:
         if len({answer.accepted_hash for answer in answers}) != 1:
             raise Refused(Reason.BATCH_DISAGREED, "the right providers accepted different reports")
         ids = split_ids(block.submission_ids)
-        for answer in answers:  # one that says it wrongly does not hold up the others
+        for answer in answers:  # one wrong answer does not block the others
             marks = [mark == 1 for mark in answer.accepted]
             if len(marks) == len(ids) and answer.accepted_hash == accepted_hash(
                 study.id, block.block_id, ids, marks

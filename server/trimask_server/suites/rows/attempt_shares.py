@@ -17,7 +17,7 @@ from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.node.tasks import Spawn
-from trimask_server.operations.ill_store import reason_of_failure
+from trimask_server.operations.store_failures import reason_of_failure
 from trimask_server.protocol.attempts import AttemptTable, worker_of
 
 __all__ = ["TELL_SECONDS", "AttemptShares"]
@@ -70,7 +70,7 @@ class AttemptShares:
             study = node.studies.get(attempt.study_id)
             try:
                 address = worker_of(study, attempt, "collector")
-            except Refused:  # then any worker of the collector's, at the address in the study
+            except Refused:  # any worker of the collector, at the address in the study
                 address = ""
             stub = CollectionServiceStub(node.peers.channel(study.collector, address))
             await node.peers.call(stub.ReportFailure, ReportFailureRequest(attempt=attempt, reason=reason))

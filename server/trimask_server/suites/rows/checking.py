@@ -60,7 +60,7 @@ class Checking:
         return True
 
     async def places(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The place that the coin of its check gives each accepted row; read anew where one is not at hand."""
+        """The place that the coin of its check gives each accepted row; read again where one is not in memory."""
         if not self._places.keys() >= set(ids):
             wanted = set(ids)
             for check in await self._checks.checks(self._study.id, "done"):

@@ -55,9 +55,9 @@ def _assemblers(count: int) -> list[Assembler]:
 
 @dataclass
 class PendingDelivery:
-    """What has come for the attempt under way. `outcome` is the list of deliveries, or the failure.
+    """What has arrived for the current attempt. `outcome` is the list of deliveries, or the failure.
 
-    `held` is over when every component is held by its unmasking node: only then is any of them asked to deliver.
+    `held` is done when every component is held by its unmasking node: only then is any of them asked to deliver.
     """
 
     attempt: common_pb2.Attempt

@@ -74,7 +74,7 @@ class RowsWork:
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def work_on(self, block: Block, batches: Batches) -> None:
-        """One attempt; a block that keeps failing is brought to the owner's notice."""
+        """One attempt; the owner is told of a block that keeps failing."""
         prefix = self._study.id.hex()[:12]
         current_request.set(self._node.source.read(8).hex())
         current_study.set(prefix)
@@ -87,7 +87,7 @@ class RowsWork:
             return
         except Refused as error:
             if error.reason is Reason.BLOCK_ERASED:
-                # Pooled and erased already, in a future this collector was restored from before.
+                # Pooled and erased already: this collector was restored from a backup made before that.
                 await batches.give_up(block)
                 return
             self._node.metrics.attempts.labels("failed").inc()

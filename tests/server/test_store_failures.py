@@ -9,7 +9,7 @@ import pytest
 
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.refusals import Reason
-from trimask_server.operations.ill_store import reason_of_failure
+from trimask_server.operations.store_failures import reason_of_failure
 from trimask_server.store.interface import StoreError
 
 

@@ -18,7 +18,7 @@ _STATES = re.compile(r"\((08|53|57|58)\w{3}\)")
 
 
 def reason_of_failure(error: BaseException) -> Reason:
-    """`STORE_UNAVAILABLE` for a full disk or a server that is away; a refusal's own reason; else `INTERNAL_ERROR`."""
+    """`STORE_UNAVAILABLE` for a full disk or an unreachable server; a refusal's own reason; else `INTERNAL_ERROR`."""
     if isinstance(error, Refused) and isinstance(error.reason, Reason):
         return error.reason
     seen: BaseException | None = error
