@@ -1,9 +1,10 @@
 """The page's files as a host serves them, and the one hash that stands for all of them.
 
-The same for every study: what is a study's own (study.json) lies beside them and is checked by the study's id. index.html
-gets a content security policy, and the hash of every script and style it leads to, so that a browser runs these and no
-others (subresource integrity; for modules by the import map). The page's hash is that of its SHA256SUMS, which
-`sha256sum -c SHA256SUMS && sha256sum SHA256SUMS` checks without any program of ours.
+Made from the sources by leaving out comments (`lean`), and the same for every study: what is a study's own (study.json)
+lies beside them and is checked by the study's id. index.html gets a content security policy, and the hash of every script
+and style it leads to, so that a browser runs these and no others (subresource integrity; for modules by the import map).
+The page's hash is that of its SHA256SUMS, which `sha256sum -c SHA256SUMS && sha256sum SHA256SUMS` checks without any
+program of ours.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from trimask_cli.site.lean import lean
 from trimask_core.errors import ConfigError
 
 __all__ = ["INDEX", "POLICY", "SUMS", "page_hash", "page_of", "sums_of"]
@@ -38,7 +40,7 @@ _CHARSET = '<meta charset="utf-8">'
 def page_of(folder: Path) -> dict[str, bytes]:
     """Every file of the page by its path, ready to be served."""
     files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): lean(path.name, path.read_bytes())
         for name in _FOLDERS
         for path in sorted((folder / name).rglob("*"))
         if path.is_file() and path.suffix in _KINDS
