@@ -1,6 +1,6 @@
 """What became of a submission after its receipt: right providers check rows later, and tell whoever has the receipt.
 
-A provider is shown the hash of the bytes it was sent, which is in its receipt: no withdrawal key, and nothing it had not.
+A provider is sent only the hash in its own receipt: no withdrawal key, and nothing it did not have.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ask_submission(
 
 
 def submission_words(found: dict[str, str]) -> str:
-    """A sentence for a person. It is the providers' word; a published dataset's list is signed."""
+    """A sentence for a person. It rests on what the providers answer; a published dataset's list is signed."""
     refused = {role: reason for role, reason in found.items() if reason not in ("", _NO_ANSWER)}
     silent = [role for role, reason in found.items() if reason == _NO_ANSWER]
     more = f" {', '.join(silent)} did not answer." if silent else ""

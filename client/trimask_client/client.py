@@ -92,7 +92,7 @@ class Client:
         self.refusals: Counter[str] = Counter()
         self.sealing: dict[
             int, bytes
-        ] = {}  # newer keys of right providers, by k; the study's where there is none
+        ] = {}  # newer keys of right providers, by k; the study's key where there is none
         self._asked_for_keys = False
         self._unfinished: tuple[dict[str, object], SealedSubmission] | None = None
         self._transport = transport or LazyTransport()
@@ -134,27 +134,29 @@ class Client:
         """Mask, split, seal and upload; the receipt of every right provider.
 
         After a failure call it again with the same answers: the same submission goes on to the providers it has not
-        reached, until it is in everywhere or refused. A second one would be refused where the first is in, and the
-        invitation spent for nothing.
+        reached, until all have accepted it or one refused. A second submission would be refused where the first was
+        accepted, and the invitation wasted.
         """
         submission = self._begun(answers)
         self._unfinished = dict(answers), submission
         receipts, error = self._try_all(submission)
         if error is None or (not receipts and isinstance(error, Refused)):
-            self._unfinished = None  # in everywhere; or refused by the first, and so in nowhere
+            self._unfinished = (
+                None  # accepted everywhere; or refused by the first provider, so accepted nowhere
+            )
         if error is not None:
             raise error
         return self._complete(submission, receipts)
 
     def _begun(self, answers: Mapping[str, object]) -> SealedSubmission:
-        """The submission that is under way with these answers, or a new one."""
+        """The unfinished submission with these answers, or a new one."""
         if self._unfinished is not None:
             given, submission = self._unfinished
             if given == dict(answers):
                 return submission
             if self.invitation is not None:
                 raise InvitationError(
-                    "an earlier submission under this invitation may be in already; submit the same answers again"
+                    "an earlier submission under this invitation may have been accepted; submit the same answers again"
                 )
         if not self._asked_for_keys:
             self.refresh_keys()
@@ -173,7 +175,7 @@ class Client:
                 answer = self._transport.call(endpoint, _SEALING_KEYS, b"", min(_KEYS_SECONDS, self._timeout))
                 self.sealing[k] = newest_key(answer, party.identity, f"R{k}")
             except (Unreachable, Refused):
-                continue  # down, or older than this call: the key at hand will do
+                continue  # unreachable, or too old for this call: keep the key we have
             except VerificationError:
                 self.refusals["bad_sealing_key"] += 1
         return dict(self.sealing)
@@ -192,7 +194,7 @@ class Client:
         return self._complete(submission, receipts)
 
     def _try_all(self, submission: SealedSubmission) -> tuple[list[ProviderReceipt], TrimaskError | None]:
-        """To one right provider after the other, and no further than one that does not take it: of two submissions under
+        """Upload to one right provider after the other, and stop at one that does not accept it: of two submissions under
         one invitation the first provider decides which is counted (docs/governance.md)."""
         admission = self.admission_of(submission)
         receipts: list[ProviderReceipt] = []

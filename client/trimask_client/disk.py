@@ -1,4 +1,4 @@
-"""The few things a queue does to a disk, each of which a crash may cut off; a test puts its own disk in their place."""
+"""The few disk operations a queue uses, each of which a crash may interrupt; tests substitute their own disk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """No such file any more, whether or not there was one."""
+        """Remove a file, if there is one."""
         ...
 
     def sync(self, folder: str) -> None:
@@ -57,9 +57,7 @@ class FileDisk:
         path = self._root / folder
         if not path.exists():
             path.mkdir(mode=0o700, exist_ok=True)
-            _sync(
-                self._root
-            )  # or a power cut could take the folder away with all that was forced to disk inside it
+            _sync(self._root)  # otherwise a power cut could lose the folder with everything synced inside it
         return path
 
     def names(self, folder: str) -> list[str]:
@@ -96,7 +94,7 @@ class FileDisk:
             else:
                 yield True
         finally:
-            os.close(descriptor)  # which also lets the lock go
+            os.close(descriptor)  # which also releases the lock
 
 
 def write_private(path: Path, text: str) -> None:

@@ -4,7 +4,7 @@ A device that opens a link has never heard of the authority that the study's nod
 are in the study. So unless it is told whom to trust, the connection is encrypted but not authenticated. That is safe here
 and nowhere else: the link has the study's hash, every byte of the answer is checked against it (the seed of B_0, where the
 suite has one, by the commitment in the study, the approvals by the keys in it), and nothing is sent but that hash.
-Whoever sits in between learns which study is asked for, and can do no more than withhold it. The invitation is never sent
+A man in the middle learns which study is asked for, and can only withhold it. The invitation is never sent
 on such a connection. The same holds for study.json beside a page: an address with a short code is all that is sent.
 """
 

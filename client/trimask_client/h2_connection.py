@@ -34,7 +34,7 @@ __all__ = ["Connection", "Deadline"]
 _READ_BYTES = 1 << 16
 _GOAWAY = 7
 _FRAME_HEADER = 9
-_IDLE_SECONDS = 20.0  # a connection left alone for longer is asked for a sign of life before it is used
+_IDLE_SECONDS = 20.0  # a connection idle for longer is pinged before it is used
 _PING_SECONDS = 3.0
 _NO_ANSWER = "no answer in time"
 _DOWN = "no answer; it may be down, or the network"
@@ -162,7 +162,7 @@ class Connection:
             self._send(stream, method, request, deadline)
             while not stream.done:
                 self._take(deadline.left(), deadline)
-        except h2.exceptions.ProtocolError:  # it allows no stream, or none of this size
+        except h2.exceptions.ProtocolError:  # the peer allows no stream, or none of this size
             raise CallFailed("UNAVAILABLE", "it takes no calls on this connection") from None
         finally:
             self._stream = None

@@ -1,4 +1,4 @@
-"""Whether a study still takes this person's answers: what would be refused anyway is said before anything is sealed."""
+"""Whether a study still accepts this person's answers: what would be refused is reported before anything is sealed."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _ASK_SECONDS = 3.0
 
 
 def refuse_uninvited(study: Study, invitation: Invitation | None, now_ms: int) -> None:
-    """`Refused` where an invited study has no invitation here, or one whose time is over."""
+    """`Refused` where an invited study has no invitation here, or an expired one."""
     if study.admission != "invited":
         return
     if invitation is None:
         raise Refused(Reason.NO_INVITATION, "this study is for invited people; join with your invitation")
     if invitation.expires_ms <= now_ms:
         raise Refused(
-            Reason.INVITATION_EXPIRED, "the time of this invitation is over; ask who invited you for another"
+            Reason.INVITATION_EXPIRED, "this invitation has expired; ask who invited you for another"
         )
 
 
 def refuse_closed(study: Study, transport: Transport, timeout_seconds: float) -> None:
-    """`Refused` if the collector can be asked and says that the study takes no more answers.
+    """`Refused` if the collector can be asked and says that the study accepts no more answers.
 
-    It is the collector's word alone, and can do no more than keep somebody from answering, which it could do anyway. Where
+    Only the collector says so; a false answer can only keep somebody from answering, which it could do anyway. Where
     it does not answer nothing is known, and a person may go on: right providers have the last word.
     """
     party = study.collector
@@ -49,4 +49,4 @@ def refuse_closed(study: Study, transport: Transport, timeout_seconds: float) ->
     except (TrimaskError, DecodeError):
         return
     if state in (STUDY_STATE_CLOSING, STUDY_STATE_CLOSED):
-        raise Refused(Reason.STUDY_CLOSED, "this study takes no more answers")
+        raise Refused(Reason.STUDY_CLOSED, "this study accepts no more answers")

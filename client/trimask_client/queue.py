@@ -122,7 +122,7 @@ class Queue:
             record["invitation"] = base64.b64encode(invitation.to_bytes()).decode()
         with self._disk.lock("records", wait=True):
             self._vault.put(STUDIES, found.hex(), record)
-        self._clients.pop(found, None)  # its invitation may be another now
+        self._clients.pop(found, None)  # its invitation may have changed
         return found
 
     def studies(self) -> tuple[bytes, ...]:
@@ -185,7 +185,7 @@ class Queue:
 
     def check_open(self, study_id: bytes, *, again: bool = False) -> None:
         """`Refused` if answers would be: already_answered, no_invitation, invitation_expired or invitation_used from what is
-        here, study_closed if the collector can be asked and says so. Worth asking before a person takes pains."""
+        here, study_closed if the collector can be asked and says so. Worth asking before a person starts to answer."""
         client = self.client(study_id)
         self._refuse_here(client, again=again)
         refuse_closed(client.study, self._transport, self._timeout)
@@ -216,7 +216,7 @@ class Queue:
             self._refuse_here(client, again=again)
             draft = self._vault.get(DRAFTS, study_id.hex())
             if draft is not None and draft["draft_id"] in self._sealed_drafts():
-                raise Refused(Reason.ALREADY_ANSWERED, "this draft is sealed already, and waits to be sent")
+                raise Refused(Reason.ALREADY_ANSWERED, "this draft is sealed already and waits to be sent")
             if answers is None:
                 if draft is None:
                     raise StudyError("there is no draft of this study; give answers")
@@ -426,7 +426,7 @@ class Queue:
         try:
             return self._vault.get(PROGRESS, name) or fresh
         except VerificationError:
-            return fresh  # it says only how far sending has come, which sending again finds out
+            return fresh  # it records only how far sending got, which sending again finds out
 
     def _due(self, entry: Entry) -> bool:
         if entry.next_ms is None:
@@ -450,7 +450,7 @@ class Queue:
         if name not in self._vault.names(PROGRESS):
             self._save(
                 PROGRESS, name, progress
-            )  # from here on a part of it may be out, whatever is known of that
+            )  # from here on a part of it may have been received, whether we know it or not
         received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
         failures: list[str] = []
         asked_ms = 0
@@ -468,7 +468,8 @@ class Queue:
                     progress["final"] = True
                     break
                 if admission and not received:
-                    # The first provider decides whose an invitation is: used twice, it then counts once, not never.
+                    # The first provider decides which submission an invitation is for: used twice, it then counts once,
+                    # not never.
                     break
                 continue
             progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
@@ -507,7 +508,7 @@ class Queue:
         return self._sent(record)
 
     def _let_go(self, name: str) -> None:
-        """A provider has accepted: the draft has had its time."""
+        """A provider has accepted, so the draft is no longer needed: delete it."""
         if name in self._vault.names(HELD):
             with self._disk.lock("records", wait=True):
                 self._vault.delete(HELD, name)

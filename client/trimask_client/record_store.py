@@ -1,6 +1,6 @@
 """Small records, encrypted (`trimask_core.records`), each written whole or not at all.
 
-A record is written under a passing name, forced to disk, renamed, and the rename forced to disk: whenever the power
+A record is written under a temporary name, synced, renamed, and the rename synced: whenever the power
 fails, the old record or the new one is there.
 """
 

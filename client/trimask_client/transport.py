@@ -20,7 +20,7 @@ __all__ = [
 
 _LONGEST_RETRY_MS = 6 * 3600 * 1000
 MAX_RESPONSE_BYTES = 4 << 20
-# Without a reason from the node itself, these say that it was not asked, or that nobody knows whether it was.
+# Without a reason from the node itself, these mean that the call did not reach it, or may not have.
 _AGAIN = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED", "UNKNOWN"}
 
 
@@ -60,7 +60,7 @@ def call_error(
 ) -> Refused | Unreachable:
     """What a call that ended in the gRPC status named `status` raises; `reason` is the node's own word for it."""
     details = shown(details)
-    if reason is None and status == "DEADLINE_EXCEEDED":  # whoever noticed first
+    if reason is None and status == "DEADLINE_EXCEEDED":  # whichever side noticed first
         details = "no answer in time; it may be busy, or the network slow"
     if reason is None and status in _AGAIN:
         return Unreachable(f"{endpoint.address}: {details}")

@@ -1,9 +1,9 @@
 """What an invited device shows to every right provider: that somebody is invited, and to this one submission.
 
-It holds two signatures. Who admits people signed the public key of an invitation; that key signed study, submission id and
-the digests of the sealed parts for all right providers. Whoever sees it can show it again and nothing else: with another
-id, or with one other sealed part, the second signature does not hold. The digests are SHA-256 of what is sealed and of the
-same length for all, so they say nothing of the answers.
+It holds two signatures. The admitting party signed the public key of an invitation; that key signed study, submission id and
+the digests of the sealed parts for all right providers. Whoever sees it can only replay it: with a different id or sealed
+part, the second signature does not hold. The digests are SHA-256 of what is sealed and of the same length for all, so
+they say nothing of the answers.
 """
 
 from __future__ import annotations

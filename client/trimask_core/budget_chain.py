@@ -1,8 +1,8 @@
 """The chain of what was spent from a study's budget, which providers witness (docs/releases.md#witnesses).
 
 Link n hashes link n-1, the answer it pays for and its price. Whoever has seen link n knows every link before it, and a
-collector whose ledger was put back cannot make another link n that fits. The answer's hash is in it, so that one place pays
-for one draw: the same question drawn again, after the first draw was forgotten, is another answer.
+collector whose ledger was rolled back cannot make a different link n that fits. The answer's hash is in it, so that one
+place pays for one draw: the same question drawn again, after the first draw was lost, is a different answer.
 """
 
 from __future__ import annotations

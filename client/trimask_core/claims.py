@@ -1,9 +1,9 @@
-"""Does a study's promise follow from its noise? What a device works out itself, without a statistics library.
+"""Does a study's promise follow from its noise? What a device computes itself, without a statistics library.
 
 Institutions recompute a study's guarantees before they sign (`trimask_theory.study_plan.verify_guarantees`). A device
 repeats it by other means: the rows suite by `rows.masked_delta`, the moments suite by the Gaussian mechanism's own curve.
-A study that claims more than its sigma gives is refused. What cannot be worked out here (`unit` neighbours, a single
-column) is said, not passed over. tau, and mu of the noise columns, are checked with the study itself.
+A study that claims more than its sigma gives is refused. What cannot be computed here (`unit` neighbours, a single
+column) is reported, not ignored. tau, and mu of the noise columns, are checked with the study itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["check_claims", "gaussian_delta"]
 ALLOWED = 1e-3
 """A delta this part above the stated one passes: more than the arithmetic here errs upwards, nothing to a person."""
 
-_FAR = 30.0  # standard deviations from which on a tail is its first two terms
+_FAR = 30.0  # beyond so many standard deviations a tail is given by its first two terms
 
 
 def check_claims(study: Study) -> tuple[str, ...]:

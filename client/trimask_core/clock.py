@@ -27,7 +27,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        import asyncio  # 30 ms of a device's start, for something a device does not do
+        import asyncio  # imported here: it takes 30 ms, and devices never sleep
 
         await asyncio.sleep(seconds)
 

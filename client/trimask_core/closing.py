@@ -1,7 +1,7 @@
 """What closing a study does to the submissions it has: publish them, keep them to answer from, or erase them.
 
 The collector decides when it closes (`suites.rows.driver`, `suites.moments.work`); this says beforehand what it will decide,
-from the counts that everybody may ask for, so that nobody erases what people gave without having been told.
+from the counts that everybody may ask for, so that an owner knows before closing what would be erased.
 """
 
 from __future__ import annotations

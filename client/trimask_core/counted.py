@@ -2,8 +2,8 @@
 
 The file `counted.bin`, whose hash is in the signed manifest, has for each block (or batch) of the release its id, the ids
 of its submissions in ascending order, and whether each was counted: in the moments suite the right providers refuse a
-report whose proof fails. In that suite the list is bound by what every right provider signed (`accepted_hash`); in the rows
-suite it is the collector's signed word, which any right provider can contradict from its own plan of the block.
+report whose proof fails. In that suite the list is bound by what every right provider signed (`accepted_hash`); in the
+rows suite only the collector signs it, and any right provider can check it against its own plan of the block.
 
 A submission id is the hash of a key that only the receipt holds, so the list names nobody: it tells how many people
 answered, which is published anyway, and to whoever is shown a receipt, whether it counts and in which block.

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class TrimaskError(Exception):
-    """Base of every deliberate error. Every one can be pickled, so that a worker process can hand it back."""
+    """Base of every deliberate error. All can be pickled, so that a worker process can return them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, dict(self.__dict__))
@@ -122,7 +122,7 @@ class ConfigError(TrimaskError):
 
 
 class SeveralProblems(ConfigError):
-    """A file in which several things are wrong: `.problems` has a line for each, so that they are mended in one go."""
+    """A file in which several things are wrong: `.problems` has a line for each, so that all can be fixed at once."""
 
     def __init__(self, heading: str, problems: Sequence[str]) -> None:
         self.heading = heading

@@ -1,7 +1,8 @@
 """Checks of a study's texts for its owner before anybody signs: texts that cannot be shown, or are missing.
 
-Placeholders, texts that stand untranslated in another language, and characters that a way of taking part cannot show. Like
-`study_checks`, a `refuse` finding stops `trimask study new` unless it is told to go on; a `name` finding is said.
+Placeholders, texts that stand untranslated in another language, and characters that a way of taking part cannot show.
+Like `study_checks`, a `refuse` finding stops `trimask study new` unless --allow-weak is given; a `name` finding is only
+reported.
 """
 
 from __future__ import annotations

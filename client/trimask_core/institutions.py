@@ -3,7 +3,7 @@
 A study names its parties and carries their keys, and every one of them has signed it; but whoever makes a study can make up
 institutions as well, keys and all. A directory pins who is who: the key by which an institution signs studies, whatever its
 role in them. A device has the directories its app ships and those its person adds, and shows every other institution
-plainly as not known. Whose word a directory is, is the keeper's key in it: whoever adds one compares that first.
+plainly as not known. The keeper's key in it says who vouches for a directory: whoever adds one compares that key first.
 """
 
 from __future__ import annotations

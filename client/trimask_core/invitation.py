@@ -30,9 +30,9 @@ SCHEME = "trimask://"
 _STUDY, _SECRET, _TIME, _SIGNATURE = 32, 16, 6, 64
 _FORMAT = b"\x02"
 INVITATION_BYTES = len(_FORMAT) + _SECRET + _TIME + _SIGNATURE
-_OLDER_BYTES = 88  # the first format: an id that whoever saw it could use
+_OLDER_BYTES = 88  # the first format: an id that anybody who saw it could use
 _DERIVE = b"trimask/v1/invitation-key\0"
-_WEB = ("https://", "http://")  # the second on this machine alone
+_WEB = ("https://", "http://")  # the second only on this machine
 _NOT_WHOLE = "this invitation link is not whole; copy all of it from your message"
 
 
@@ -142,7 +142,7 @@ class Link:
 
     @property
     def on_web(self) -> bool:
-        """Whether it opens a page, and the app where that is installed for it."""
+        """Whether it opens a page, or the app where that is registered for it."""
         return self.address.startswith(_WEB)
 
     @property

@@ -1,13 +1,13 @@
 """Gaussian noise on the integers, sampled exactly: the discrete Gaussian, and the Gaussian rounded to whole numbers.
 
 Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithms 1-3: only integer
-arithmetic and fair bits, so that no floating-point residue of a person's answer survives in the noise. The mechanism's
+arithmetic and fair bits, so that no floating-point artefact of a person's answer is left in the noise. The mechanism's
 privacy is that of the continuous Gaussian of the same sigma up to terms that vanish with the grid (their Theorem 7 and
 Proposition 30 bound the difference). What a mask adds to it is docs/theory/calibration.md#discrete-noise.
 
 Karney, "Sampling exactly from the normal distribution" (2016), Algorithm N: a normal number of which as many digits are
 drawn as its rounding needs. A whole number plus a rounded Gaussian is a rounding of the Gaussian mechanism's answer, so
-it has that mechanism's guarantee to the letter, in mu and in (epsilon, delta), at any sigma.
+it has exactly that mechanism's guarantee, in mu and in (epsilon, delta), at any sigma.
 """
 
 from __future__ import annotations

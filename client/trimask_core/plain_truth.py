@@ -115,7 +115,7 @@ class Truth:
 
 
 def whole_truth(study: Study) -> Truth:
-    """Of a study of either suite, from what it has signed and its collusion report."""
+    """The promises of a study of either suite, from the signed study and its collusion report."""
     seen, larger = _groups(study)
     promises = sorted(_promises(study), key=lambda item: (STEPS.index(item.step), -(item.guess or 101)))
     return Truth(tuple(promises), (*seen, *_others(study)), larger)

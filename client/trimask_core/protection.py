@@ -1,4 +1,4 @@
-"""What a study's noise buys, and what its private answers may cost."""
+"""The guarantee a study's noise gives, and the budget of its private answers."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Protection:
-    """What the noise buys. `sigma` = 0 is exact mode: masked or shared, but without differential privacy.
+    """The guarantee the noise gives. `sigma` = 0 is exact mode: masked or shared, but without differential privacy.
 
     With a `budget` nothing is published as it is: only private answers leave, until the budget is spent.
     `by_honest_rows`: (honest rows, epsilon), most first, in the rows suite with noise: a person is hidden by the noise of
-    the others, and this is what is left if only so many keep theirs to themselves. Worked out when the study is made.
+    the others, and this is what is left if only that many keep theirs secret. Computed when the study is made.
     `right_providers`, in the same studies: towards all right providers together, who see a row with its own noise alone.
     """
 

@@ -92,6 +92,6 @@ class Stream:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` little-endian 64-bit words."""
-        import numpy as np  # not at the top: a device does without
+        import numpy as np  # imported here: a device does not need numpy
 
         return np.frombuffer(self.read(8 * count), dtype="<u8").astype(np.uint64, copy=False)

@@ -1,4 +1,4 @@
-"""Receipts: each right provider's signed word that a component is on its disk."""
+"""Receipts: each right provider's signed statement that a component is on its disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProviderReceipt:
 
 @dataclass(frozen=True)
 class Receipt:
-    """All K1 receipts of one submission: proof that it was taken in, and nothing about what was answered.
+    """All K1 receipts of one submission: proof that it was accepted, without anything about the answers.
 
     With its `withdrawal_key` it can be withdrawn until it is pooled, by whoever has the receipt; `shown` is a copy without
     it, to be given to others. `collector` is where the study can be fetched.

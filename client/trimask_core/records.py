@@ -1,6 +1,6 @@
 """Records a device keeps on its own disk: ChaCha20-Poly1305 under a key derived from the device's.
 
-A random nonce a record (a device writes thousands in its life, not the 2^32 at which two might meet), and the record's
+A random nonce a record (a device writes thousands in its life, not the 2^32 at which two might collide), and the record's
 name authenticated with it, so that no record can be passed off as another.
 """
 

@@ -32,7 +32,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,59}")
 class Retry(StrEnum):
     """Whether the same request may be accepted later."""
 
-    NEVER = "never"  # no waiting changes it
+    NEVER = "never"  # waiting does not help
     LATER = "later"  # something has to change first: a study opens, a node is repaired
     SOON = "soon"  # the node itself asks for patience: a caller with time left repeats the call
 
@@ -105,16 +105,16 @@ class Reason(StrEnum):
     # fmt: off
     # A submission, and what a device asks for
     UNKNOWN_STUDY = "unknown_study", _NOT_FOUND, _LATER, "The node does not know the study, or not yet.", "unknown_study"
-    STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study takes no more submissions.", "closed"
-    STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator takes no part in the study.", "stopped"
-    NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people, and no invitation came.", "uninvited"
+    STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study accepts no more submissions.", "closed"
+    STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator has refused the study.", "stopped"
+    NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people; no invitation was sent.", "uninvited"
     BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not for this study, or this submission.", "link"
-    INVITATION_EXPIRED = "invitation_expired", _DENIED, _NEVER, "The invitation's time is over.", "expired"
+    INVITATION_EXPIRED = "invitation_expired", _DENIED, _NEVER, "The invitation has expired.", "expired"
     INVITATION_USED = "invitation_used", _EXISTS, _NEVER, "The invitation was used for another submission.", "used"
     CONFLICTING_SUBMISSION = (
         "conflicting_submission", _EXISTS, _NEVER, "The submission id was used before with other bytes.", "unaccepted")
     SUBMISSION_WITHDRAWN = (
-        "submission_withdrawn", _EXISTS, _NEVER, "The submission was withdrawn and cannot come again.", "withdrawn")
+        "submission_withdrawn", _EXISTS, _NEVER, "The submission was withdrawn and cannot be sent again.", "withdrawn")
     OUT_OF_FRAME = (
         "out_of_frame", _NOT_NOW, _NEVER, "The row's noise columns are not what a device adds; it is left out and erased.",
         "unaccepted")
@@ -128,11 +128,11 @@ class Reason(StrEnum):
         "already_in_block", _NOT_NOW, _LATER, "The row is in a block and cannot be withdrawn, unless the block is given up.",
         "combined")
     TOO_MANY_WITHDRAWALS = (
-        "too_many_withdrawals", _EXHAUSTED, _LATER, "Too many withdrawals of submissions the provider never had are kept.",
+        "too_many_withdrawals", _EXHAUSTED, _LATER, "The provider keeps too many withdrawals of submissions it never had.",
         "busy")
     OVERSIZED_MESSAGE = "oversized_message", _EXHAUSTED, _NEVER, "The message is larger than allowed.", "unaccepted"
     SLOW_MESSAGE = "slow_message", Status.DEADLINE_EXCEEDED, _LATER, "The message took too long to arrive.", "busy"
-    MALFORMED = "malformed", _INVALID, _NEVER, "A field of the request is not what it has to be.", "unaccepted"
+    MALFORMED = "malformed", _INVALID, _NEVER, "A field of the request is not valid.", "unaccepted"
     # Raised on the device itself
     ALREADY_ANSWERED = "already_answered", _EXISTS, _NEVER, "This device has answered the study.", "answered"
     UNKNOWN_SUBMISSION = "unknown_submission", _NOT_FOUND, _NEVER, "This device has no such submission.", "missing"
@@ -141,17 +141,17 @@ class Reason(StrEnum):
     DRAINING = "draining", _AWAY, _SOON, "The node is about to stop and takes no new work.", "busy"
     OVERLOADED = "overloaded", _EXHAUSTED, _SOON, "The node has as many calls under way as it can hold.", "busy"
     RATE_LIMITED = "rate_limited", _EXHAUSTED, _LATER, "Too many calls came from this address.", "busy"
-    STORE_UNAVAILABLE = "store_unavailable", _AWAY, _LATER, "The node's database is away.", "busy"
+    STORE_UNAVAILABLE = "store_unavailable", _AWAY, _LATER, "The node's database is full or unreachable.", "busy"
     UNREACHABLE = "unreachable", _AWAY, _SOON, "Another node did not answer.", "busy"
     INTERNAL_ERROR = "internal_error", Status.INTERNAL, _LATER, "The node failed; its log says why.", "busy"
     NOT_SERVED = "not_served", Status.UNIMPLEMENTED, _LATER, "This port of this node does not serve the call.", "misplaced"
     # Who may call
-    NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "The call is for another role, or the node has another.", "misplaced"
+    NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "The caller or the node does not have the right role.", "misplaced"
     WRONG_ORIGIN = "wrong_origin", _DENIED, _NEVER, "A page called that the study does not name in [web]."
     NOT_THE_OWNER = "not_the_owner", _DENIED, _LATER, "Only the study's owner may call this."
     NO_TOKEN = "no_token", _NO_LOGIN, _LATER, "A token of the study's owner is needed."
     BAD_TOKEN = "bad_token", _NO_LOGIN, _LATER, "The token was not made here, or is revoked."
-    TOKEN_EXPIRED = "token_expired", _NO_LOGIN, _NEVER, "The token's time is over."
+    TOKEN_EXPIRED = "token_expired", _NO_LOGIN, _NEVER, "The token has expired."
     WRONG_SCOPE = "wrong_scope", _DENIED, _LATER, "The token does not allow this."
     UNKNOWN_TOKEN = "unknown_token", _NOT_FOUND, _NEVER, "The study has no such token."
     BAD_SIGNATURE = "bad_signature", _DENIED, _LATER, "A signature, a hash or an invariant does not hold.", "untrusted"
@@ -168,7 +168,7 @@ class Reason(StrEnum):
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
     ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the plan was not checked, or not accepted."
-    CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node takes part in this check of rows with other words already."
+    CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node knows this check of rows with other commitments."
     ROW_ALREADY_USED = "row_already_used", _NOT_NOW, _NEVER, "A row of the plan is in another block, or erased."
     BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
     BLOCK_STARTED = "block_started", _NOT_NOW, _NEVER, "The provider has begun to mask the block."
@@ -180,7 +180,7 @@ class Reason(StrEnum):
     PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the attempt, have another plan of the block."
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
-    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has other rows or columns than it has to have."
+    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong number of rows or columns."
     NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix or an answer holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
@@ -212,7 +212,7 @@ class Reason(StrEnum):
     PAY_WITH_EPSILON = "pay_with_epsilon", _INVALID, _NEVER, "The mechanism is paid with epsilon, not with mu."
     REQUEST_CONFLICT = "request_conflict", _EXISTS, _NEVER, "The request id was used for another question."
     BUDGET_FORKED = (
-        "budget_forked", _NOT_NOW, _LATER, "A provider has seen another spend in this place: the ledger went back.")
+        "budget_forked", _NOT_NOW, _LATER, "A provider has seen another spend in this place: the ledger was rolled back.")
     UNWITNESSED = "unwitnessed", _AWAY, _LATER, "A right provider has not yet signed what the answer costs."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."
     RELEASE_FAILED = "release_failed", Status.INTERNAL, _NEVER, "The answer failed after it was paid; the price is spent."
@@ -236,7 +236,7 @@ class Alarm(StrEnum):
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BUDGET_ROLLED_BACK = (
         "budget_rolled_back",
-        "A collector showed a budget ledger that went back or forked, or costs more than there is.",
+        "A collector showed a budget ledger that was rolled back or forked, or that exceeds the budget.",
     )
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."
@@ -300,7 +300,7 @@ share; a test holds this page to it. The reason is in the trailing metadata of t
 beside the gRPC status; `{retry_key}` there says how long to wait, where the node knows. Every refusal is counted by
 reason (`trimask study status`, `trimask_refusals_total`).
 
-Again: `never`, no waiting changes it; `later`, something has to change first (a device tries again by itself, less and
+Again: `never`, waiting does not help; `later`, something has to change first (a device tries again by itself, less and
 less often); `soon`, a node that asks another repeats the call until its deadline. A reason that is not listed, from a
 node of a later version, is kept as text, and its status decides: never after {never}; soon after {soon}; later after all
 others.

@@ -1,4 +1,4 @@
-"""Metadata stored with the rows of a release: that a row is no person, the noise, and how to subtract it.
+"""Metadata stored with the rows of a release: that a row is not a person, the noise, and how to subtract it.
 
 A release of the rows suite is Y = A (X + C) in scaled units, A orthogonal and C of deviation sigma. A row in original units
 is a scaled row times T, whose column j is half_range_j e_j + center_j e_one, so that

@@ -1,9 +1,9 @@
 """What in a study is weak: one list for its owner, for operators who approve it, and for devices.
 
-Nothing here makes a study impossible (`Study` refuses those): these are numbers that hold and promise little. A `refuse`
-weakness is one that nobody means, and `trimask study new` makes such a study only when told to; a `name` weakness is
-somebody's choice, and is said wherever the study is shown. Every line is computed from the study itself, without a
-statistics library, so that a phone finds what its owner found.
+None of these makes a study impossible (`Study` refuses those): these are valid settings that promise little. A `refuse`
+weakness is one that nobody intends, and `trimask study new` makes such a study only with --allow-weak; a `name` weakness
+is somebody's choice, and is stated wherever the study is shown. Every line is computed from the study itself, without a
+statistics library, so that a phone finds the same as its owner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes and objects as text: base64 in JSON, and the one way JSON is written before it is hashed."""
+"""Bytes and objects as text: base64 in JSON, and the canonical form of JSON that is hashed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def decode_bytes(text: str) -> bytes:
 
 
 def canonical_json(data: Mapping[str, Any]) -> bytes:
-    """The one way a study is written before it is hashed."""
+    """The canonical JSON of a study, which is hashed."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()

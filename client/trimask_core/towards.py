@@ -1,4 +1,4 @@
-"""A guarantee together with whom it is towards, in words."""
+"""A guarantee together with the party it protects against, in words."""
 
 from __future__ import annotations
 

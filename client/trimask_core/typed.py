@@ -1,7 +1,7 @@
 """What a person typed, read as a number, a date or a time of day. Pure: text and language in, value or reason out.
 
 Both decimal marks are read in every language, digits of other scripts are read, and nothing is guessed: "1.000" is
-1 to some and 1000 to others, so neither is taken. A reason is a sentence of `form_words` and what stands in it.
+1 to some and 1000 to others, so neither is taken. A reason is a sentence of `form_words` and the values in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORD = re.compile(r"[^0-9\s.,/\-]+")
 
 
 class Unread(ValueError):
-    """Typed text that is not taken: `reason` is a key of `form_words`, `values` what stands in its sentence."""
+    """Typed text that is not accepted: `reason` is a key of `form_words`, `values` fill its sentence."""
 
     def __init__(self, reason: str, **values: str) -> None:
         super().__init__(reason)

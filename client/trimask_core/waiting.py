@@ -1,4 +1,4 @@
-"""Why a study's submissions wait: the sentences that the status page, the owner's console and the terminal say alike."""
+"""Why a study's submissions wait: the sentences shown on the status page, the owner's console and the terminal."""
 
 from __future__ import annotations
 

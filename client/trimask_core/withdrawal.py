@@ -1,8 +1,8 @@
-"""Withdrawing a submission: a key that only its device has, and each right provider's signed word that it is gone.
+"""Withdrawing a submission: a key that only its device has, and each right provider's signed statement that it is erased.
 
 A submission's id is a hash of its withdrawal key. Whoever sees the id (every right provider and the collector do) cannot
-find the key, and whoever shows the key needs no other proof; it is kept in the receipt. Providers that have been shown
-it can do with it what its owner asked for, and nothing else.
+find the key, and whoever shows the key needs no other proof; it is kept in the receipt. A provider that was shown the key
+can only do what its owner asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def withdrawal_message(study_id: bytes, submission_id: bytes, withdraw_time_ms: 
 
 @dataclass(frozen=True)
 class ProviderWithdrawal:
-    """One right provider's word that it holds nothing of a submission and never will."""
+    """One right provider's signed statement that it holds nothing of a submission and never will."""
 
     role: str
     withdraw_time_ms: int

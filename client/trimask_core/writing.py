@@ -1,6 +1,6 @@
 """How numbers, dates and times of day are written in a language.
 
-A pure table: an app and a page that follow it show a person the same. Months have names in the languages of
+A pure table, so that the app and the page show a person the same. Months have names in the languages of
 `form_words`; elsewhere a date is written year-month-day.
 """
 
@@ -61,7 +61,7 @@ def month_names(language: str) -> tuple[str, ...]:
 
 
 def show_date(day: date, language: str) -> str:
-    """A date as a person reads it; no two dates look the same."""
+    """A date as a person reads it; unambiguous: no two dates look the same."""
     primary = language.split("-")[0]
     if primary not in _MONTHS:
         return day.isoformat()

@@ -12,7 +12,7 @@ from trimask_core.rows.collusion import Coalition, CollusionReport
 
 __all__ = ["render"]
 
-# What a reader needs of a chain; that known things are then multiplied and added goes without saying.
+# The steps of a chain that a reader needs; multiplying and adding known things is left out.
 _DECISIVE = {"unmask", "solve", "align", "correlate", "compose", "remainder"}
 
 

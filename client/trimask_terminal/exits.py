@@ -1,6 +1,6 @@
 """Exit statuses of the `trimask` program, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
 
-A script decides by them: whether to mend its arguments, to wait and try again, to ask somebody, or to go on.
+A script decides by them whether to correct its arguments, wait and retry, ask somebody, or go on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Exit(IntEnum):
         1,
         "carried out, and the answer is no: a check found something, an approval was declined, a study stays open",
     )
-    USAGE = 2, "not carried out: arguments, files or settings cannot be used; mend them"
+    USAGE = 2, "not carried out: arguments, files or settings cannot be used; correct them"
     NETWORK = 3, "a node could not be reached, or TLS failed; the same command may work later"
     REFUSED = 4, "a node refused; the reason is in the message, and in docs/refusals.md"
     NOTHING = 5, "what was asked for is not there: no such study or dataset, or nothing published yet"

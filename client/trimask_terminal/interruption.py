@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Told(KeyboardInterrupt):
-    """Somebody asked the program to end; `number` is the signal's."""
+    """A signal asked the program to end; `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -26,7 +26,7 @@ def heeding_signals() -> Iterator[None]:
     """Raise the first signal as an exception, so that every `finally` runs; ignore later signals.
 
     By itself SIGTERM would end Python at once, with its child processes running on and its temporary files left; and a
-    second Ctrl-C would come into the midst of tidying up.
+    second Ctrl-C would interrupt the cleanup.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with heeding_signals():
             status = run_told(args.run, args)
-        sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
+        sys.stdout.flush()  # flushed here, where a closed pipe can still be handled
     except BrokenPipeError:
         # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -23,7 +23,7 @@ __all__ = ["approval_words", "make_console", "render", "summary"]
 
 
 def make_console() -> Console:
-    """A console that prints what it is given: no guessed colours."""
+    """A console that prints text as given, without automatic highlighting."""
     return Console(highlight=False, markup=False)
 
 

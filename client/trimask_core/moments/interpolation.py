@@ -1,4 +1,4 @@
-"""Polynomials by their values at 0, 1, 2, ...: the nodes are consecutive, so every difference of two is a small number.
+"""Polynomials by their values at 0, 1, 2, ...: the nodes are consecutive, so the difference of any two is a small number.
 
 The Lagrange polynomial of node k among 0..d is L_k(x) = w_k prod_(i != k) (x - i), w_k = (-1)^(d-k) / (k! (d-k)!).
 """

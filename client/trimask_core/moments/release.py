@@ -49,13 +49,13 @@ def accepted_hash(study_id: bytes, batch_id: bytes, ids: Sequence[bytes], accept
 
 
 def release_hash(study_id: bytes, number: int, batches: Sequence[AddedBatch]) -> bytes:
-    """Names the set of reports a release is of."""
+    """The hash of the set of reports in a release."""
     parts = b"".join(batch.batch_id + batch.accepted_hash for batch in batches)
     return hashlib.sha256(b"trimask/v1/release set\0" + study_id + number.to_bytes(4, "big") + parts).digest()
 
 
 def asked_hash(study_id: bytes, number: int, batch_ids: bytes, question: bytes = b"") -> bytes:
-    """Names what is asked: the totals of these batches (their ids, joined) for a release, or a question about them."""
+    """The hash of what is asked: the totals of these batches (their ids, joined) for a release, or a question about them."""
     asked = study_id + number.to_bytes(4, "big") + len(batch_ids).to_bytes(8, "big") + batch_ids + question
     return hashlib.sha256(b"trimask/v1/totals asked\0" + asked).digest()
 
@@ -66,15 +66,15 @@ def values_hash(values: Sequence[int], salt: bytes) -> bytes:
 
 
 def commitment_message(asked: bytes, role: str, accepted: bytes, count: int, values: bytes) -> bytes:
-    """What a provider signs (context `TOTALS`): what is asked (its hash), and its word for the answer."""
+    """What a provider signs (context `TOTALS`): the hash of what is asked, and its commitment to the answer."""
     return asked + accepted + count.to_bytes(8, "big") + values + role.encode()
 
 
 def commitments_message(asked: bytes, accepted: bytes, count: int, values: Sequence[bytes]) -> bytes:
     """What a provider signs (context `COMMITMENTS`) with its delivery: the commitments of R_1, R_2, ... that it has seen.
 
-    A provider that knew what the others delivered could otherwise commit again, to the total it would rather see: with the
-    collector's help nobody could tell. So all providers' deliveries name the same commitments, or the release is refused.
+    Otherwise a provider that knew what the others delivered could, with the collector's help, commit again to a total of
+    its choice, unnoticed. So all providers' deliveries name the same commitments, or the release is refused.
     """
     whole = hashlib.sha256(b"".join(values)).digest()
     return asked + accepted + count.to_bytes(8, "big") + len(values).to_bytes(2, "big") + whole

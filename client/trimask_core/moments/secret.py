@@ -1,8 +1,8 @@
 """A right provider's own secret for the moments suite: one file beside its other keys, outside the store and its backups.
 
 Everything that must never be drawn a second time is derived from it and from what it is for: the contribution to a study's
-challenge key, the exchange key between right providers, and the noise of a release. So a node that is restored from a
-backup says the same again, byte for byte, and nothing else: docs/theory/verified-moments.md#one-challenge and
+challenge key, the exchange key between right providers, and the noise of a release. So a node restored from a backup
+sends the same bytes again, and nothing else: docs/theory/verified-moments.md#one-challenge and
 docs/theory/verified-moments.md#noise-once.
 """
 

@@ -26,7 +26,7 @@ class MomentsSettings:
     """The suite's part of a study.
 
     `honest_providers` (h): any h right providers who follow the protocol give the release its noise. `ball_norm`: the
-    norm devices clip rows to and prove; None leaves them the whole box of the schema.
+    norm devices clip rows to and prove; None for the whole box that the schema's bounds allow.
     """
 
     name: ClassVar[Literal["moments"]] = "moments"

@@ -1,4 +1,7 @@
-"""The moments suite in words. What they say of secrecy holds for right providers that run any program, but not for all."""
+"""The moments suite in words.
+
+What they say of secrecy holds whatever program up to all but one of the right providers run.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class _Knowledge:
         self.trace = trace
 
     def _note(self, rule: Rule, gives: Fact, *needs: Fact, party: int = -1) -> None:
-        """The first way a fact is found is kept; later ones could only lengthen the explanation."""
+        """Keep the first derivation of a fact; later ones could only lengthen the explanation."""
         if self.trace is not None and gives not in self.trace:
             self.trace[gives] = Step(rule, gives, needs, party)
 

@@ -36,7 +36,7 @@ def discrete_epsilon(sigma_steps: float, entries: int) -> float:
 
 
 def right_providers_mu(distance: float, sigma: float, step: float) -> float:
-    """mu of two rows so far apart for whoever sees a row as its device sent it, B_0 known; rounded up."""
+    """mu of two rows at this distance for a party that sees a row as its device sent it and knows B_0; rounded up."""
     square = sigma * sigma - (PUBLISHING_STEPS * step) ** 2
     return distance / math.sqrt(square) * (1 + 1e-12) if square > 0 else math.inf
 

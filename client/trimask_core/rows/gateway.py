@@ -1,4 +1,4 @@
-"""Submissions for many people at a time, with numpy: for a gateway that holds their answers anyway.
+"""Submissions for many people at a time, with numpy: for a gateway, which holds their answers anyway.
 
 Simulated devices are such a gateway. A person's own device has `trimask_core.submission.build_submission`, and the same
 randomness gives the same payloads and ids here, to the bit: the answers and their noise come from the device's own code,

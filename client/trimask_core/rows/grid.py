@@ -48,7 +48,7 @@ class Grid:
 
     def round(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The nearest grid points, as integers. Non-finite or too large values raise; nothing wraps."""
-        import numpy as np  # not at the top, here and below: a device does without
+        import numpy as np  # imported here and below: a device does not need numpy
 
         return _whole(np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
 

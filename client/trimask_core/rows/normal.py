@@ -103,7 +103,7 @@ class SecureNormals(NormalStream):
         self._rounded = RoundedGaussian(source)
 
     def __deepcopy__(self, _: object) -> SecureNormals:
-        # A copy would draw the same noise twice, which takes the noise away: whoever copies shares the stream.
+        # A copy would draw the same noise twice, which cancels it: copies share the stream instead.
         return self
 
     def rounded_normal(self, sigmas: Sequence[int]) -> list[int]:

@@ -94,7 +94,7 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         return
     if kind != VECTOR or len(body) != 8 * form.values:
         raise VerificationError(f"a component for R{form.provider} must be a vector of {form.values} values")
-    import numpy as np  # not at the top, here and below: only nodes come here, and devices do without
+    import numpy as np  # imported here and below: only nodes need numpy, devices do not
 
     from trimask_core.rows.shares import check_headroom
 

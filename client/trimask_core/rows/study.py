@@ -138,7 +138,7 @@ class RowsStudy(RowsSettings):
     @cached_property
     def frame(self) -> HaarFrame:
         """F, the first p1 rows of the device mask B_0; where its seed is known."""
-        from trimask_core.rows.rotation import HaarFrame  # numpy comes with a mask, not with a study
+        from trimask_core.rows.rotation import HaarFrame  # imported here: a study can be read without numpy
 
         return HaarFrame(self._device_seed, self.attributes, self.columns)
 

@@ -1,4 +1,4 @@
-"""Tags: by what the first left provider knows a component that its right provider has altered.
+"""Tags: how the first left provider detects a component that its right provider has altered.
 
 A device draws, for each component x of its row, a secret key: `TAGS` vectors z of rounded Gaussians and as many uniform
 offsets beta. R_k gets the component and the tags <x, z> + beta modulo a prime, which beta makes uniform; the key goes to
