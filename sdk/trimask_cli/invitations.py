@@ -1,4 +1,4 @@
-"""Invitations as people are sent them: links, a table for a mail merge, QR codes, a sheet to print and cut."""
+"""Invitations in the forms people receive: links, a table for a mail merge, QR codes, a sheet to print and cut."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def make_invitations(
 def _sign_as_owner(study: Study, owner: Path, drawn: list[Invitation]) -> list[Invitation]:
     key = admission_key(owner)
     if key.public != study.admits:
-        raise ConfigError(f"{owner} has another key than the owner's of this study")
+        raise ConfigError(f"the key in {owner} is not this study's owner key")
     return [invitation.signed_with(key) for invitation in drawn]
 
 

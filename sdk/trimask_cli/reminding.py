@@ -1,6 +1,7 @@
 """Which invitations were used: asked of every right provider directly, compared on the owner's machine.
 
-The owner's files say who was invited; the providers know which public keys came with a submission. Neither learns the other.
+The owner's files say who was invited; the providers know which public keys came with a submission. Neither learns what
+the other knows.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Compared:
         if len(set(self.use.used.values())) > 1:
             said.append(
                 "They differ: submissions may be on their way. If it stays so, a provider was restored from a backup, or "
-                "does not count what it takes in."
+                "does not count what it accepts."
             )
         if self.made:
             said.append(

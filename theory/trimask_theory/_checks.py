@@ -62,7 +62,7 @@ def at_least(name: str, value: float, minimum: float, meaning: str) -> float:
 
 
 def within(name: str, value: float, least: float, most: float) -> float:
-    """A number between two others, where what is beyond them cannot be worked out in double precision."""
+    """A number between two others, beyond which double precision does not suffice."""
     if not least <= value <= most:
         raise ParameterError(
             name, f"between {least:g} and {most:g}: beyond that double precision does not reach", value

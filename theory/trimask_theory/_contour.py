@@ -251,7 +251,7 @@ def log_tail(form: QuadraticForm, x: float, poles: Sequence[float], between: tup
     width = 1 / math.sqrt(exponent.slopes(c)[1])
     peak, expansion = exponent.value(c), exponent.expand(c)
     if peak + math.log(width) < _LOG_UNDERFLOW:
-        return peak + math.log(width)  # no float holds the tail; its order of magnitude will do
+        return peak + math.log(width)  # no float holds the tail; its order of magnitude is enough
     for theta in _angles(form, x, exponent.skew(c, width)):
         # The foci of the hyperbola stay between the singularities next to the saddle.
         kappa = min(width, (c - low) / (1 + math.sin(theta)), (high - c) / (1 - math.sin(theta)))

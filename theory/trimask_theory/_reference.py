@@ -28,7 +28,7 @@ class Section:
     """One table of the file: its heading, the class it is read into or its `keys`, and every key's words.
 
     `given` has (type, default) of keys that the class does not show. A key without words, or words without a key, is an
-    error; so a page cannot fall behind what is read.
+    error, so a page cannot become outdated.
     """
 
     heading: str

@@ -1,4 +1,4 @@
-"""What every party of a block held: all that `trimask_theory.attacks`, or an auditor, starts from."""
+"""What every party of a block held: the input of `trimask_theory.attacks`, or of an auditor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of every `calibrate`: the noise to use and the guarantee it buys."""
+"""The result of every `calibrate`: the noise to use and the guarantee it gives."""
 
 from __future__ import annotations
 

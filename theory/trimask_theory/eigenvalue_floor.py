@@ -5,13 +5,12 @@ l^2/(l^2 + f + s^2) when the smallest eigenvalue of the other rows' Gram matrix 
 needs l^2/(l^2 + S^2) (method "sharp" of `projection` and `least_squares`) is therefore met by s^2 = S^2 - f, and
 by no noise at all once f >= S^2: the "no noise" of relative DP (NDIS, Theorem 6; Figure 13).
 
-Relative DP takes the bound as given. Read off the data for nothing it would tell about them, so here it is
-paid for: adding or removing a row moves the smallest eigenvalue by at most l^2 (Weyl), replacing one by at most
-l^2 as well; a Gaussian mechanism with (e1, d1) releases it, and m = z sd below it, z the upper d_m-quantile, is
-above the true one with probability d_m only. Removing a row lowers it by at most l^2 once more, hence
-f = max(0, noisy - m - l^2). With the mechanism at (e2, d2) for a replaced record, the two together are
-(e1 + e2, d1 + d_m + d2)-DP: adaptive composition on the event that the floor holds, d_m off it (the
-propose-test-release argument of Dwork and Lei 2009).
+Relative DP takes the bound as given. Read off the data without a price it would leak something about them, so here it is
+paid for: adding or removing a row moves the smallest eigenvalue by at most l^2 (Weyl), replacing one by at most l^2 as
+well; a Gaussian mechanism with (e1, d1) releases it, and m = z sd below it, z the upper d_m-quantile, is above the true
+one with probability d_m only. Removing a row lowers it by at most l^2 once more, hence f = max(0, noisy - m - l^2). With
+the mechanism at (e2, d2) for a replaced record, the two together are (e1 + e2, d1 + d_m + d2)-DP: adaptive composition on
+the event that the floor holds, d_m off it (the propose-test-release argument of Dwork and Lei 2009).
 
 Assumptions. Rows of norm at most l; a replaced record. Proved, given the mechanism's own guarantee.
 Derivation: docs/theory/mechanisms.md#eigenvalue-floor.

@@ -37,7 +37,7 @@ class ExpectedColumn:
 
 @dataclass(frozen=True)
 class Expected:
-    """All that was said; `correlations` are (one, other, value)."""
+    """The whole section; `correlations` are (one, other, value)."""
 
     columns: tuple[ExpectedColumn, ...] = ()
     correlations: tuple[tuple[str, str, float], ...] = ()

@@ -1,4 +1,4 @@
-"""The noise of verified moments: what each right provider adds, and what it buys against whom.
+"""The noise of verified moments: what each right provider adds, and the guarantee it gives against whom.
 
 Statement. A record is x = (1, x_1 .. x_q) with |x|^2 <= R^2, published are the sums over people of x_j x_l, without the
 number of people, which is public. For records x, y that differ in everything but x_0 = 1,

@@ -1,4 +1,4 @@
-"""What a study of the moments suite would cost and tell, before it exists, for the same `Target` as the rows suite.
+"""What a study of the moments suite would cost and show, before it exists, for the same `Target` as the rows suite.
 
 Statement. `rows` = n people in releases of N: the pooled Gram matrix has the noise of ceil(n / N) releases, each of
 sigma_tot = sigma sqrt(K1 / h) on the diagonal and that over sqrt(2) off it. With G = n v on the diagonal, theta = (-beta, 1)

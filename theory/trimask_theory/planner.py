@@ -1,4 +1,4 @@
-"""What a study of the rows suite would cost and tell, before it exists: noise, standard errors, upload, server work.
+"""What a study of the rows suite would cost and show, before it exists: noise, standard errors, upload, server work.
 
 Statement. For `rows` = n people in releases of N, the noise on the pooled Gram matrix is that of sigma(N) on
 every row. With G = Y^T Y - n sigma^2 I, theta = (-beta, 1), RSS the residual sum of squares and q predictors,

@@ -1,4 +1,4 @@
-"""What relative differential privacy needs to know of a data set: Definitions 6 and 7 from its rows, and M_sigma^rel.
+"""What relative differential privacy needs to know about a data set: Definitions 6 and 7 from its rows, and M_sigma^rel.
 
 Statement. Let D = [B, b] have rows v_i, and X hold D and what one row taken away from it, or one of its rows added
 once more, makes of it (NDIS, Section 7.2). With q_i and p_i the leverages of row i in D and in B, and e the residuals

@@ -4,9 +4,9 @@ Statement. Let R_1..R_h be independent with the law of round(N(0, d^2)), d >= 1.
 within the total variation
     tv(d, h) = exp(-pi^2 d^2) ((h + 1 + 2 pi d^2 sqrt(2 h)) 4.02^h + 2) / 2
 of round(N(0, h d^2) + U_1 + ... + U_(h-1)), U_i independent and uniform on [-1/2, 1/2]; for h = 1 the two are the same law.
-Added to whole numbers, the second is the Gaussian mechanism of deviation d sqrt(h), then noise that knows nothing, then
-rounding: post-processing. So whole totals with such sums as noise, on m entries, are (epsilon, delta + slack)-DP with
-slack = (1 + e^epsilon) m tv wherever the Gaussian mechanism of deviations d_j sqrt(h) is (epsilon, delta)-DP.
+Added to whole numbers, the second is the Gaussian mechanism of deviation d sqrt(h), then noise independent of the data,
+then rounding: post-processing. So whole totals with such sums as noise, on m entries, are (epsilon, delta + slack)-DP
+with slack = (1 + e^epsilon) m tv wherever the Gaussian mechanism of deviations d_j sqrt(h) is (epsilon, delta)-DP.
 
 Proof. P(R = k) = f(k) with f the density of N(0, d^2) + U, and P(round(N(0, h d^2) + U_1 + ..) = k) = f^(*h)(k), because a
 convolution with the uniform density is what rounding does at whole numbers. Let F be the Fourier transform of f:

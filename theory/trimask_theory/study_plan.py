@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _SuitePlan(Protocol):
-    """What a suite knows about making studies."""
+    """How a suite makes and verifies studies."""
 
     def create(self, draft: Draft, source: RandomSource, /) -> Study:
         """The study, with its noise calibrated."""
@@ -69,7 +69,7 @@ def create_study(
 
 
 def verify_guarantees(study: Study) -> None:
-    """Recompute what the study's sigma buys; `StudyError` if a guarantee claims more than that."""
+    """Recompute what the study's sigma gives; `StudyError` if a guarantee claims more than that."""
     protection = study.protection
     if protection.sigma:
         _PLANS[study.suite.name].verify(study)

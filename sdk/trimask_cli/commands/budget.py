@@ -22,8 +22,9 @@ def register_in(commands: Subparsers) -> None:
 
     end = commands.add_parser(
         "end-releases",
-        help="end private answers before the budget is spent, and erase what they come from",
-        description="What answers come from is erased for good: the pooled factor at the collector, or every right "
+        help="end private answers before the budget is spent, and erase the data they come from",
+        description="The data that answers come from is erased permanently: the pooled factor at the collector, or every "
+        "right "
         "provider's share of the totals. Answers already given can still be had again.",
     )
     end.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")

@@ -1,4 +1,4 @@
-"""`trimask plan`: what a study would cost and tell, before it exists; `trimask privacy` is registered beside it."""
+"""`trimask plan`: what a study would cost and show, before it exists; `trimask privacy` is registered beside it."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
     study = read_signed(args.study).verify()
     if args.out is not None and args.out.exists():
-        # Before it is paid for: an answer that cannot be kept is money lost.
+        # Before it is paid for: an answer that cannot be written is paid for nothing.
         raise ConfigError(f"{args.out} exists already; give another --out")
     party = study.collector
     with trimask.connect(

@@ -14,7 +14,7 @@ __all__ = ["register"]
 def register(commands: Subparsers) -> None:
     """Add the commands to those of `trimask study`."""
     propose = commands.add_parser(
-        "propose", help="hand a study to every node's operator, through the collector"
+        "propose", help="send a study to every node's operator, through the collector"
     )
     _common(propose)
     propose.set_defaults(run=run_propose)
@@ -112,7 +112,7 @@ def _owner(args: argparse.Namespace) -> Path:
 
 
 def run_propose(args: argparse.Namespace) -> int:
-    """Hand the study on."""
+    """Send the study to every node's operator."""
     from trimask_cli import proposing, study_file
     from trimask_terminal.study_view import make_console
 
@@ -300,5 +300,5 @@ def run_token_revoke(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"id": token_id, "revoked": True})
     else:
-        print(f"Token {token_id} is no longer taken.")
+        print(f"Token {token_id} is revoked.")
     return 0

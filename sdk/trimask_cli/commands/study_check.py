@@ -108,7 +108,7 @@ def _claims(study: Study) -> Finding:
     try:
         verify_guarantees(study)
     except StudyError as error:
-        fix = "Make the study anew with `trimask study new`."
+        fix = "Make the study again with `trimask study new`."
         return Finding("claims", str(error), Weakness("claims", 0.0, str(error), fix, "refuse"))
     return Finding("claims", "What it promises was recomputed on this machine, and holds.")
 
@@ -136,5 +136,5 @@ def _drafted(args: argparse.Namespace) -> Study:
         "",
         SystemClock().now_ms(),
         SystemRandom(),
-        bytes(32),  # of nobody: only whether it can be made counts
+        bytes(32),  # made-up parties: only whether the study can be made matters
     )

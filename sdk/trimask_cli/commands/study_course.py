@@ -1,5 +1,4 @@
-"""`trimask study open|close|abandon`: a study's beginning and its end, and that of a block. None is undone, so each says
-what it does."""
+"""`trimask study open|close|abandon`. None can be undone, so each first says what it does."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ def register_in(commands: Subparsers) -> None:
     """Add them to the commands of `trimask study`."""
     opened = commands.add_parser(
         "open",
-        help="hand an approved study to the nodes; devices may then submit",
-        description="Hand an approved study to its nodes, and write the copy for devices. A study that was closed cannot be "
+        help="send an approved study to the nodes; devices may then submit",
+        description="Send an approved study to its nodes, and write the copy for devices. A study that was closed cannot be "
         "opened again.",
     )
     _arguments(opened)
@@ -209,8 +208,11 @@ def run_abandon(args: argparse.Namespace) -> int:
 
 
 def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:
-    """What closing would do. The collector counts every half second, and blocks move on meanwhile: the number of
-    submissions is believed once it has stood still, for longer where some would be erased."""
+    """What closing would do.
+
+    The collector counts every half second, and blocks advance meanwhile: the number of submissions is used once it no
+    longer changes, after a longer wait where some would be erased.
+    """
     import time
 
     from trimask_cli import owner

@@ -1,8 +1,8 @@
 """Simulated phones: many people's submissions made at once and sent over a few connections, in processes.
 
-What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`), so
-is every retry; only the calls are made here, many under way on one connection to each right provider, so that providers
-write whole groups to disk and nobody waits for one commit a person.
+What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`),
+and so is every retry; only the calls are made here, many at once on one connection to each right provider, so that
+providers commit whole groups and nobody waits for one commit a person.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def submit_all(
 
 @contextmanager
 def _not_to_them(number: signal.Signals) -> Iterator[None]:
-    """Start processes that ignore signals (a terminal sends Ctrl-C to all); this process handles them afterwards."""
+    """Start processes that ignore signals (a terminal sends Ctrl-C to all); this process handles them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:
         yield

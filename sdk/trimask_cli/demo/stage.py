@@ -59,7 +59,7 @@ class Asked:
 def run_demo(args: argparse.Namespace) -> int:
     """Everything, and clean up."""
     asked = _what(args)
-    # It holds every party's keys: gone whatever happens, Ctrl-C and SIGTERM included.
+    # The folder holds every party's keys: it is removed whatever happens, Ctrl-C and SIGTERM included.
     with (
         tempfile.TemporaryDirectory(prefix="trimask-demo-", ignore_cleanup_errors=True) as folder,
         _progress() as progress,

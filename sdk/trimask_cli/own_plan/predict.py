@@ -2,8 +2,8 @@
 
 The people are a pilot's, or drawn from what the owner expects. Their second moments times n / (people there), with the
 law of the noise that the study declares, are handed to `trimask.fit.ols`: the standard errors are then those a release
-will print, but for what the release's own noise does to them. The columns' correlations are the people's, which is where
-plans by independent columns go wrong. The bias of clipping is the fit on clipped rows less the fit on whole ones.
+will print, but for what the release's own noise does to them. The columns' correlations are the people's, which plans
+that assume independent columns get wrong. The bias of clipping is the fit on clipped rows less the fit on whole ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Answers from a table: its columns are a study's attributes, and its empty cells follow the form's missing-value rules.
 
-Everything that does not fit is listed at once, with line, column and value, since mending a file one message a run takes an
-afternoon. Nothing is changed in silence but the writing of the same value: `3.0` for 3, `0.0` for no, and a text for the
-level that has its letters.
+Everything that does not fit is listed at once, with line, column and value, since correcting a file one message at a time
+takes an afternoon. Nothing is changed silently except different spellings of one value: `3.0` for 3, `0.0` for no, and a
+text for the level that has its letters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A CSV file as text cells; encoding, delimiter and decimal mark are detected.
 
 Encodings: UTF-8, UTF-16 (with or without a byte order mark), else Windows-1252, which is Latin-1 with quotes. The
-delimiter is the one of `,` `;` tab `|` that parts the header most often; a first line `sep=;` (Excel's) goes before. Numbers
-are read with a decimal comma in columns that have no decimal point, where the delimiter is not a comma.
+delimiter is the one of `,` `;` tab `|` that occurs most often in the header; a first line `sep=;` (Excel's) goes before.
+Numbers are read with a decimal comma in columns that have no decimal point, where the delimiter is not a comma.
 """
 
 from __future__ import annotations

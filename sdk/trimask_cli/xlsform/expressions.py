@@ -1,6 +1,6 @@
 """XLSForm expressions: limits and choices that stand alone in a constraint; a relevance in a study's words.
 
-Whatever is not recognised whole is not carried over at all: half a condition is another condition.
+An expression that is not recognised completely is not imported at all: half a condition is a different condition.
 """
 
 from __future__ import annotations

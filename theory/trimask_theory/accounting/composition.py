@@ -4,7 +4,7 @@ Statement. For mechanisms run one after another, each chosen whatever the earlie
 their dominating pairs dominates (Zhu, Dong, Wang 2022, Theorem 10). The convolution is one product of Fourier transforms.
 So that a delta of 1e-12 keeps its digits, masses are first tilted, p_k e^(theta k h), with theta at the saddle point of
 the epsilon asked for: the bulk of the tilted sum lies there. What a transform of finite length wraps around is bounded by
-Chernoff's inequality and counted as an endless loss; an allowance for the rounding of the transforms is added too.
+Chernoff's inequality and counted as an infinite loss; an allowance for the rounding of the transforms is added too.
 Basis: proved but for that allowance, which is an estimate: 4 units in the last place for each factor and each doubling
 of the length, of the Euclidean norm, as the usual bounds on Fourier transforms have it.
 Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
@@ -53,9 +53,9 @@ class LossSum:
         self._factors = [(loss, count) for loss, count in factors if count > 0]
         self.step = self._factors[0][0].step
         survive = math.fsum(
-            count * math.log1p(-min(loss.endless, 1 - 1e-16)) for loss, count in self._factors
+            count * math.log1p(-min(loss.infinity_mass, 1 - 1e-16)) for loss, count in self._factors
         )
-        self.endless = -math.expm1(survive)
+        self.infinity_mass = -math.expm1(survive)
         self._last: _Tilted | None = None
 
     def log_moment(self, theta: float) -> float:
@@ -67,13 +67,13 @@ class LossSum:
         return self._delta(self._tilted(self._saddle(epsilon)), epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon >= 0 with delta(epsilon) <= delta; inf where the endless losses alone are more."""
-        if self.endless >= delta:
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta; inf where infinite losses alone are more."""
+        if self.infinity_mass >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
         # Chernoff: delta <= e^(K(theta) - theta epsilon). Its epsilon says where to tilt.
-        goal = math.log(delta - self.endless)
+        goal = math.log(delta - self.infinity_mass)
         theta = float(
             minimize_scalar(
                 lambda t: (self.log_moment(math.exp(t)) - goal) / math.exp(t),
@@ -168,4 +168,4 @@ class LossSum:
         inner = float(tilted.mass[begin:] @ gain) + tilted.error * spread
         exponent = tilted.log_scale - tilted.theta * epsilon
         total = inner * math.exp(min(exponent, 700.0)) + math.exp(min(tilted.wrapped, 0.0))
-        return min(1.0, total + self.endless)
+        return min(1.0, total + self.infinity_mass)

@@ -32,7 +32,7 @@ def loss_distributions(mechanism: Mechanism, step: float) -> list[LossDistributi
 def renyi(mechanism: Mechanism, order: float) -> float:
     """The Renyi divergence of an order above 1, for RDP accountants; exact for Gaussian mechanisms.
 
-    Of others it is that of the lattice, in which a part of at most 1e-14 of the loss may be endless and is left out.
+    Of others it is that of the lattice, in which a part of at most 1e-14 of the loss may be infinite and is left out.
     """
     if not order > 1:
         raise ParameterError("order", "a number above 1", order)
@@ -50,7 +50,7 @@ def to_dp_accounting(mechanism: Mechanism, step: float = 1e-4) -> Any:
     distributions = _module("dp_accounting.pld.privacy_loss_distribution")
     pmfs = _module("dp_accounting.pld.pld_pmf")
     made = [
-        pmfs.DensePLDPmf(loss.step, loss.first, loss.mass.copy(), loss.endless, True)
+        pmfs.DensePLDPmf(loss.step, loss.first, loss.mass.copy(), loss.infinity_mass, True)
         for loss in loss_distributions(mechanism, step)
     ]
     return distributions.PrivacyLossDistribution(*made)
@@ -85,8 +85,8 @@ def to_prv_accountant(mechanism: Mechanism, step: float | None = None) -> list[A
 
         @property
         def pm_inf(self) -> float:
-            """The endless part."""
-            return self._loss.endless
+            """The mass at infinity."""
+            return self._loss.infinity_mass
 
     return [Loss(loss) for loss in loss_distributions(mechanism, fine)]
 
@@ -108,7 +108,7 @@ def _summed(factors: tuple[LossDistribution, ...]) -> LossDistribution:
             total.step,
             total.first + other.first,
             np.convolve(total.mass, other.mass),
-            total.endless + other.endless - total.endless * other.endless,
+            total.infinity_mass + other.infinity_mass - total.infinity_mass * other.infinity_mass,
         )
     return total
 

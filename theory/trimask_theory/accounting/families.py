@@ -221,7 +221,7 @@ class Projection(Mechanism):
 
 def _cleaned(found: LossDistribution) -> LossDistribution:
     """What quadrature leaves over or short of one, below 1e-12, belongs to no tail: it goes to the largest mass."""
-    if found.endless > 1e-12:
+    if found.infinity_mass > 1e-12:
         return found
     mass = found.mass.copy()
     mass[int(np.argmax(mass))] += 1.0 - float(mass.sum()) - 1e-24

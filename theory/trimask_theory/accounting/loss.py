@@ -5,7 +5,7 @@ losses of mechanisms run one after another add up. Here L lies on a lattice of s
 put at both, under P with the shares 1 - u and u, u = (1 - e^(a - L))/(1 - e^(a - b)): both laws keep their mass, so
 dP/dQ is only spread out and the discrete pair dominates (the connect-the-dots rule of Doroshenko, Ghazi, Kamath, Kumar,
 Manurangsi 2022). Losses below the lattice are raised to its lowest place, those above it give away what exceeds its
-highest place as a loss without end. So far everything is proved; it errs upward by about h^2/6 of variance a mechanism.
+highest place as an infinite loss. So far everything is proved; it errs upward by about h^2/6 of variance a mechanism.
 What is estimated: masses are Gauss-Legendre sums of positive terms (relative error about 1e-13).
 Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
 """
@@ -29,12 +29,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossDistribution:
-    """P-masses at losses (first + k) step, k = 0, 1, ..., and the P-mass `endless` where Q has none."""
+    """P-masses at losses (first + k) step, k = 0, 1, ..., and the P-mass `infinity_mass` where Q has none."""
 
     step: float
     first: int
     mass: Array = field(repr=False)
-    endless: float = 0.0
+    infinity_mass: float = 0.0
 
     @property
     def losses(self) -> Array:
@@ -43,12 +43,12 @@ class LossDistribution:
 
     @property
     def mean(self) -> float:
-        """The mean loss, what is endless left out."""
+        """The mean loss, infinite losses left out."""
         return float(self.mass @ self.losses)
 
     @property
     def variance(self) -> float:
-        """The variance of the loss, what is endless left out."""
+        """The variance of the loss, infinite losses left out."""
         return float(self.mass @ (self.losses - self.mean) ** 2)
 
     def delta(self, epsilon: float) -> float:
@@ -56,7 +56,7 @@ class LossDistribution:
         losses = self.losses
         above = losses > epsilon
         gain = -np.expm1(epsilon - losses[above])
-        return min(1.0, float(self.mass[above] @ gain) + self.endless)
+        return min(1.0, float(self.mass[above] @ gain) + self.infinity_mass)
 
     def log_moment(self, order: float) -> float:
         """ln E_P[e^(order L)] over the losses that end: order + 1 is the order of the Renyi divergence, times order."""
@@ -72,7 +72,7 @@ class LossDistribution:
         return LossDistribution(self.step, -(self.first + self.mass.size - 1), masses, lost)
 
 
-def from_points(step: float, losses: Array, masses: Array, endless: float = 0.0) -> LossDistribution:
+def from_points(step: float, losses: Array, masses: Array, infinity_mass: float = 0.0) -> LossDistribution:
     """P-masses at any losses, put on the lattice by the rule above."""
     place = np.floor(losses / step)
     low = int(place.min())
@@ -82,7 +82,7 @@ def from_points(step: float, losses: Array, masses: Array, endless: float = 0.0)
     at = place.astype(np.intp) - low
     np.add.at(mass, at, masses * (1 - share))
     np.add.at(mass, at + 1, masses * share)
-    return LossDistribution(step, low, mass, endless)
+    return LossDistribution(step, low, mass, infinity_mass)
 
 
 def from_density(
@@ -96,7 +96,7 @@ def from_density(
 ) -> LossDistribution:
     """A loss that is monotone in one variable: `place_of` inverts `loss`, `density` is P's, `ends` hold all that counts.
 
-    The lattice runs from low to high; what the variable has beyond `ends` is given away as an endless loss.
+    The lattice runs from low to high; what the variable has beyond `ends` is given away as an infinite loss.
     """
     begin, end = ends
     edges = place_of(step * np.arange(low, high + 1, dtype=np.float64))

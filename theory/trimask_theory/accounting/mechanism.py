@@ -165,7 +165,7 @@ class ApproximateDP(Mechanism):
         return self._delta + (1 - self._delta) * share * -math.expm1(left)
 
     def factors(self, step: float) -> list[tuple[LossDistribution, ...]]:
-        """Two losses and an endless one."""
+        """Two losses and an infinite one."""
         share = (1 - self._delta) / (1 + math.exp(-self._epsilon))
         losses = np.array([-self._epsilon, self._epsilon])
         masses = np.array([1 - self._delta - share, share])

@@ -140,7 +140,7 @@ def gaussian_cover(mechanism: Mechanism, slack: float) -> float:
         # delta(e) at e = losses[k] is the sum over j > k of m_j (1 - e^(e - l_j)), from sums over the tails.
         heavy = np.cumsum(mass[::-1])[::-1] - mass
         light = np.cumsum((mass * np.exp(-losses))[::-1])[::-1] - mass * np.exp(-losses)
-        deltas = np.maximum(heavy - np.exp(losses) * light, 0.0) * (1 + 1e-9) + 1e-18 + loss.endless
+        deltas = np.maximum(heavy - np.exp(losses) * light, 0.0) * (1 + 1e-9) + 1e-18 + loss.infinity_mass
         held = (losses >= 0) & (deltas > slack)
         if held.any():
             worst = max(

@@ -167,8 +167,8 @@ def adaptive(
         w2 + math.sqrt(max(w2 * w2 - private.s_min_squared * w2, 0.0))
     )
     if beta <= hilbert(spectrum, spectrum.leading[-1]):
-        # Noise can push beta below H(l_k), where only the exact law is defined; an error would tell about
-        # the data.
+        # Noise can push beta below H(l_k), where only the exact law is defined; an error would reveal something about the
+        # data.
         method = "gibbs"
     return AdaptiveRelease(_draw(spectrum, beta, source, method, sweeps), beta, guarantee)
 

@@ -1,4 +1,4 @@
-"""What every study is made of, whatever its suite."""
+"""The parts of a study that do not depend on its suite."""
 
 from __future__ import annotations
 

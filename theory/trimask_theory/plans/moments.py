@@ -48,7 +48,7 @@ def create(draft: Draft, _: RandomSource) -> Study:
     layout = MomentsLayout.of(draft.definition.schema, privacy.row_norm)
     norm = radius(layout.radius_squared)
     settings = MomentsSettings(honest_providers=honest, ball_norm=privacy.row_norm)
-    # Without noise first: what is wrong with sizes or parties is said before sigma is sought.
+    # Without noise first: errors in sizes or parties are reported before sigma is computed.
     exact = draft.study(settings, Protection(norm, 0.0, "exact", budget=privacy.budget))
     if privacy.exact or privacy.budget is not None:
         return exact
@@ -68,7 +68,7 @@ def create(draft: Draft, _: RandomSource) -> Study:
 
 
 def verify(study: Study) -> None:
-    """Recompute what the providers' noise buys; `StudyError` if the study claims more than that."""
+    """Recompute the guarantee of the providers' noise; `StudyError` if the study claims more."""
     protection, moments = study.protection, study.moments
     guarantee = protection.public
     if protection.collector is not None:

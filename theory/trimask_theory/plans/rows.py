@@ -84,7 +84,7 @@ def create(draft: Draft, source: RandomSource) -> Study:
         mask_seed=source.seed(),
     )
     clipping = None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows)
-    # Without noise first: what is wrong with sizes, grid or parties is said before sigma is sought.
+    # Without noise first: errors in sizes, grid or parties are reported before sigma is computed.
     exact = draft.study(settings, Protection(row_norm, 0.0, "exact", budget=privacy.budget), clipping)
     if privacy.exact:
         return exact
@@ -99,7 +99,7 @@ def create(draft: Draft, source: RandomSource) -> Study:
 
 
 def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
-    """n, after what the formulas cannot even be evaluated without; the study checks these and the rest again."""
+    """n, after checking what the formulas need to be evaluated at all; the study repeats these checks and the rest."""
     if plan.block_rows is None or plan.block_rows < 2:
         raise ImpossibleStudy(
             "block_too_small", "block_rows must be at least 2, and more than a row has columns"

@@ -1,4 +1,4 @@
-"""What a study of the rows suite claims, computed again by whoever is asked to approve it.
+"""Recomputes what a study of the rows suite claims, for whoever is asked to approve it.
 
 Basis: that of `masked_noise`, `honest_rows` and `accounting`; nothing the study states is taken for granted.
 """
@@ -19,7 +19,7 @@ __all__ = ["right_providers", "rounding", "verify"]
 
 
 def verify(study: Study) -> None:
-    """Recompute what sigma buys towards the public and the collector; `StudyError` if either claim is more than that."""
+    """Recompute what sigma gives towards the public and the collector; `StudyError` if either claim is more than that."""
     protection = study.protection
     for guarantee, rows, towards in (
         (protection.public, study.release_rows, "the public"),
