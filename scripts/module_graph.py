@@ -1,6 +1,6 @@
 """Who imports whom, read from the source: every import counts, in functions and for the type checker too.
 
-`python scripts/module_graph.py` prints the section of docs/architecture.md about the server's rooms; with `--write` it is
+`python scripts/module_graph.py` prints the section of docs/architecture.md about the server's packages; with `--write` it is
 put there. A test holds the section current and the graph without cycles.
 """
 
@@ -11,14 +11,14 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["ROOMS", "cycles", "module_graph", "render_section", "room_graph", "section_in"]
+__all__ = ["SERVER_PACKAGES", "cycles", "module_graph", "package_graph", "render_section", "section_in"]
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- rooms: written by scripts/module_graph.py -->", "<!-- rooms: end -->"
+BEGIN, END = "<!-- packages: written by scripts/module_graph.py -->", "<!-- packages: end -->"
 SERVER = "trimask_server"
-# Each imports only rooms before it; `right` and `collector` do not know each other.
-ROOMS = (
+# Each imports only packages before it; `right` and `collector` do not know each other.
+SERVER_PACKAGES = (
     "settings", "protocol", "store", "audit", "operations", "node", "access", "right", "collector", "suites",
     "programs", "local", "commands",
 )  # fmt: skip
@@ -78,42 +78,44 @@ def _reachable(graph: Graph, start: str) -> set[str]:
     return found
 
 
-def room_graph(graph: Graph) -> dict[str, set[str]]:
-    """The rooms (folders) of the server and for each the rooms it imports from."""
-    rooms: dict[str, set[str]] = {}
+def package_graph(graph: Graph) -> dict[str, set[str]]:
+    """The packages (folders) of the server and for each the packages it imports from."""
+    packages: dict[str, set[str]] = {}
     for name, imported in graph.items():
-        room = _room(name)
-        if room:
-            rooms.setdefault(room, set()).update(_room(other) for other in imported)
-    return {room: others - {room, ""} for room, others in rooms.items()}
+        package = _package(name)
+        if package:
+            packages.setdefault(package, set()).update(_package(other) for other in imported)
+    return {package: others - {package, ""} for package, others in packages.items()}
 
 
-def _room(name: str) -> str:
+def _package(name: str) -> str:
     return name.split(".")[1] if "." in name else ""
 
 
-def _needed(rooms: Graph, room: str) -> list[str]:
-    """The rooms right below one: those that are not reached through another one anyway."""
-    through = set().union(*(_reachable(rooms, other) for other in rooms[room]))
-    return [other for other in ROOMS if other in rooms[room] - through]
+def _needed(packages: Graph, package: str) -> list[str]:
+    """The packages right below one: those that are not reached through another one anyway."""
+    through = set().union(*(_reachable(packages, other) for other in packages[package]))
+    return [other for other in SERVER_PACKAGES if other in packages[package] - through]
 
 
 def render_section() -> str:
-    """The rooms from the bottom up, and a picture of their imports."""
-    rooms = room_graph(module_graph(SERVER))
+    """The packages from the bottom up, and a picture of their imports."""
+    packages = package_graph(module_graph(SERVER))
     lines = [
         BEGIN,
         "",
-        "| room | what is in it | imports from |",
+        "| package | what is in it | imports from |",
         "|---|---|---|",
     ]
-    for room in ROOMS:
-        opening = (package_folder(SERVER) / room / "__init__.py").read_text(encoding="utf-8")
-        words = ast.get_docstring(ast.parse(opening)) or ""
-        others = ", ".join(other for other in ROOMS if other in rooms[room])
-        lines.append(f"| `{room}` | {words.rstrip('.')} | {others} |")
+    for package in SERVER_PACKAGES:
+        opening = (package_folder(SERVER) / package / "__init__.py").read_text(encoding="utf-8")
+        words = (ast.get_docstring(ast.parse(opening)) or "").partition("\n")[0]
+        others = ", ".join(other for other in SERVER_PACKAGES if other in packages[package])
+        lines.append(f"| `{package}` | {words.rstrip('.')} | {others} |")
     lines += ["", "```mermaid", "graph BT"]
-    lines += [f"  {room} --> {other}" for room in ROOMS for other in _needed(rooms, room)]
+    lines += [
+        f"  {package} --> {other}" for package in SERVER_PACKAGES for other in _needed(packages, package)
+    ]
     lines += ["```", "", END]
     return "\n".join(lines)
 
@@ -125,7 +127,7 @@ def section_in(page: str) -> str:
 
 def main() -> None:
     """Print the section, or write it."""
-    parser = argparse.ArgumentParser(description="The server's rooms and their imports.")
+    parser = argparse.ArgumentParser(description="The server's packages and their imports.")
     parser.add_argument("--write", action="store_true", help="put the section into docs/architecture.md")
     section = render_section()
     if parser.parse_args().write:

@@ -1,4 +1,4 @@
-"""No cycles among modules, lazy imports and those for the type checker included; the server's rooms import one way."""
+"""No cycles among modules, lazy imports and those for the type checker included; the server's packages import one way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import itertools
 
 import pytest
 
-from scripts.module_graph import PAGE, ROOMS, cycles, module_graph, render_section, room_graph, section_in
+from scripts.module_graph import (
+    PAGE,
+    SERVER_PACKAGES,
+    cycles,
+    module_graph,
+    package_graph,
+    render_section,
+    section_in,
+)
 
 PACKAGES = [
     "trimask_core",
@@ -28,11 +36,11 @@ def test_no_module_imports_itself_in_the_end(package: str) -> None:
 
 
 def test_rooms_of_the_server_import_one_way() -> None:
-    rooms = room_graph(module_graph("trimask_server"))
-    assert set(rooms) == set(ROOMS)
-    for room, imported in rooms.items():
-        assert imported <= set(ROOMS[: ROOMS.index(room)]), room
-    assert "right" not in rooms["collector"]
+    packages = package_graph(module_graph("trimask_server"))
+    assert set(packages) == set(SERVER_PACKAGES)
+    for package, imported in packages.items():
+        assert imported <= set(SERVER_PACKAGES[: SERVER_PACKAGES.index(package)]), package
+    assert "right" not in packages["collector"]
 
 
 def test_suites_do_not_know_each_other() -> None:

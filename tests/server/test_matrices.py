@@ -60,7 +60,7 @@ def test_newer_try_forgets_the_older_and_refuses_it() -> None:
     table.get(_attempt(1)).append(1)
     assert table.get(_attempt(1)) == [1]
     assert table.get(_attempt(2)) == []
-    with pytest.raises(Refused, match="replaced by try 2"):
+    with pytest.raises(Refused, match="replaced by attempt 2"):
         table.get(_attempt(1))
 
 

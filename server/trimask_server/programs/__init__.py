@@ -1,1 +1,1 @@
-"""The node programs: each role put together from its rooms, started and stopped."""
+"""The node programs: each role assembled from the other packages, started and stopped."""

@@ -1,1 +1,1 @@
-"""A node's settings, which every other room may read."""
+"""A node's settings, which every other package may read."""

@@ -1,4 +1,4 @@
-"""The way of a row in docs/architecture.md: every file and function it names exists."""
+"""The path of a row in docs/architecture.md: every file and function it names exists."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FOLDERS = {"trimask_core": "client", "trimask_client": "client", "trimask_server
 STEP = re.compile(r"`(trimask_\w+/[\w/]+\.py):([\w.]+)`")
 
 
-def _way(part: str) -> str:
+def _path_of(part: str) -> str:
     """One list of the page: from its mark to the end of its steps."""
-    return PAGE.split(f"<!-- way: {part} -->\n")[1].split("\n\n")[0]
+    return PAGE.split(f"<!-- path: {part} -->\n")[1].split("\n\n")[0]
 
 
 def _names(path: Path) -> set[str]:
@@ -40,14 +40,16 @@ def test_a_step_exists(file: str, name: str) -> None:
 
 @pytest.mark.parametrize("part", ["shared", "rows", "moments"])
 def test_each_step_of_a_way_names_a_function(part: str) -> None:
-    steps = re.split(r"^\d+\. ", _way(part), flags=re.MULTILINE)[1:]
+    steps = re.split(r"^\d+\. ", _path_of(part), flags=re.MULTILINE)[1:]
     assert len(steps) > 5
     for step in steps:
         assert STEP.search(step), step
 
 
 def test_suites_stay_out_of_the_shared_way_and_out_of_each_other() -> None:
-    files = {part: {file for file, _ in STEP.findall(_way(part))} for part in ("shared", "rows", "moments")}
+    files = {
+        part: {file for file, _ in STEP.findall(_path_of(part))} for part in ("shared", "rows", "moments")
+    }
     for file in files["shared"]:
         assert not re.search(r"(trimask_core|suites)/(rows|moments)/", file), file
     assert not any("/moments/" in file for file in files["rows"])
