@@ -2,7 +2,7 @@
 
 In both suites it has as many as the release has people. In the moments suite every right provider signed the hash of the
 batches and of which reports in them were accepted: a list that differs in one id or one mark is refused. In the rows suite
-nobody but the collector signs it; each right provider knows the ids of the blocks it masked, and can say that it lies.
+every right provider signed the list of each block when it bound these rows to it: a list that differs in one id is refused.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def read_counted(folder: Path, manifest: Manifest, totals: Totals | None) -> Cou
     if totals is None:
         if any(block.count != len(block) for block in counted.blocks):
             raise VerificationError(f"{COUNTED_FILE} has refused submissions, which the rows suite has not")
+        for block in counted.blocks:
+            block.verify(manifest.study)
     elif _signed(counted, manifest) != totals.accepted_hash:
         raise VerificationError(
             f"{COUNTED_FILE} is not the list of reports that the right providers signed for"

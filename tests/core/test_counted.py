@@ -12,7 +12,10 @@ from trimask_core.errors import VerificationError
 IDS = [hashlib.sha256(bytes([i])).digest()[:16] for i in range(9)]
 FIRST, SECOND = b"a" * 16, b"b" * 16
 LIST = Counted(
-    (CountedBlock.of(FIRST, IDS[:5]), CountedBlock.of(SECOND, IDS[5:8], [True, False, True])),
+    (
+        CountedBlock.of(FIRST, IDS[:5], signatures=b"s" * 128),
+        CountedBlock.of(SECOND, IDS[5:8], [True, False, True]),
+    ),
 )
 
 
@@ -40,13 +43,15 @@ WHOLE = LIST.to_bytes()
 LOW, HIGH = sorted(IDS[:2])
 WRONG = {
     "nothing": b"",
-    "another format": WHOLE.replace(b"counted/1", b"counted/2"),
-    "cut in the marks": WHOLE[:-1],
+    "another format": WHOLE.replace(b"counted/2", b"counted/1"),
+    "cut in the marks": WHOLE[:-2],
+    "cut before the signatures": WHOLE[:-1],
+    "signatures past the end": WHOLE[:-1] + b"\1",
     "cut in a head": WHOLE + b"c" * 19,
     "more than it says": WHOLE + b"c",
     "a number past the end": WHOLE + b"c" * 16 + b"\xff" * 4,
-    "an empty block": WHOLE + b"c" * 16 + bytes(4),
-    "a mark that is neither": WHOLE[:-1] + b"\2",
+    "an empty block": WHOLE + b"c" * 16 + bytes(5),
+    "a mark that is neither": WHOLE[:-2] + b"\2\0",
     "a block twice": Counted(LIST.blocks * 2).to_bytes(),
     "an id twice": Counted((CountedBlock(FIRST, LOW + LOW, b"\1\1"),)).to_bytes(),
     "out of order": Counted((CountedBlock(FIRST, HIGH + LOW, b"\1\1"),)).to_bytes(),

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.counted import BOUND, COUNTED_FILE, Counted, CountedBlock, plan_hash
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.rows import collusion
@@ -45,10 +45,11 @@ PROMISE = Guarantee(Neighbours("record", 1.0), "numerical", "a test's claim", "n
 
 @dataclass(frozen=True)
 class Signed:
-    """A signed study, with the collector's key."""
+    """A signed study, with the keys of the collector and the right providers."""
 
     signed: SignedStudy
     collector: SigningKey
+    right: tuple[SigningKey, ...]
 
     @property
     def study(self) -> Study:
@@ -88,9 +89,8 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         right=tuple(party(f"R{k}") for k in (1, 2, 3)), left=tuple(party(f"L{j}") for j in (1, 2)),
         tls_roots="",
     )  # fmt: skip
-    return Signed(
-        SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values())), keys["collector"]
-    )
+    approved = SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values()))
+    return Signed(approved, keys["collector"], tuple(keys[f"R{k}"] for k in (1, 2, 3)))
 
 
 def _people(rows: int, seed: int) -> pd.DataFrame:
@@ -117,12 +117,15 @@ def _masked(
     return frame * np.sign(np.diag(r)) @ factor
 
 
-def _counted(rows: int, seed: int) -> Counted:
-    """So many made-up submissions, in two blocks."""
+def _counted(signed: Signed, rows: int, seed: int) -> Counted:
+    """So many made-up submissions, in two blocks that every right provider has bound."""
     ids = [hashlib.sha256(f"{seed} {i}".encode()).digest()[:16] for i in range(rows)]
     half = (rows + 1) // 2
     blocks = ids[:half], ids[half:]
-    return Counted(tuple(CountedBlock.of(bytes([k]) * 16, part) for k, part in enumerate(blocks) if part))
+    made = [CountedBlock.of(bytes([k]) * 16, part) for k, part in enumerate(blocks) if part]
+    plans = [plan_hash(signed.study.id, block.block_id, block.ids) for block in made]
+    words = [b"".join(key.sign(BOUND, plan) for key in signed.right) for plan in plans]
+    return Counted(tuple(replace(block, signatures=word) for block, word in zip(made, words, strict=True)))
 
 
 def _write_release(
@@ -140,7 +143,7 @@ def _write_release(
     path = folder / "dataset.parquet"
     pq.write_table(pa.table({name: Y[:, j] for j, name in enumerate(names)}), path, row_group_size=100)
     content = path.read_bytes()
-    listed = change_counted(_counted(len(X), seed)).to_bytes()
+    listed = change_counted(_counted(signed, len(X), seed)).to_bytes()
     (folder / COUNTED_FILE).write_bytes(listed)
     promise = study.protection.public.to_dict() if study.protection.public else None
     data: dict[str, Any] = {

@@ -75,6 +75,16 @@ def _no_refused(counted: Counted) -> Counted:
     )
 
 
+def _other_word(counted: Counted) -> Counted:
+    """R1 has signed in the place of R2 too."""
+    first, second = counted.blocks
+    return Counted((first, replace(second, signatures=second.signatures[:64] * 2 + second.signatures[128:])))
+
+
+def _no_words(counted: Counted) -> Counted:
+    return Counted(tuple(replace(block, signatures=b"") for block in counted.blocks))
+
+
 def _blocks_turned(counted: Counted) -> Counted:
     return Counted(counted.blocks[::-1])
 
@@ -114,6 +124,13 @@ def test_the_list_of_a_release_of_rows(
 
     with pytest.raises(VerificationError, match="which the rows suite has not"):
         Dataset.open(write("refused", with_refused))
+    # A list that the collector alone would sign: somebody in the place of somebody else, or blocks nobody bound.
+    with pytest.raises(VerificationError, match="the word of R1 on the block"):
+        Dataset.open(write("other", _other_id))
+    with pytest.raises(VerificationError, match="the word of R2 on the block"):
+        Dataset.open(write("another's word", _other_word))
+    with pytest.raises(VerificationError, match="without the word of every right provider"):
+        Dataset.open(write("no words", _no_words))
     tampered = write("tampered")
     content = (tampered / COUNTED_FILE).read_bytes()
     (tampered / COUNTED_FILE).write_bytes(content[:-40] + bytes(16) + content[-24:])

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from trimask_core.errors import Refused
+from trimask_core.counted import plan_hash, verify_bound
+from trimask_core.errors import Refused, VerificationError
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_proto.v1.right_batches_pb2 import RowAbsence
@@ -39,6 +40,7 @@ class Batches:
         # The signatures of providers that have bound a block, by block and identity. In memory only: asked for again
         # after a restart.
         self._bound: dict[tuple[bytes, bytes], bytes] = {}
+        self._kept: dict[bytes, bytes] = {}  # the same of all of them, as they are in the ledger
         # How many plans in a row were declined for a reason that a new plan cannot remove; and rows reported as withdrawn.
         self._declined = 0
         self._withdrawn: set[bytes] = set()
@@ -66,6 +68,7 @@ class Batches:
         withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}
         if not withdrawn and not any(answer.not_drawn for answer in answers):
             self._declined = 0
+            await self._keep_signatures(block, answers)
             return True
         self._node.log.info("block=%s is given up: withdrawn=%d", block.block_id.hex(), len(withdrawn))
         if block.attempts:
@@ -83,6 +86,13 @@ class Batches:
             await self._ledger.cancel(block.block_id)
             await self.release(block)
         return False
+
+    async def _keep_signatures(self, block: Block, answers: list[Assigned]) -> None:
+        """Keep every provider's signature that it has bound these rows: it is published with the release's list."""
+        signatures = b"".join(answer.bound_signature for answer in answers)
+        if signatures != self._kept.get(block.block_id):
+            await self._ledger.note_bound(block.block_id, signatures)
+            self._kept[block.block_id] = signatures
 
     def _declined_for_ever(self, answers: list[Assigned], withdrawn: set[bytes]) -> bool:
         """Whether a provider goes on declining what is planned: a plan made anew leaves withdrawn rows out and follows the
@@ -108,8 +118,19 @@ class Batches:
         key = (block.block_id, party.identity)
         answer = await self._calls.assign(party, block, words, self._bound.get(key, b""))
         if answer.bound_signature:
+            self._require_own(party, block, answer.bound_signature)
             self._bound[key] = answer.bound_signature
+        elif not answer.withdrawn and not answer.not_drawn:
+            raise Refused(Reason.MALFORMED, f"{self._study.role_of(party.identity)} has signed nothing")
         return answer
+
+    def _require_own(self, party: Party, block: Block, signature: bytes) -> None:
+        """Refuse a signature that no researcher could verify: the release would be refused with it."""
+        plan = plan_hash(self._study.id, block.block_id, block.submission_ids)
+        try:
+            verify_bound(self._study, self._study.role_of(party.identity), plan, signature)
+        except VerificationError as error:
+            raise Refused(Reason.PLAN_DIFFERS, str(error)) from None
 
     async def release(self, block: Block) -> None:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""
@@ -123,6 +144,7 @@ class Batches:
         await self._each(lambda party: self._calls.erase(party, block))
         for party in self._study.right:
             self._bound.pop((block.block_id, party.identity), None)
+        self._kept.pop(block.block_id, None)
         await self._ledger.mark_erased(block.block_id, "erased" if block.state == "pooled" else "abandoned")
 
     async def give_up(

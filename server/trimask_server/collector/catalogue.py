@@ -53,15 +53,19 @@ class Catalogue:
         """Which submissions a release counts, block by block in the order they were planned."""
         rows = await self.database.read(
             lambda tx: tx.rows(
-                "SELECT block_id, submission_ids, accepted FROM blocks WHERE study_id = ? AND release_number = ?"
+                "SELECT block_id, submission_ids, accepted, bound FROM blocks WHERE study_id = ? AND release_number = ?"
                 " ORDER BY sequence",
                 (study_id, number),
             )
         )
         return Counted(
             tuple(
+                # Where a suite marks who was accepted, what right providers signed is in its totals.
                 CountedBlock.of(
-                    bytes(row[0]), split_ids(bytes(row[1])), row[2] and [mark == 1 for mark in row[2]]
+                    bytes(row[0]),
+                    split_ids(bytes(row[1])),
+                    row[2] and [mark == 1 for mark in row[2]],
+                    b"" if row[2] else bytes(row[3] or b""),
                 )
                 for row in rows
             )

@@ -86,6 +86,12 @@ class Ledger:
         await self.database.write(write)
         return block
 
+    async def note_bound(self, block_id: bytes, signatures: bytes) -> None:
+        """Every right provider has bound the block's rows, and signed that."""
+        await self.database.write(
+            lambda tx: tx.run("UPDATE blocks SET bound = ? WHERE block_id = ?", (signatures, block_id))
+        )
+
     async def cancel(self, block_id: bytes) -> None:
         """Give up a plan that a provider declined; only now may the others be told."""
         await self.database.write(

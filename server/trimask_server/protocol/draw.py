@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
+from trimask_core.counted import BOUND
 from trimask_core.identity import SigningKey, verify
 from trimask_core.study import Study
 from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 
-__all__ = ["absent_ids", "place", "sign_absence", "sign_bound", "skipped", "verify_bound"]
+__all__ = ["absent_ids", "place", "sign_absence", "sign_bound", "skipped"]
 
-_ABSENT, _BOUND = "row-absent", "block-bound"
+_ABSENT = "row-absent"
 
 
 def place(seed: bytes, submission_id: bytes) -> bytes:
@@ -55,9 +56,4 @@ def absent_ids(study: Study, words: Iterable[RowAbsence]) -> set[bytes]:
 
 def sign_bound(key: SigningKey, plan: bytes) -> bytes:
     """A provider's signature that it has bound the plan with this hash, as drawn."""
-    return key.sign(_BOUND, plan)
-
-
-def verify_bound(study: Study, role: str, plan: bytes, signature: bytes) -> None:
-    """Raise `VerificationError` unless this right provider has bound the plan."""
-    verify(study.party(role).identity, _BOUND, plan, signature, f"the word of {role} on the block")
+    return key.sign(BOUND, plan)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
+from trimask_core.counted import plan_hash
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
@@ -21,8 +20,3 @@ def split_ids(joined: bytes) -> list[bytes]:
 def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
     """What the collector signs when it plans a block."""
     return study_id + block_id + submission_ids
-
-
-def plan_hash(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
-    """What every message of an attempt names: who works on another list of people under this block id is found out."""
-    return hashlib.sha256(b"trimask block plan\0" + plan_message(study_id, block_id, submission_ids)).digest()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import grpc
 
+from trimask_core.counted import verify_bound
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.refusals import Reason
@@ -18,7 +19,7 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
-from trimask_server.protocol.draw import absent_ids, sign_absence, sign_bound, verify_bound
+from trimask_server.protocol.draw import absent_ids, sign_absence, sign_bound
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
 from trimask_server.right.rows import Draw, NotDrawn, RowStore
 

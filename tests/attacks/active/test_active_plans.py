@@ -15,6 +15,7 @@ from trimask_lab import Lab, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
+from trimask_server.collector.batches import Batches
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right.rows import Draw
@@ -43,6 +44,8 @@ class Equivocation:
         self.plans: dict[str, bytes] = {}
         """The hash of what R1 was told, and of what the others were."""
         patch.setattr(RightCalls, "assign", assign)
+        # What R1 signed is of its own plan: a collector that lies does not mind.
+        patch.setattr(Batches, "_require_own", lambda *_: None)
         # Whether a plan is the drawn one is a defence of its own (test_attack_sybils.py).
         patch.setattr(Draw, "require", lambda *_: None)
         patch.setattr(masking_attempt, "masked_answers", masked_answers)

@@ -1,8 +1,8 @@
 """A collector that leaves a person's row out although every right provider gave a receipt for it: what the receipt finds.
 
 In both suites whoever has the receipt learns from the release that it does not count it. A collector that puts the id on
-the list all the same is refused by every researcher in the moments suite; in the rows suite the list is its word alone, and
-the plan of the block that every right provider holds contradicts it.
+the list all the same is refused by every researcher: in the moments suite by what right providers sign of a release, in the
+rows suite by what each signed when it bound the rows of a block.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def put_on_the_list(monkeypatch: pytest.MonkeyPatch, submission_id: bytes) -> li
         first, *others = (await honest(self, study_id, number)).blocks
         ids = list(first)
         replaced[:] = [ids[0]]
-        return Counted((CountedBlock.of(first.block_id, [submission_id, *ids[1:]]), *others))
+        false = CountedBlock.of(first.block_id, [submission_id, *ids[1:]], signatures=first.signatures)
+        return Counted((false, *others))
 
     monkeypatch.setattr(Catalogue, "counted", counted)
     return replaced
@@ -156,12 +157,24 @@ def test_a_false_list_of_the_moments_suite_is_refused_by_everybody(
         run("moments", lie)
 
 
-def test_a_false_list_of_the_rows_suite_is_contradicted_by_what_right_providers_hold(
+def test_a_false_list_of_the_rows_suite_is_refused_by_everybody(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lie(sent: list[Receipt]) -> None:
+        leave_out(monkeypatch, "rows", sent[7].submission_id)
+        put_on_the_list(monkeypatch, sent[7].submission_id)
+
+    with pytest.raises(VerificationError, match="the word of R1 on the block"):
+        run("rows", lie)
+
+
+def test_without_their_words_a_false_list_of_the_rows_suite_is_believed(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has as many places as rows, so somebody else is told that they are not counted; and each right provider has the
     plan of the block under the id that is on the list.
     """
+    monkeypatch.setattr(CountedBlock, "verify", lambda *_: None)
     replaced: list[list[bytes]] = []
 
     def lie(sent: list[Receipt]) -> None:

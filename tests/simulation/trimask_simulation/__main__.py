@@ -16,6 +16,7 @@ from trimask_simulation.world import Result, adversary_of, run_seed
 
 __all__ = ["HostileTable", "main"]
 
+_ENOUGH = 5
 _CONSEQUENCES = (
     "complete",
     "published",
@@ -42,8 +43,10 @@ class HostileTable:
 
     @property
     def idle(self) -> list[str]:
-        """Kinds that had seeds and did nothing in any of them."""
-        return [kind for kind, row in sorted(self._rows.items()) if not row["acts"]]
+        """Kinds that did nothing in any of their seeds, and had enough of them: a seed may spoil no block by chance."""
+        return [
+            kind for kind, row in sorted(self._rows.items()) if row["seeds"] >= _ENOUGH and not row["acts"]
+        ]
 
     def __str__(self) -> str:
         columns = ("seeds", "acted in", "acts", *_CONSEQUENCES)

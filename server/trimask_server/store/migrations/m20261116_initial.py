@@ -193,7 +193,8 @@ CREATE TABLE blocks (
   why TEXT NOT NULL DEFAULT '',
   release_number INTEGER,
   accepted_count INTEGER,
-  accepted BLOB
+  accepted BLOB,
+  bound BLOB
 );
 CREATE INDEX blocks_study ON blocks (study_id, sequence);
 CREATE TABLE row_checks (
