@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography import x509
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -26,11 +27,12 @@ from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls
-from trimask_lab import NUMBERS, Lab
+from trimask_lab import NUMBERS, Lab, exact_gram, some_people
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 from trimask_server.access.permissions import BROWSER_CALLS, TABLE
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.local.postgres import LocalPostgres
 from trimask_server.node import https_port, ports
 from trimask_server.operations.arrivals import Arrivals
 from trimask_server.right.rows import RowStore
@@ -594,3 +596,41 @@ def test_ports_are_counted_and_measured(web_lab: WebLab, signed: SignedStudy) ->
     before = count()
     web_lab.post("R1", KEYS)
     assert count() == before + 1
+
+
+@pytest.mark.slow
+def test_two_workers_of_every_node_on_postgresql(tmp_path: Path, postgres_server: LocalPostgres) -> None:
+    """Each connection comes to either worker of a node; what one has taken the other knows, and all of it is published."""
+    lab = WebLab(tmp_path)
+    lab.use_postgres(postgres_server)
+    people = some_people(48, seed=5)
+    with ThreadCluster(lab.folder, 2) as lab.cluster:
+        signed = lab.open_web()
+        gone = None
+        for person in [*people, people[0]]:
+            with browser(lab, signed) as page:
+                submission = page.prepare(person)
+                receipt = page.send(submission)
+                assert [page.send(submission) for _ in range(3)] == [
+                    receipt
+                ] * 3  # by other connections: the same receipt
+                gone = submission
+        with browser(lab, signed) as page:
+            assert gone is not None
+            for provider in (1, 2):
+                page.withdraw(gone.withdrawal_key, provider)
+            for _ in range(8):
+                with pytest.raises(Refused, match="withdrawn"):
+                    page.send(gone)
+        for name in ("R1", "R2"):
+            taken = [
+                node.context.metrics.requests.labels("SubmissionService/Submit", "OK")._value.get()
+                for node in lab.nodes(name)
+            ]
+            assert len(taken) == 2
+            assert min(taken) > 0, taken
+            assert sum(taken) == 4 * 49
+        assert lab.close(signed.study).published_rows == 48
+        (dataset,) = lab.datasets(signed.study)
+        exact = exact_gram(signed.study, people)
+        assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-7 * np.abs(exact).max()

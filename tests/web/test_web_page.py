@@ -11,6 +11,9 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from trimask_browser import needs_browser
+from trimask_core.identity import SigningKey
+from trimask_core.institutions import Directory, Institution
+from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_survey import SurveyLab, Visitor
@@ -23,6 +26,43 @@ Look = Callable[[Page], None]
 def held(lab: SurveyLab, signed: SignedStudy) -> list[set[bytes]]:
     """The submissions each right provider holds."""
     return [set(lab.rows(name, signed.study.id)) for name in RIGHT]
+
+
+def get_to_know(page: Page, signed: SignedStudy, look: Look) -> None:
+    """Nobody is known until the person has added a directory; a changed one is refused; after a reload it is still there."""
+    main, names = page.locator("main"), ["City Hospital", "Data Trust North"]
+    expect(main).to_contain_text("Not known to this browser: City Hospital")
+    book = Directory(
+        "Health Council",
+        b"",
+        tuple(
+            Institution(party.organisation, party.identity)
+            for party in signed.study.parties.values()
+            if party.organisation in names
+        ),
+    ).signed_with(SigningKey.generate(SystemRandom()))
+    page.get_by_text("Known institutions").click()
+    field = page.get_by_label("File of a directory you were given")
+
+    def give(text: str) -> None:
+        field.set_input_files(
+            {"name": "institutions.json", "mimeType": "application/json", "buffer": text.encode()}
+        )
+
+    give(book.to_json().replace("City Hospital", "Village Hospital"))
+    expect(page.get_by_role("alert").filter(has_text="its signature does not hold")).to_be_visible()
+    give(book.to_json())
+    expect(main).to_contain_text(" ".join(book.keeper_key.hex()[at : at + 4] for at in range(0, 64, 4)))
+    look(page)
+    expect(main).not_to_contain_text("Known from the directory")
+    page.get_by_role("button", name="I have compared the key: add it").click()
+    for _ in range(2):
+        expect(main).to_contain_text(
+            "Known from the directory of Health Council: City Hospital and Data Trust North."
+        )
+        expect(main).to_contain_text("Not known to this browser: University Library")
+        page.reload()
+        page.get_by_role("heading", name="How do you sleep?").wait_for()
 
 
 def test_the_whole_way(
@@ -45,6 +85,7 @@ def test_the_whole_way(
     expect(page.locator("main")).to_contain_text("-differential privacy")
     expect(page.locator("main")).to_contain_text(web_lab.origin)
     expect(page.locator("main")).to_contain_text(web_lab.page_hash)
+    get_to_know(page, open_study, look)
     look(page)
     person.consent()
     person.press("Next")

@@ -14,6 +14,7 @@ LANGUAGES = ("en", "de", "ar", "hi")
 APP = REPOSITORY / "mobile" / "trimask_mobile" / "words"
 # Where the page differs from the app: it has no list of studies, takes receipts of its own study, and is no app.
 OWN = {
+    "institutions.none", "institutions.wrong", "study.unknown",
     "problem.answered.advice", "problem.missing.advice", "problem.receipt.advice", "problem.receipt.text",
     "problem.receipt.title",
     "problem.unaccepted.advice", "receipt.code.text", "withdraw.cannot",

@@ -1,5 +1,6 @@
 // The way through the page: which view is shown, and what each thing a person does leads to.
 
+import { parseDirectory } from "../device/index.js";
 import { catalogue, direction } from "./catalogue.js";
 import { h } from "./dom.js";
 import { Participation } from "./participation.js";
@@ -36,6 +37,9 @@ export class Guide {
     this.consentHash = "";
     /** @type {(() => Promise<void>) | null} */ this.repeat = null;
     /** @type {Promise<unknown>} */ this.saving = Promise.resolve();
+    /** @type {import("./acquaintance.js").Directory | null} */ this.directory = null;
+    this.directoryText = "";
+    this.directoryProblem = false;
     /** @type {Keeper | undefined} */ this.maybeKeeper = undefined;
     /** @type {Opened | undefined} */ this.maybeOpened = undefined;
     /** @type {Participation | undefined} */ this.maybePart = undefined;
@@ -112,6 +116,22 @@ export class Guide {
     } catch (error) {
       if (this.entry === null) this.failed(error);
     }
+  }
+
+  /** Reads and verifies a directory of institutions; it is added once the person says that its keeper's key is right.
+   * @param {string} text */
+  async readDirectory(text) {
+    this.directoryText = text;
+    this.directory = await parseDirectory(text).catch(() => null);
+    this.directoryProblem = this.directory === null;
+    this.changed();
+    document.getElementById(this.directory ? "directory-add" : "directory-file")?.focus();
+  }
+
+  async addDirectory() {
+    await this.keeper.acquaintance.add(this.directoryText).catch(() => this.tellUnkept(true));
+    this.directory = null;
+    this.changed();
   }
 
   /** Everything in another language, at once. What was answered stays; a consent not yet given must be read again.

@@ -4,6 +4,7 @@ import { Queue, Receipt, toHex } from "../device/index.js";
 import { systemRandom } from "../device/crypto.js";
 import { Vault } from "../device/vault.js";
 import { Form, formForSchema } from "../form/form.js";
+import { Acquaintance } from "./acquaintance.js";
 import { PageError } from "./problem.js";
 import { receiptLink } from "./receipt_link.js";
 
@@ -28,6 +29,7 @@ export class Keeper {
     this.watch = () => undefined;
     this.queue = new Queue(store, key, { fetch: (url, request) => this.watched(url, request) });
     this.vault = new Vault(store, key, systemRandom);
+    this.acquaintance = new Acquaintance(this.vault);
   }
 
   /** A study that this browser has joined before, or null. @param {string} id @returns {Promise<CheckedStudy | null>} */
@@ -43,6 +45,7 @@ export class Keeper {
     // A host that hands out a changed page leaves this out: it is against mistakes and copies (docs/web.md).
     if (!study.web.hosts.includes(origin)) throw new PageError("host", { host: origin, hosts: study.web.hosts.join(", ") });
     const form = study.form === null ? formForSchema(study.schema.attributes.map(asked)) : new Form(/** @type {any} */ (study.form));
+    await this.acquaintance.load();
     this.id = await this.queue.join(checked, invitation);
     const joined = await this.queue.study(this.id);
     this.study = study;

@@ -3,6 +3,7 @@
 import { button, h, paragraphs } from "../dom.js";
 import { exactStatement, guessWords } from "../exact.js";
 import { plainTruth } from "../truth_words.js";
+import { standings } from "./institutions.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 /** @typedef {import("../../device/index.js").Study} Study */
@@ -32,6 +33,7 @@ export function studyView(guide) {
       whoSees(truth),
       notes(guide, study).map((note) => h("p", {}, note)),
       h("p", {}, guide.say("study.signed")),
+      standings(guide),
       h("details", {}, h("summary", {}, guide.say("study.exact")),
         guide.words.language === "en" ? null : h("p", { class: "soft" }, guide.say("study.exact.language")),
         exactStatement(study, unchecked).map((text) => h("p", { class: "exact", lang: "en", dir: "ltr" }, text))),
