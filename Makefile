@@ -10,7 +10,7 @@ CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/met
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images web-images android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
+.PHONY: app app-images web-images web-firefox android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -89,6 +89,9 @@ app-images: system $(STAMP)  ## every screen of the app as a picture, docs/image
 
 web-images: system $(STAMP)  ## every view of the survey page as a picture, docs/images/web-*.png; its weight and CPU; to be looked at
 	$(BIN)/python tests/web/gallery.py
+
+web-firefox: system $(STAMP)  ## every vector and the page's whole way in Firefox, where one is installed; not part of `make test`
+	$(BIN)/python tests/web/in_firefox.py
 
 android:  ## the Android package, BUILD=debug or release; needs buildozer, a JDK and the network (see docs/app.md)
 	scripts/stage-android build/android $(HOSTS)

@@ -71,6 +71,8 @@ def test_the_whole_way(
     before = held(web_lab, open_study)[0]
     person = visitor()
     page = person.page
+    # Firefox asks the person whether the page may keep data, and they may leave the question unanswered.
+    page.add_init_script("StorageManager.prototype.persist = () => new Promise(() => {})")
     page.goto(web_lab.link(open_study))
     person.see("How do you sleep?")
     for said in (

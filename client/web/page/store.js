@@ -26,8 +26,9 @@ export async function openStore() {
   try {
     const database = await openDatabase();
     const key = await deviceKey(database);
-    // Asked for, not needed: a browser that runs out of space then does not begin with this.
-    await navigator.storage?.persist?.().catch(() => false);
+    // Asked for, not needed: a browser that runs out of space then does not begin with this. And not waited for: Firefox asks
+    // the person, who may leave that question where it is.
+    void navigator.storage?.persist?.().catch(() => false);
     return { store: new IndexedStore(database), key, lasting: true };
   } catch {
     return { store: new MemoryStore(), key: await makeDeviceKey(), lasting: false };
