@@ -10,7 +10,7 @@ from datetime import date
 
 from trimask_core.errors import AnswerError
 from trimask_core.form_words import words
-from trimask_core.question_settings import QuestionSettings, Value
+from trimask_core.question_settings import NUMBERS, QuestionSettings, Value
 from trimask_core.typed import Unread, read_date, read_number, read_time
 from trimask_core.writing import show_date, show_number
 
@@ -27,9 +27,9 @@ def check_answer(question: QuestionSettings, answer: object, language: str) -> V
             raise _wrong(question, language, "needed")
         return None
     try:
+        if question.kind in NUMBERS:
+            return _number(question, answer, language)
         match question.kind:
-            case "number" | "integer" | "slider":
-                return _number(question, answer, language)
             case "yes_no":
                 return _yes_no(question, answer, language)
             case "date":

@@ -9,6 +9,7 @@ from typing import Any
 from trimask_core.errors import StudyError
 from trimask_core.form import Consent, Eligibility, Form
 from trimask_core.question import Choice, GridRow, Question
+from trimask_core.question_settings import BOUNDED
 from trimask_core.relevance import Condition
 from trimask_core.schema import Attribute, Schema
 from trimask_core.settings_read import day, flag, named, number, only, tables, text, texts
@@ -87,7 +88,7 @@ def _question(data: Any, languages: tuple[str, ...], attributes: Mapping[str, At
     if attribute is not None and attribute.kind in ("continuous", "integer"):
         low, high = attribute.bounds
         for name, bound in (("minimum", low), ("maximum", high)):
-            if settings[name] is None and settings["kind"] in ("number", "integer", "slider", "date", "time"):
+            if settings[name] is None and settings["kind"] in BOUNDED:
                 settings[name] = float(bound)
     return Question(
         **settings,

@@ -8,19 +8,18 @@ from typing import get_args
 
 from trimask_core.counting import CREATION, count_time, is_date, is_time
 from trimask_core.errors import StudyError
-from trimask_core.question_settings import Kind, QuestionSettings
+from trimask_core.question_settings import BOUNDED, Kind, QuestionSettings
 
 __all__ = ["check_question"]
 
 _KINDS: tuple[str, ...] = get_args(Kind)
-_NUMBERS = ("number", "integer", "slider")
 _CHOICES = ("single_choice", "multiple_choice", "grid")
 # Which settings belong to which kinds; any other kind refuses them.
 _ONLY: Mapping[str, tuple[str, ...]] = {
-    "unit": (*_NUMBERS, "yes_no", "single_choice", "multiple_choice", "date", "time"),
-    "message": (*_NUMBERS, "yes_no", "single_choice", "multiple_choice", "date", "time"),
-    "minimum": (*_NUMBERS, "date", "time"),
-    "maximum": (*_NUMBERS, "date", "time"),
+    "unit": (*BOUNDED, "yes_no", "single_choice", "multiple_choice"),
+    "message": (*BOUNDED, "yes_no", "single_choice", "multiple_choice"),
+    "minimum": BOUNDED,
+    "maximum": BOUNDED,
     "step": ("slider",),
     "choices": _CHOICES,
     "rows": ("grid",),

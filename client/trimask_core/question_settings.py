@@ -10,11 +10,15 @@ from trimask_core.counting import Count, count_date, count_time
 from trimask_core.relevance import Condition
 from trimask_core.texts import Texts
 
-__all__ = ["Choice", "GridRow", "Kind", "QuestionSettings", "Value"]
+__all__ = ["BOUNDED", "NUMBERS", "Choice", "GridRow", "Kind", "QuestionSettings", "Value"]
 
 Kind = Literal[
     "number", "integer", "slider", "yes_no", "single_choice", "multiple_choice", "date", "time", "grid", "heading"
 ]  # fmt: skip
+NUMBERS: tuple[Kind, ...] = ("number", "integer", "slider")
+"""Kinds whose answer is a number."""
+BOUNDED: tuple[Kind, ...] = (*NUMBERS, "date", "time")
+"""Kinds that fill a number, and so have `minimum` and `maximum`."""
 Value = bool | float | str | tuple[str, ...]
 
 

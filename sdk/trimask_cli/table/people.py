@@ -15,12 +15,12 @@ from trimask_cli.table.sheet import MISSING, Sheet, read_sheet, slug
 from trimask_core.errors import AnswerError, SeveralProblems
 from trimask_core.form import Form
 from trimask_core.question import Question, Value
+from trimask_core.question_settings import NUMBERS
 from trimask_core.schema import Schema
 
 __all__ = ["Answers", "People", "read_people"]
 
 Answers = dict[str, object]
-_NUMBERS = ("number", "integer", "slider")
 _LISTED = 20
 _EMPTY = (
     "Empty cells: fill them, take their lines out, or give the study a [form] whose questions say what stands for a missing "
@@ -132,7 +132,7 @@ class _Reading:
         if cell not in levels and cell.casefold() in MISSING:
             return question.check(None, self.language)
         as_number = self._number(cell, question.name)
-        if question.kind in _NUMBERS:
+        if question.kind in NUMBERS:
             return question.check(cell if as_number is None else as_number, self.language)
         if question.kind == "yes_no" and as_number in (0.0, 1.0):
             return as_number == 1.0

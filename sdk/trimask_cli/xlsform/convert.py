@@ -9,6 +9,7 @@ from typing import Any
 from trimask_cli.xlsform.expressions import CannotExpress, relevance_of
 from trimask_cli.xlsform.kinds import Imported, Kinds
 from trimask_cli.xlsform.workbook import Workbook
+from trimask_core.question_settings import BOUNDED
 
 __all__ = ["Imported", "convert"]
 
@@ -37,7 +38,6 @@ _COLUMNS = (
     "disabled",
 )
 _GROUP_COLUMNS = ("type", "name", "label", "hint", "relevant", "disabled")
-_WITH_LIMITS = ("number", "integer", "slider", "date", "time")
 _YES = ("yes", "true", "true()", "1")
 
 
@@ -229,7 +229,7 @@ class _Converter(Kinds):
             return
         self.lose_rest(name, row, (*_COLUMNS, "parameters") if kind == "range" else _COLUMNS)
         message = self.book.texts(row, "constraint_message")
-        if message and question["kind"] in _WITH_LIMITS:
+        if message and question["kind"] in BOUNDED:
             question["message"] = self.whole(message)
         elif message:
             self.lose(
