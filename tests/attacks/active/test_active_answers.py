@@ -10,6 +10,7 @@ from trimask_client import Client
 from trimask_core.rows import payloads
 from trimask_core.study import Study
 from trimask_lab import Lab, some_people
+from trimask_server.suites.rows import deliveries
 
 
 def lie(patch: pytest.MonkeyPatch, answer: float) -> None:
@@ -41,6 +42,22 @@ def test_answers_of_a_million_are_not_published(lab: Lab, monkeypatch: pytest.Mo
     assert (lost.rows, status.published_rows) in ((24, 25), (25, 24))
     (dataset,) = lab.datasets(study)
     assert dataset.gram(units="scaled").to_numpy().max() <= dataset.rows * 1.000001
+
+
+@pytest.mark.slow
+def test_without_the_bound_a_million_is_published(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "refuse_heavy", lambda *_: None)
+    signed = lab.open_study(release_rows=24)
+    with Client(signed) as client:
+        for person in some_people(23, seed=10):
+            client.submit(person)
+        with monkeypatch.context() as patch:
+            lie(patch, 1e6)
+            client.submit({"x": 1.0, "y": 1.0})
+    status = lab.close(signed.study)
+    assert (status.published_rows, status.abandoned_blocks) == (24, ())
+    (dataset,) = lab.datasets(signed.study)
+    assert dataset.gram(units="scaled").to_numpy()[1, 1] == pytest.approx(1e12, rel=1e-3)
 
 
 def test_a_lie_below_the_bound_is_counted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

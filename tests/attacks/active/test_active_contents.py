@@ -17,7 +17,7 @@ from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
 from trimask_server.protocol.blinding import sum_deliveries
-from trimask_server.suites.rows import left_masking, masking_attempt
+from trimask_server.suites.rows import held_content, left_masking, masking_attempt
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 
 StartLab = Callable[[], Lab]
@@ -75,6 +75,31 @@ def test_tries_at_one_block_show_one_content(start_lab: StartLab, monkeypatch: p
             assert (answer.fixed_number, answer.key.public_key) == (1, b"")
             with refused_with("content_lost"), plain_errors(role):
                 stub.Deliver(unmasking_pb2.DeliverRequest(attempt=attempt))
+
+
+@pytest.mark.slow
+def test_without_a_fixed_content_two_tries_tell_a_row(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The difference of their Gram matrices is 4 m m^T - 2 (m x^T + x m^T), of one row x and its first component m alone."""
+    contents: list[Any] = []
+
+    def keep(study: Study, deliveries: Any) -> Any:
+        contents.append(sum_deliveries(deliveries))
+        raise TimeoutError
+
+    monkeypatch.setattr(masking_attempt, "masked_answers", keep)
+    monkeypatch.setattr(held_content, "_fixed", lambda *_: None)
+    flip(monkeypatch, lambda attempt: attempt.number > 1)
+    lab = start_lab()
+    study = send(lab, some_people(48, seed=3)).study
+    lab.wait(study, lambda _: len(contents) >= 2)
+    first, second = (np.asarray(content).view(np.int64).astype(object) for content in contents[:2])
+    difference = first.T @ first - second.T @ second  # in whole numbers: m is a million times as long as x
+    values = np.linalg.svd(difference.astype(float), compute_uv=False)
+
+    assert values[0] > 1e6 * values[1]
+    assert values[1] > 100 * values[2]
 
 
 def test_a_block_whose_components_disagree_is_lost_by_name_and_never_masked_again(

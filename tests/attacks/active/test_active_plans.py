@@ -18,8 +18,9 @@ from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.right import rows
 from trimask_server.right.rows import Draw
-from trimask_server.suites.rows import masking_attempt
+from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -106,6 +107,36 @@ def test_a_right_provider_with_another_plan_masks_nothing(
     attack(lab, equivocation, lambda: lab.refusals("R1")["plan_differs"] > 0)
     assert equivocation.delivered == []
     assert lab.query("R1", "SELECT count(*) FROM blocks WHERE started = 1") == [(0,)]
+
+
+class _Whatever(bytes):
+    """Equal to every plan."""
+
+    __slots__ = ()
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    def __ne__(self, _: object) -> bool:
+        return False
+
+    __hash__ = bytes.__hash__
+
+
+@pytest.mark.slow
+def test_without_the_plans_hash_the_collector_is_delivered_a_sum_of_different_people(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R1 starts whatever plan it was given; tags, which would stop it too, are not looked at."""
+    equivocation = Equivocation(monkeypatch)
+    monkeypatch.setattr(rows, "plan_hash", lambda *_: _Whatever())
+    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    lab = start_lab()
+    attack(lab, equivocation, lambda: False)
+    assert equivocation.delivered
+    ((mine,),) = lab.query("R1", "SELECT submission_ids FROM blocks WHERE started = 1")
+    ((theirs,),) = lab.query("R2", "SELECT submission_ids FROM blocks WHERE started = 1")
+    assert len(set(split_ids(mine)) ^ set(split_ids(theirs))) == 2
 
 
 def test_the_unmasking_node_refuses_a_component_of_another_plan(

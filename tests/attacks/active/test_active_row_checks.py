@@ -25,6 +25,7 @@ from trimask_server.protocol.check_coin import seed_of, sign_check
 from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message, split_ids
 from trimask_server.protocol.roles import right_roles
+from trimask_server.suites.rows import row_checks
 
 
 def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
@@ -37,6 +38,26 @@ def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
         return [int(value) for value in np.rint(inside + factor * (row - inside))]
 
     patch.setattr(payloads, "mask_row", mask_row)
+
+
+def _accept_all(_: Study, openings: Any) -> list[bool]:
+    return [True] * len(openings[0])
+
+
+@pytest.mark.slow
+def test_without_the_check_one_row_costs_its_whole_block(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_checks, "judge", _accept_all)
+    signed = lab.open_study(release_rows=24)
+    with Client(signed) as client:
+        for person in some_people(23, seed=8):
+            client.submit(person)
+        with monkeypatch.context() as patch:
+            lie(patch, 1e4)
+            client.submit({"x": 1.0, "y": 1.0})
+    status = lab.close(signed.study)
+    (lost,) = status.abandoned_blocks
+    assert (lost.rows, status.published_rows, status.refused_reports) == (24, 0, {})
+    assert "implausible_sum" in lost.why
 
 
 def test_a_row_outside_the_frame_is_refused_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
+import pytest
 
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import SystemClock
@@ -19,6 +20,7 @@ from trimask_core.study import Study
 from trimask_lab import Lab
 from trimask_proto.v1.study_pb2 import GetStudyStatusRequest
 from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
+from trimask_server.collector.sightings import Sightings
 from trimask_server.local.cluster import ThreadCluster
 
 QUESTIONS = 300
@@ -71,6 +73,15 @@ def test_many_questions_are_one_question_to_the_providers(lab: Lab) -> None:
         assert set(ask(lab, signed.study)) == {"answered"}
         # The three providers, once; and when its driver looks, which nobody can hasten.
         assert described(lab) - before <= 12 * len(lab.nodes("collector"))
+
+
+@pytest.mark.slow
+def test_without_the_cache_every_question_asks_everybody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sightings, "describe_cached", Sightings._look)
+    signed = lab.open_study()
+    before = described(lab)
+    assert set(ask(lab, signed.study)) == {"answered"}
+    assert described(lab) - before >= 3 * QUESTIONS
 
 
 def test_questions_are_limited_without_a_setting(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from trimask_core.study import Budget
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import witness_pb2
 from trimask_proto.v1.witness_pb2_grpc import WitnessServiceStub
+from trimask_server.access import witnessing
 from trimask_server.suites.rows import answers
 from trimask_terminal.program import main
 
@@ -226,3 +227,17 @@ def test_a_chain_that_costs_more_than_the_budget_is_not_witnessed(spent: Any) ->
 
 def hash_of(answer: bytes) -> bytes:
     return hashlib.sha256(answer).digest()
+
+
+@pytest.mark.slow
+def test_without_witnesses_the_old_copy_spends_the_budget_again(
+    spent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Last, because it leaves a second chain behind. Providers sign whatever they are shown."""
+    lab, signed, old, first = spent
+    monkeypatch.setattr(witnessing, "_keep", lambda *_, **__: None)
+    answers = {first.raw}
+    for request_id in (bytes(16), REQUEST):
+        put_back(lab, old)
+        answers.add(ask(lab, signed, request_id).raw)
+    assert len(answers) == 3  # three draws of epsilon 1, from a budget of 1

@@ -22,6 +22,7 @@ from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_proto.v1.common_pb2 import Worker
 from trimask_server.collector import sightings
 from trimask_server.local.cluster import ThreadCluster
+from trimask_server.protocol import attempts
 from trimask_server.protocol.attempts import sign_worker
 from trimask_server.suites.rows import masking_attempt
 
@@ -56,6 +57,33 @@ def trap() -> Iterator[Trap]:
     trap.close()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(ON_POSTGRES, reason="the collector's part is patched, for one worker")
+def test_without_the_signature_a_provider_goes_where_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: Trap
+) -> None:
+    monkeypatch.setattr(attempts, "verify", lambda *_: None)
+    _lead_astray(monkeypatch, trap, b"")
+    lab = Lab(tmp_path, right=2, left=2)
+    with ThreadCluster(lab.folder) as lab.cluster:
+        signed = lab.open_study()
+        with Client(signed) as client:
+            for answers in some_people(52, 3):
+                client.submit(answers)
+        lab.wait(signed.study, lambda _: trap.visits > 0)
+
+
+def _lead_astray(monkeypatch: pytest.MonkeyPatch, trap: Trap, signature: bytes) -> None:
+    """The collector's own part: it names the trap, and calls everybody where they are."""
+
+    def led_astray(*_: Any) -> list[Worker]:
+        return [Worker(role="L2", address=trap.address, signature=signature)]
+
+    monkeypatch.setattr(masking_attempt.MaskingAttempts, "_workers", led_astray)
+    for module in (masking_attempt, sightings):
+        monkeypatch.setattr(module, "worker_of", lambda *_: "")
+
+
 @pytest.mark.skipif(ON_POSTGRES, reason="the collector's part is patched, for one worker")
 @pytest.mark.parametrize("signer", ["nobody", "the collector"])
 def test_a_provider_dials_no_address_that_its_peer_has_not_signed(
@@ -63,14 +91,7 @@ def test_a_provider_dials_no_address_that_its_peer_has_not_signed(
 ) -> None:
     lab = Lab(tmp_path, right=2, left=2)
     signature = b"" if signer == "nobody" else sign_worker(lab.key("collector"), trap.address)
-
-    def led_astray(*_: Any) -> list[Worker]:
-        return [Worker(role="L2", address=trap.address, signature=signature)]
-
-    # The collector's own part: it names the trap, and calls everybody where they are.
-    monkeypatch.setattr(masking_attempt.MaskingAttempts, "_workers", led_astray)
-    for module in (masking_attempt, sightings):
-        monkeypatch.setattr(module, "worker_of", lambda *_: "")
+    _lead_astray(monkeypatch, trap, signature)
     with ThreadCluster(lab.folder) as lab.cluster:
         signed = lab.open_study()
         with Client(signed) as client:

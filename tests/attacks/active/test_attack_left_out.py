@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from trimask import counting
 from trimask.errors import VerificationError
 from trimask_client import Client
 from trimask_core.counted import Counted, CountedBlock
@@ -155,6 +156,27 @@ def test_a_false_list_of_the_moments_suite_is_refused_by_everybody(
         VerificationError, match="not the list of reports that the right providers signed for"
     ):
         run("moments", lie)
+
+
+@pytest.mark.slow
+def test_without_the_signed_hash_a_false_list_of_the_moments_suite_is_believed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lie(sent: list[Receipt]) -> None:
+        leave_out(monkeypatch, "moments", sent[7].submission_id)
+        put_on_the_list(monkeypatch, sent[7].submission_id)
+
+    monkeypatch.setattr(counting, "_signed", lambda *_: _Whatever())
+    ran = run("moments", lie)
+    assert ran.ask(ran.receipts[7]) == 0
+    assert "Counted in release 1" in capsys.readouterr().out
+
+
+class _Whatever:
+    """Equal to every hash."""
+
+    def __ne__(self, _: object) -> bool:
+        return False
 
 
 def test_a_false_list_of_the_rows_suite_is_refused_by_everybody(

@@ -24,6 +24,7 @@ from trimask_raw_h2 import Stranger
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster
 from trimask_server.node import ports
 from trimask_server.operations.arrivals import Arrivals
+from trimask_server.settings.config import read_config
 
 SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
 KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"
@@ -118,6 +119,44 @@ def test_unfinished_messages_over_https(target: Target) -> None:
         assert grown < 160, f"{grown} MiB are held by {600 * SIZE / MIB:.0f} MiB of unfinished messages"
         # Who comes now is served.
         assert post(party.https, KEYS, b"", context).status == 200
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_without_limits_a_node_holds_what_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, so what the stranger itself holds (next to nothing: all its bytes are 0) is counted too."""
+    options = [
+        (name, value)
+        for name, value in ports.server_options(_config(), public=False)
+        if "receive" not in name
+    ]
+    unlimited = (*options, ("grpc.max_receive_message_length", -1))
+    monkeypatch.setattr(ports, "server_options", lambda *_, **__: unlimited)
+    monkeypatch.setattr(ports, "arrivals_of", lambda _config, refusals, **_: Arrivals(10**6, 600.0, refusals))
+    lab = Lab(tmp_path, right=2, left=1)
+    party = lab.parties["R1"]
+    with ThreadCluster(lab.folder) as lab.cluster:
+        before = _resident_mib()
+        with Stranger(party.address, lab.owner / "ca.pem", party.tls_name) as stranger:
+            assert stranger.begin(SUBMIT, 20, 8 * MIB - 5) == 20
+            stranger.push()
+            assert stranger.statuses == {}
+            assert stranger.sent == 20 * (8 * MIB - 6)
+            assert _resident_mib() - before > 100
+
+
+def _config() -> Any:
+    return read_config(
+        {"name": "R1", "data": "d", "keys": "k", "listen": "127.0.0.1:0", "peer_listen": "127.0.0.1:0"},
+        Path(),
+        "right",
+    )
+
+
+def _resident_mib() -> int:
+    status = Path("/proc/self/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
 
 
 def test_a_message_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

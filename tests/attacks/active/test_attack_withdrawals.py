@@ -60,6 +60,16 @@ def test_random_keys_in_an_invited_study_leave_nothing(lab: Lab) -> None:
     assert kept(lab, signed.study.id) == (0, 0)
 
 
+@pytest.mark.slow
+def test_without_the_question_for_standing_every_key_leaves_a_row(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(withdrawals, "_require_standing", lambda *_: None)
+    signed = lab.open_study(admission="invited")
+    assert withdraw_at_random(signed, 50) == ["signed"] * 50
+    assert kept(lab, signed.study.id) == (50, 50)
+
+
 def test_one_invitation_keeps_one_id_out(lab: Lab) -> None:
     signed = lab.open_study(admission="invited")
     invitation, other = invite(lab, signed), invite(lab, signed)
