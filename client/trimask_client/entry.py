@@ -72,9 +72,8 @@ class Entry:
     def _withdrawal(self, now_ms: int) -> str:
         if self.state == "too_late":
             return (
-                "Could not be withdrawn: it is already combined with other people's answers. What is combined or "
-                "published cannot be taken apart again, so nobody can find it or remove it; the study's guarantee "
-                "stays as it is."
+                "Could not be withdrawn: it is already being combined with other people's answers, and stays in. To take "
+                "it out again could show which it was; the study's guarantee stays as it is."
             )
         if self.state == "withdrawn":
             if not self.withdrawn_by:

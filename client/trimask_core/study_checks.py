@@ -176,7 +176,7 @@ def _collector_epsilon(study: Study) -> Finding | None:
             "collector_epsilon", "The collector, who sees blocks, is promised no less than the public."
         )
     why = (
-        f"The collector, who sees blocks of {block:,} for a moment, is promised less than the public: epsilon = "
+        f"The collector, who sees blocks of {block:,}, is promised less than the public: epsilon = "
         f"{towards:.3g} beside {beside:.3g}, a factor of {factor_words(towards)} beside {factor_words(beside)}."
     )
     fix = f"Give a larger block_rows ({people:,}, the release's, makes them equal), or a smaller epsilon."

@@ -78,6 +78,10 @@ def _promise(study: Study, promise: Promise, say: dict[str, str]) -> PlainPromis
     if promise.providers:
         key = "providers.one" if promise.providers == 1 else "providers.many"
         sentences.append(say[key].format(number=promise.providers, of=promise.of))
+    if (
+        promise.towards == "public" and promise.guess is not None
+    ):  # rows: one changed institution may reach further
+        sentences.append(say["agreed"])
     return PlainPromise(heading, promise.step, say[f"step.{promise.step}"], tuple(sentences))
 
 
@@ -122,6 +126,8 @@ SENTENCES: dict[str, dict[str, str]] = {
         "why.limit": "It is worked out for very many people, and not proved for these.",
         "honest": "The other people's noise hides you too. If half of them gave theirs away: {half}. If all did: {none}.",
         "honest.same": "The other people's noise hides you too. If half of them or more gave theirs away: {half}.",
+        "agreed": "As long as every institution runs the agreed program; what one with a changed program could see is "
+        "listed too.",
         "providers.one": "As long as one of the {of} institutions adds its noise as agreed.",
         "providers.many": "As long as {number} of the {of} institutions add their noise as agreed.",
         "note": "Strong: guessed right in at most 3 of 4 cases. Medium: in at most 9 of 10. Weak: more.",
@@ -138,7 +144,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "device": "if one participant helps them",
         "what.sums_noise": "sums over {number} people or more, with noise",
         "what.sums_exact": "sums over {number} people or more, exactly",
-        "what.blocks": "sums over {number} people, for a moment",
+        "what.blocks": "sums over {number} people, which it is to forget at once",
         "what.held_sums": "sums over {number} people or more, exactly, until they are erased",
         "what.nothing": "random numbers",
         "what.totals_noise": "sums, with noise",
@@ -173,6 +179,8 @@ SENTENCES: dict[str, dict[str, str]] = {
         "why.limit": "Sie ist für sehr viele Menschen berechnet und für diese nicht bewiesen.",
         "honest": "Auch das Rauschen der anderen verbirgt Sie. Gäbe es die Hälfte von ihnen preis: {half}. Alle: {none}.",
         "honest.same": "Auch das Rauschen der anderen verbirgt Sie. Gäbe es die Hälfte von ihnen oder mehr preis: {half}.",
+        "agreed": "Solange jede Einrichtung das vereinbarte Programm betreibt; was eine mit verändertem Programm sehen "
+        "könnte, ist auch aufgeführt.",
         "providers.one": "Solange eine der {of} Einrichtungen ihr Rauschen wie vereinbart hinzufügt.",
         "providers.many": "Solange {number} der {of} Einrichtungen ihr Rauschen wie vereinbart hinzufügen.",
         "note": "Stark: in höchstens 3 von 4 Fällen richtig geraten. Mittel: in höchstens 9 von 10. Schwach: öfter.",
@@ -189,7 +197,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "device": "wenn eine teilnehmende Person ihnen hilft",
         "what.sums_noise": "Summen über {number} Menschen oder mehr, mit Rauschen",
         "what.sums_exact": "Summen über {number} Menschen oder mehr, genau",
-        "what.blocks": "Summen über {number} Menschen, für einen Augenblick",
+        "what.blocks": "Summen über {number} Menschen, die sofort zu vergessen sind",
         "what.held_sums": "Summen über {number} Menschen oder mehr, genau, bis sie gelöscht sind",
         "what.nothing": "Zufallszahlen",
         "what.totals_noise": "Summen, mit Rauschen",
@@ -222,6 +230,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "why.limit": "حُسب لعدد كبير جدًا من الناس، ولم يُبرهن لهؤلاء.",
         "honest": "يخفيك تشويش الآخرين أيضًا. لو كشف نصفهم تشويشهم: {half}. ولو كشفوه جميعًا: {none}.",
         "honest.same": "يخفيك تشويش الآخرين أيضًا. لو كشف نصفهم أو أكثر تشويشهم: {half}.",
+        "agreed": "ما دامت كل مؤسسة تشغّل البرنامج المتفق عليه؛ وما قد تراه مؤسسة عُدّل برنامجها مذكور أيضًا.",
         "providers.one": "ما دامت مؤسسة واحدة من {of} تضيف تشويشها كما اتُّفق عليه.",
         "providers.many": "ما دامت {number} من {of} مؤسسات تضيف تشويشها كما اتُّفق عليه.",
         "note": "قوية: تخمين صائب في 3 حالات من 4 على الأكثر. متوسطة: في 9 من 10 على الأكثر. ضعيفة: أكثر من ذلك.",
@@ -238,7 +247,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "device": "إن ساعدها أحد المشاركين",
         "what.sums_noise": "مجاميع عن {number} شخصًا أو أكثر، مع تشويش",
         "what.sums_exact": "مجاميع عن {number} شخصًا أو أكثر، بدقة",
-        "what.blocks": "مجاميع عن {number} شخصًا، للحظة",
+        "what.blocks": "مجاميع عن {number} شخصًا، عليها أن تنساها فورًا",
         "what.held_sums": "مجاميع عن {number} شخصًا أو أكثر، بدقة، إلى أن تُحذف",
         "what.nothing": "أعدادًا عشوائية",
         "what.totals_noise": "مجاميع، مع تشويش",
@@ -274,6 +283,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "honest": "दूसरे लोगों का शोर भी आपको छिपाता है। यदि उनमें से आधे अपना शोर बता दें: "
         "{half}। यदि सभी बता दें: {none}।",
         "honest.same": "दूसरे लोगों का शोर भी आपको छिपाता है। यदि उनमें से आधे या अधिक अपना शोर बता दें: {half}।",
+        "agreed": "जब तक हर संस्था तय किया हुआ प्रोग्राम चलाती है; जिसका प्रोग्राम बदला गया हो वह क्या देख सकती है, यह भी बताया गया है।",
         "providers.one": "जब तक {of} संस्थाओं में से एक तय किए अनुसार अपना शोर जोड़ती है।",
         "providers.many": "जब तक {of} संस्थाओं में से {number} तय किए अनुसार अपना शोर जोड़ती हैं।",
         "note": "मज़बूत: 4 में से अधिक से अधिक 3 बार सही अनुमान। मध्यम: 10 में से अधिक से अधिक 9 बार। कमज़ोर: इससे अधिक।",
@@ -290,7 +300,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "device": "यदि एक प्रतिभागी उनकी मदद करे",
         "what.sums_noise": "{number} या अधिक लोगों के योग, शोर के साथ",
         "what.sums_exact": "{number} या अधिक लोगों के योग, सटीक",
-        "what.blocks": "{number} लोगों के योग, क्षण भर के लिए",
+        "what.blocks": "{number} लोगों के योग, जिन्हें तुरंत भुला देना है",
         "what.held_sums": "{number} या अधिक लोगों के योग, सटीक, मिटाए जाने तक",
         "what.nothing": "यादृच्छिक संख्याएँ",
         "what.totals_noise": "योग, शोर के साथ",

@@ -119,7 +119,7 @@ def test_too_late_is_final_and_said_honestly(device: Any) -> None:
     world.says["R3"] = "in block"
     (entry,) = queue.send(now=True)
     assert entry.state == "too_late"
-    assert "nobody can find it or remove it" in entry.words(clock.now_ms())
+    assert "and stays in" in entry.words(clock.now_ms())
     assert entry.receipt is not None
     assert queue.send(now=True) == ()
     with pytest.raises(Refused, match="answered"):

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
-NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", THREATS)
+TESTING = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", THREATS + TESTING)
 
 
 def test_every_adversary_has_tests() -> None:
@@ -33,8 +34,19 @@ def test_every_adversary_has_tests() -> None:
         assert "::" in cells[3], f"{cells[0]}: no test is named"
 
 
-@pytest.mark.parametrize(("file", "name"), NAMED)
-def test_a_test_named_in_the_threat_model_exists(file: str, name: str) -> None:
+def test_every_attack_has_a_test_in_both_states() -> None:
+    table = TESTING.split("## Attacks, with the check and without it")[1].split("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "::" in line]
+    assert len(rows) >= 19
+    for row in rows:
+        name, on, off = (cell.strip() for cell in row.strip("|").split("|"))
+        assert name
+        assert "::" in on
+        assert "::" in off or "the same test" in off
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(NAMED)))
+def test_a_test_named_in_the_documents_exists(file: str, name: str) -> None:
     tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 

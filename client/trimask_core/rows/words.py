@@ -28,7 +28,7 @@ def promises(study: Study) -> list[Towards]:
     found = (
         ("everybody who sees what is published", study.protection.public, study.release_rows),
         (
-            "the collector, who sees single blocks for a moment",
+            "the collector, who sees single blocks",
             study.protection.collector,
             study.rows.block_rows,
         ),
@@ -72,8 +72,9 @@ def without_noise(_study: Study) -> str:
 def with_budget(_study: Study, purses: str) -> str:
     """The collector holds the sums."""
     return (
-        f"Nothing is published. The collector answers questions with noise until {purses} is spent, then erases what it "
-        "holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy guarantee."
+        f"Nothing is published. The collector answers questions with noise until {purses} is spent, and is then to erase "
+        "what it holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy "
+        "guarantee; with a changed program it could give them to others."
     )
 
 
@@ -110,5 +111,5 @@ def withdrawal(study: Study) -> str:
     """Until the block."""
     return (
         f"You can withdraw with your receipt until your row is put into a block with {study.rows.block_rows - 1} others or "
-        "more. From then on nobody can tell it from the others, so nobody can find or remove it."
+        "more. From then on it stays in: to take it out again could show which it was."
     )

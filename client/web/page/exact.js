@@ -44,7 +44,7 @@ export function promises(study) {
     found.push({ who, guarantee: everybody, towards: /** @type {const} */ ("public"), people: study.releaseRows });
   }
   if (collector !== null) {
-    const who = `the collector, who sees single blocks for a moment (at least ${study.rows.blockRows} people together)`;
+    const who = `the collector, who sees single blocks (at least ${study.rows.blockRows} people together)`;
     found.push({ who, guarantee: collector, towards: /** @type {const} */ ("collector"), people: study.rows.blockRows });
   }
   return found.sort((a, b) => (b.guarantee.epsilon ?? 0) - (a.guarantee.epsilon ?? 0));
@@ -133,8 +133,9 @@ function purses({ epsilon, delta, mu }) {
 /** @param {Study} study @param {string} purse */
 function withBudget(study, purse) {
   if (study.suite === "rows") {
-    return `Nothing is published. The collector answers questions with noise until ${purse} is spent, then erases what it holds. ` +
-      "Towards the collector itself, which sees sums over everybody, there is no differential-privacy guarantee.";
+    return `Nothing is published. The collector answers questions with noise until ${purse} is spent, and is then to erase what it ` +
+      "holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy guarantee; with a changed " +
+      "program it could give them to others.";
   }
   return "Nothing is published as it is. The sums stay in parts with the right providers, so that nobody holds them; each adds its " +
     `own noise to every answer to a question, and gives none once ${purse} is spent by its own account. ${noiseSentence(study)}`;

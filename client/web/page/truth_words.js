@@ -34,6 +34,7 @@ export function plainTruth(study, language) {
       sentences.push(say(half === none ? "honest.same" : "honest", { half, none }));
     }
     if (providers > 0) sentences.push(say(`providers.${providers === 1 ? "one" : "many"}`, { number: providers, of }));
+    if (towards === "public" && guess !== null) sentences.push(say("agreed")); // rows: one changed institution may reach further
     return { towards: say(`towards.${towards}`, { collector, people }), step, word: say(`step.${step}`), sentences };
   });
   const note = promises.some(({ step }) => step !== "none") ? say("note") : "";
