@@ -12,8 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from trimask_android import run_job
+from trimask_client import Queue, device_key
 from trimask_core.receipt import Receipt
 from trimask_core.receipt_link import read_receipt
+from trimask_mobile.model.participation import Participation
 
 
 def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., Any], staged: Path) -> None:
@@ -84,3 +87,25 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     other.tap("Withdraw")
     other.see("Withdrawn")
     assert [mobile_lab.rows(role, signed.study.id) for role in ("R1", "R2", "R3")] == [[], [], []]
+
+
+def test_a_job_sends_what_the_app_left(mobile_lab: Any, staged: Path, tmp_path: Path) -> None:
+    """The process that Android starts while the app is closed: comes again while an institution is away, and counts once."""
+    signed = mobile_lab.study()
+    key = device_key(tmp_path / "device.key")
+    queue = Queue(tmp_path, key)
+    queue.join(signed)
+    form = signed.study.form
+    assert form is not None
+    part = Participation(signed.study.id, form, "", "en", "review", name="Ada Lovelace", agreed=True)
+    part.responses = {
+        "age": "1984-05-17", "wellbeing": 7.0, "sleep_hours": "7.5", "shift_work": "no", "exercise": "some",
+    }  # fmt: skip
+    submission = queue.seal(signed.study.id, part.answers()).submission_id
+    with mobile_lab.down("R2"):
+        assert run_job(staged, tmp_path) == "finish True"
+    assert queue.entry(submission).received_by == ("R1", "R3")
+    assert not (tmp_path / "device.key").exists()  # wrapped meanwhile, and the same key
+    assert run_job(staged, tmp_path) == "finish False"
+    assert Queue(tmp_path, key).entry(submission).state == "sent"
+    assert [mobile_lab.rows(name, signed.study.id) for name in ("R1", "R2", "R3")] == [[submission]] * 3

@@ -19,6 +19,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from trimask_android import run_job
 from trimask_mobile.theme import COLOURS
 
 ROOT = Path(__file__).parents[2]
@@ -199,76 +200,9 @@ def test_icon_and_first_picture(spec: configparser.SectionProxy, staged: Path) -
 
 
 def test_the_job_runs_from_what_is_staged(staged: Path, tmp_path: Path) -> None:
-    """A process as Android's job is: no window, and none of what the package has not. Nothing waits."""
-    (tmp_path / "fake").mkdir()
-    (tmp_path / "fake" / "jnius.py").write_text(JAVA)
-    blocked = ("grpc", "numpy", "scipy", "pandas", "kivy")
-    script = f"""
-import sys, time
-sys.path.insert(0, {os.fspath(tmp_path / "fake")!r})
-for name in {blocked!r}:
-    sys.modules[name] = None
-time.sleep = lambda seconds: None
-import runpy
-runpy.run_path("sending.py")
-"""
-    home = tmp_path / "files"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", "import sys; sys.path.insert(0, '.')\n" + script],
-        cwd=staged,
-        env={"ANDROID_PRIVATE": os.fspath(home), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["finish", "False"]
-    assert (home / "device.key.wrapped").is_file()
-
-
-# Java as far as the job calls it: a cipher that adds one to every byte, and a class that is told how it ended.
-JAVA = """
-class JavaException(Exception):
-    pass
-
-class Cipher:
-    @staticmethod
-    def getInstance(name):
-        return Cipher()
-    def init(self, mode, key, spec=None):
-        self.step = {1: 1, 2: -1}[mode]
-    def doFinal(self, data):
-        return [((value + self.step + 128) & 0xFF) - 128 for value in data]
-    def getIV(self):
-        return [-1] * 12
-
-class KeyStore:
-    @staticmethod
-    def getInstance(name):
-        return KeyStore()
-    def load(self, parameter):
-        pass
-    def containsAlias(self, alias):
-        return True
-    def getKey(self, alias, password):
-        return "key"
-
-class SendingJob:
-    @staticmethod
-    def finish(again):
-        print("finish", again)
-
-CLASSES = {
-    "javax.crypto.Cipher": Cipher,
-    "java.security.KeyStore": KeyStore,
-    "javax.crypto.spec.GCMParameterSpec": lambda bits, iv: (bits, iv),
-    "org.trimask.survey.SendingJob": SendingJob,
-}
-autoclass = CLASSES.__getitem__
-
-def cast(name, found):
-    return found
-"""
+    """Nothing waits, so it need not come again; the key it has made is wrapped."""
+    assert run_job(staged, tmp_path / "files") == "finish False"
+    assert (tmp_path / "files" / "device.key.wrapped").is_file()
 
 
 def test_files_the_spec_names_are_staged(spec: configparser.SectionProxy, staged: Path) -> None:
