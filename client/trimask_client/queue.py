@@ -24,12 +24,21 @@ from trimask_client.disk import Disk, FileDisk
 from trimask_client.entry import (
     PAUSES_MS,
     Entry,
-    provider_receipt,
-    receipt_record,
 )
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.opening import refuse_closed, refuse_uninvited
+from trimask_client.queue_records import (
+    DRAFTS,
+    HELD,
+    PAYLOADS,
+    PROGRESS,
+    RECEIPTS,
+    STUDIES,
+    WITHDRAWALS,
+    QueueRecords,
+)
 from trimask_client.record_store import Vault
+from trimask_client.sending import send_payload
 from trimask_client.transport import Transport
 from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
 from trimask_core.clock import SystemClock
@@ -38,24 +47,20 @@ from trimask_core.errors import (
     InvitationError,
     Refused,
     StudyError,
-    TrimaskError,
     VerificationError,
 )
 from trimask_core.institutions import Directory
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.receipt import Receipt
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission
 
 if TYPE_CHECKING:
     from trimask_core.clock import Clock
 
 __all__ = ["Queue"]
 
-STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS = "studies", "drafts", "payloads", "progress", "receipts"
-WITHDRAWALS, HELD = "withdrawals", "held"
 _PENDING = ("waiting", "withdrawing")
 
 
@@ -83,8 +88,8 @@ class Queue:
         self._clock = clock or SystemClock()
         self._timeout = timeout_seconds
         self._clients: dict[bytes, Client] = {}
-        with self._disk.lock("records", wait=True):
-            self._recover()
+        self._records = QueueRecords(self._disk, self._vault)
+        self._records.recover()
 
     def know(self, institutions: Iterable[Directory], *, refuse_unknown: bool) -> None:
         """Replace the directories, and set whether a study with a party in none of them may be joined."""
@@ -196,7 +201,7 @@ class Queue:
             raise Refused(Reason.ALREADY_ANSWERED, "this device has answered this study already")
         refuse_uninvited(client.study, client.invitation, self._clock.now_ms())
         if _shown(client) and _shown(client) in {
-            self._field(kind, entry.submission_id.hex(), "invited")
+            self._records.field(kind, entry.submission_id.hex(), "invited")
             for entry in before
             for kind in (PAYLOADS, RECEIPTS, WITHDRAWALS)
         }:
@@ -215,7 +220,7 @@ class Queue:
         with self._disk.lock("records", wait=True):
             self._refuse_here(client, again=again)
             draft = self._vault.get(DRAFTS, study_id.hex())
-            if draft is not None and draft["draft_id"] in self._sealed_drafts():
+            if draft is not None and draft["draft_id"] in self._records.sealed_drafts():
                 raise Refused(Reason.ALREADY_ANSWERED, "this draft is sealed already and waits to be sent")
             if answers is None:
                 if draft is None:
@@ -254,7 +259,7 @@ class Queue:
             waiting = [entry for entry in self.entries() if entry.state in _PENDING]
             due = [entry for entry in waiting if now or self._due(entry)]
             return tuple(
-                self._ask(entry.submission_id) if entry.state == "withdrawing" else self._try(entry)
+                self._ask(entry.submission_id) if entry.state == "withdrawing" else self._send_one(entry)
                 for entry in due
             )
 
@@ -282,7 +287,7 @@ class Queue:
             payload = self._vault.get(PAYLOADS, name)
             if payload is None:
                 raise Refused(Reason.UNKNOWN_SUBMISSION, "this device has no such submission")
-            progress = self._progress(name)
+            progress = self._records.progress(name)
             study = self.client(bytes.fromhex(payload["study_id"])).study
         except (VerificationError, StudyError) as error:
             return Entry(submission_id, b"", "", "damaged", why=str(error))
@@ -403,7 +408,9 @@ class Queue:
         record = self._vault.get(WITHDRAWALS, name)
         if record is not None:
             client = self.client(bytes.fromhex(record["study_id"]))
-            self._save(WITHDRAWALS, name, ask_providers(client, record, self._clock.now_ms(), self._source))
+            self._records.save(
+                WITHDRAWALS, name, ask_providers(client, record, self._clock.now_ms(), self._source)
+            )
         return self.entry(submission_id)
 
     # Inside
@@ -421,12 +428,13 @@ class Queue:
             receipt=receipt,
         )
 
-    def _progress(self, name: str) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"attempts": 0, "next_ms": None, "why": "", "final": False, "receipts": []}
-        try:
-            return self._vault.get(PROGRESS, name) or fresh
-        except VerificationError:
-            return fresh  # it records only how far sending got, which sending again finds out
+    def _send_one(self, entry: Entry) -> Entry:
+        payload = self._vault.get(PAYLOADS, entry.submission_id.hex())
+        if payload is None:
+            return entry
+        client = self.client(entry.study_id)
+        send_payload(client, entry.submission_id, payload, self._records, self._clock, self._source)
+        return self.entry(entry.submission_id)
 
     def _due(self, entry: Entry) -> bool:
         if entry.next_ms is None:
@@ -434,125 +442,6 @@ class Queue:
         left = entry.next_ms - self._clock.now_ms()
         # A device's clock may be set back; no pause is longer than the longest.
         return left <= 0 or left > PAUSES_MS.longest
-
-    def _try(self, entry: Entry) -> Entry:
-        name = entry.submission_id.hex()
-        payload = self._vault.get(PAYLOADS, name)
-        if payload is None:
-            return entry
-        client = self.client(entry.study_id)
-        sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
-        key = bytes.fromhex(payload.get("withdrawal_key", ""))
-        key_ids = tuple(bytes.fromhex(key_id) for key_id in payload.get("key_ids", ()))
-        submission = SealedSubmission(entry.study_id, entry.submission_id, sealed, key, key_ids)
-        admission = base64.b64decode(payload.get("invitation", ""))
-        progress = self._progress(name)
-        if name not in self._vault.names(PROGRESS):
-            self._save(
-                PROGRESS, name, progress
-            )  # from here on a part of it may have been received, whether we know it or not
-        received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
-        failures: list[str] = []
-        asked_ms = 0
-        for provider in range(1, len(sealed) + 1):
-            role = f"R{provider}"
-            if role in received:
-                continue
-            try:
-                received[role] = client.upload(submission, provider, admission)
-            except TrimaskError as error:
-                failures.append(str(error) if role in str(error) else f"{role}: {error}")
-                if isinstance(error, Refused):
-                    asked_ms = max(asked_ms, error.retry_after_ms or 0)
-                if isinstance(error, Refused) and error.reason.final:
-                    progress["final"] = True
-                    break
-                if admission and not received:
-                    # The first provider decides which submission an invitation is for: used twice, it then counts once,
-                    # not never.
-                    break
-                continue
-            progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
-            self._save(PROGRESS, name, progress)
-            self._let_go(name)
-        if len(received) == len(sealed):
-            return self._finish(submission, client, received, payload)
-        progress["attempts"] += 1
-        progress["why"] = "; ".join(failures).rstrip(".")
-        # Never sooner than a provider asked for.
-        pause_ms = max(asked_ms, round(PAUSES_MS.pause(progress["attempts"], self._source)))
-        progress["next_ms"] = self._clock.now_ms() + pause_ms
-        self._save(PROGRESS, name, progress)
-        return self.entry(entry.submission_id)
-
-    def _finish(
-        self,
-        submission: SealedSubmission,
-        client: Client,
-        received: Mapping[str, ProviderReceipt],
-        payload: Mapping[str, Any],
-    ) -> Entry:
-        name = submission.submission_id.hex()
-        receipt = client.receipt(submission, (received[key] for key in sorted(received, key=_number)))
-        receipt.verify(client.study)
-        record = {
-            "receipt": receipt.to_json(),
-            "title": client.study.title,
-            "draft_id": payload["draft_id"],
-            "invited": payload.get("invited", ""),
-        }
-        with self._disk.lock("records", wait=True):
-            self._vault.put(RECEIPTS, name, record)
-            self._vault.delete(PAYLOADS, name)
-            self._vault.delete(PROGRESS, name)
-        return self._sent(record)
-
-    def _let_go(self, name: str) -> None:
-        """A provider has accepted, so the draft is no longer needed: delete it."""
-        if name in self._vault.names(HELD):
-            with self._disk.lock("records", wait=True):
-                self._vault.delete(HELD, name)
-
-    def _save(self, kind: str, name: str, record: dict[str, Any]) -> None:
-        with self._disk.lock("records", wait=True):
-            self._vault.put(kind, name, record)
-
-    def _recover(self) -> None:
-        """Finish what a crash cut off: half-written files, payloads that have their receipt, drafts that were sealed."""
-        for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS, HELD):
-            self._vault.tidy(kind)
-        for name in self._vault.names(WITHDRAWALS):
-            for kind in (PAYLOADS, PROGRESS, RECEIPTS, HELD):
-                if name in self._vault.names(kind):
-                    self._vault.delete(kind, name)
-        for name in set(self._vault.names(RECEIPTS)).intersection(self._vault.names(PAYLOADS)):
-            self._vault.delete(PAYLOADS, name)
-        for name in set(self._vault.names(PROGRESS)).difference(self._vault.names(PAYLOADS)):
-            self._vault.delete(PROGRESS, name)
-        sealed = self._sealed_drafts() if self._vault.names(DRAFTS) else set()
-        for name in self._vault.names(DRAFTS):
-            if self._field(DRAFTS, name, "draft_id") in sealed:
-                self._vault.delete(DRAFTS, name)
-        for name in self._vault.names(HELD):
-            # Without its payload it was not sealed, or is taken up again: either way the study's draft has the answers.
-            if name not in self._vault.names(PAYLOADS) or self._progress(name)["receipts"]:
-                self._vault.delete(HELD, name)
-
-    def _sealed_drafts(self) -> set[str]:
-        """The drafts that a payload was made of which was not discarded."""
-        found = {
-            self._field(kind, name, "draft_id")
-            for kind in (PAYLOADS, RECEIPTS, WITHDRAWALS)
-            for name in self._vault.names(kind)
-        }
-        return {draft_id for draft_id in found if draft_id}
-
-    def _field(self, kind: str, name: str, key: str) -> str | None:
-        try:
-            record = self._vault.get(kind, name)
-        except VerificationError:
-            return None
-        return None if record is None else record.get(key)
 
 
 def _shown(client: Client) -> str:
@@ -567,7 +456,3 @@ def _kept_invitation(study_id: bytes, data: bytes) -> Invitation | None:
         return (
             None  # of an older format, which no provider takes any more; the study stays, to be joined again
         )
-
-
-def _number(role: str) -> int:
-    return int(role[1:])
