@@ -1,10 +1,6 @@
-"""What the collector serves to devices, researchers and the study's owner."""
+"""What the collector serves about studies: to devices and everybody, and to the study's owner."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -12,13 +8,13 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
-from trimask_proto.v1 import dataset_pb2, dataset_pb2_grpc, node_pb2, study_pb2, study_pb2_grpc
+from trimask_proto.v1 import node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.access.gate import require_access, require_owner
+from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals
-from trimask_server.collector.catalogue import Catalogue, dataset_folder
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.scheduled_opens import ScheduledOpens
@@ -27,9 +23,8 @@ from trimask_server.collector.study_leases import Drivers
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_suite
 
-__all__ = ["DatasetServicer", "StudyOwnerServicer", "StudyServicer"]
+__all__ = ["StudyOwnerServicer", "StudyServicer"]
 
-_READ_BYTES = 2 << 20
 _PREFIX_BYTES = 4
 _STATES = {
     "open": study_pb2.STUDY_STATE_OPEN,
@@ -276,92 +271,3 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         await ledger.note(study.id, f"release {number} with its {rows} rows is given up by the study's owner")
         self._drivers.look()
         return study_pb2.AbandonBlockResponse(block=study_pb2.AbandonedBlock(rows=rows, why=why))
-
-
-class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
-    """Published datasets."""
-
-    def __init__(self, node: NodeContext, catalogue: Catalogue) -> None:
-        self._node = node
-        self._catalogue = catalogue
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(self, server)
-        return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
-
-    async def ListDatasets(
-        self, request: dataset_pb2.ListDatasetsRequest, context: Context
-    ) -> dataset_pb2.ListDatasetsResponse:
-        summaries = []
-        # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
-        for study in self._node.studies.all():
-            if study.id == request.study_id and study.access == "token":
-                require_access(self._node.config, context, study.id, "datasets")
-        for dataset_id, study_id, body, _ in await self._catalogue.datasets(request.study_id):
-            manifest = json.loads(body)
-            if not self._may(study_id, manifest, context):
-                continue
-            summaries.append(
-                dataset_pb2.DatasetSummary(
-                    dataset_id=dataset_id,
-                    study_id=study_id,
-                    title=manifest["title"],
-                    rows=manifest["rows"],
-                    columns=len(manifest["columns"]),
-                    publish_time_ms=manifest["published_ms"],
-                )
-            )
-        return dataset_pb2.ListDatasetsResponse(datasets=summaries)
-
-    def _require(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> None:
-        # From the manifest, which outlives the study: one that closed long ago is no longer known here.
-        if manifest["signed_study"]["study"].get("access", "public") == "token":
-            require_access(self._node.config, context, study_id, "datasets")
-
-    def _may(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> bool:
-        try:
-            self._require(study_id, manifest, context)
-        except Refused:
-            return False
-        return True
-
-    async def _find(self, dataset_id: str, context: Context) -> tuple[bytes, bytes]:
-        for found, study_id, manifest, signature in await self._catalogue.datasets():
-            if found == dataset_id:
-                self._require(study_id, json.loads(manifest), context)
-                return manifest, signature
-        raise Refused(Reason.UNKNOWN_DATASET, f"there is no dataset {dataset_id!r} here")
-
-    async def GetManifest(
-        self, request: dataset_pb2.GetManifestRequest, context: Context
-    ) -> dataset_pb2.GetManifestResponse:
-        manifest, signature = await self._find(request.dataset_id, context)
-        return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
-
-    async def ReadFile(
-        self, request: dataset_pb2.ReadFileRequest, context: Context
-    ) -> dataset_pb2.ReadFileResponse:
-        manifest, _ = await self._find(request.dataset_id, context)
-        # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
-        listed = json.loads(manifest)["files"]
-        files = {item["name"]: item for item in listed}
-        if request.file_name not in files:
-            raise Refused(
-                Reason.UNKNOWN_DATASET, f"dataset {request.dataset_id} has no file {request.file_name!r}"
-            )
-        file = files[request.file_name]
-        if request.offset > file["bytes"]:
-            raise Refused(Reason.MALFORMED, f"offset must be at most {file['bytes']}, where the file ends")
-        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, listed[0]["sha256"])
-        path = folder / request.file_name
-        limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
-        return dataset_pb2.ReadFileResponse(
-            content=await self._node.workers.run(_read, path, request.offset, limit)
-        )
-
-
-def _read(path: Path, offset: int, limit: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read(limit)

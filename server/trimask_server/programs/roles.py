@@ -131,10 +131,11 @@ def _collector(host: Host) -> Node:
     from trimask_server.collector.catalogue import Catalogue
     from trimask_server.collector.console.clerk import Clerk
     from trimask_server.collector.console.records import Records
+    from trimask_server.collector.datasets import DatasetServicer
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
     from trimask_server.collector.scheduled_opens import ScheduledOpens
-    from trimask_server.collector.services import DatasetServicer, StudyOwnerServicer, StudyServicer
+    from trimask_server.collector.services import StudyOwnerServicer, StudyServicer
     from trimask_server.collector.sightings import Sightings
     from trimask_server.collector.study_leases import Drivers
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from trimask_core.admission import Admission
 from trimask_core.errors import Refused
@@ -16,13 +14,20 @@ from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.draw import place, skipped
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.right.invitations import bind
+from trimask_server.right.row_intake import (
+    Arrival,
+    first_time,
+    insert_rows,
+    known_since,
+    or_raise,
+    why_refused,
+)
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["Draw", "NotDrawn", "RowStore", "erase_study", "oldest_row_ms"]
 
 _AT_ONCE = 500  # rows named in one statement
-_MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
 
 
 class NotDrawn(Exception):
@@ -48,17 +53,6 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class _Arrival:
-    """A row on its way in."""
-
-    study_id: bytes
-    submission_id: bytes
-    stored: bytes = field(repr=False)
-    digest: bytes
-    now_ms: int
-
-
-@dataclass(frozen=True)
 class RowStore:
     """Rows: each accepted once, in at most one block, permanently; erased with their block.
 
@@ -75,14 +69,14 @@ class RowStore:
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
         """Refuse bytes other than those accepted under this id; when these were accepted, if they were."""
         digest = hashlib.sha256(payload).digest()
-        return await self.database.read(lambda tx: _known(tx, study_id, submission_id, digest))
+        return await self.database.read(lambda tx: known_since(tx, study_id, submission_id, digest))
 
     async def why_refused(self, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
         """Why a submission accepted earlier is refused now; None if it is not.
 
         Only for a caller that knows the digest of its bytes.
         """
-        return await self.database.read(lambda tx: _why_refused(tx, study_id, submission_id, digest))
+        return await self.database.read(lambda tx: why_refused(tx, study_id, submission_id, digest))
 
     async def insert(
         self,
@@ -100,20 +94,19 @@ class RowStore:
         digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         stored = b"" if key is None else key.encrypt(payload, submission_id)
-        arrival = _Arrival(study_id, submission_id, stored, digest, now_ms)
-        if (
-            key is None
-        ):  # it was not open; if an operator opens it again meanwhile, the device's next attempt stores the row
-            return await self.database.write(lambda tx: _or_raise(_first_time(tx, arrival)))
+        arrival = Arrival(study_id, submission_id, stored, digest, now_ms)
+        if key is None:
+            # It was not open; if an operator opens it again meanwhile, the device's next attempt stores the row.
+            return await self.database.write(lambda tx: or_raise(first_time(tx, arrival)))
         if admission is None:
-            return await self.database.write_each(_insert, arrival)
+            return await self.database.write_each(insert_rows, arrival)
 
         def write(tx: Transaction) -> int:
-            repeat = _known(tx, study_id, submission_id, digest)
+            repeat = known_since(tx, study_id, submission_id, digest)
             if repeat is not None:
                 return repeat
             bind(tx, admission, now_ms)
-            return _or_raise(_insert(tx, [arrival])[0])
+            return or_raise(insert_rows(tx, [arrival])[0])
 
         return await self.database.write(write)
 
@@ -394,103 +387,6 @@ def oldest_row_ms(tx: Transaction) -> int | None:
     """When the oldest row that is still held came in; None if none is held."""
     row = tx.row("SELECT min(receive_time_ms) FROM submissions WHERE payload IS NOT NULL")
     return None if row is None or row[0] is None else int(row[0])
-
-
-def _insert(tx: Transaction, arrivals: Sequence[_Arrival]) -> list[int | Exception]:
-    """Store rows; when each was first stored."""
-    # Many rows in one statement; conflicts, which are rare, are sorted out afterwards.
-    open_now = {
-        study_id
-        for study_id in {row.study_id for row in arrivals}
-        if tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'", (study_id,))
-    }
-    welcome = [row for row in arrivals if row.study_id in open_now]
-    fresh: set[tuple[bytes, bytes]] = set()
-    first = 0
-    while first < len(welcome):
-        size = 1 << min(_MOST_IN_ONE, (len(welcome) - first).bit_length() - 1)
-        values = [
-            value
-            for row in welcome[first : first + size]
-            for value in (row.study_id, row.submission_id, row.stored, row.digest, row.now_ms)
-        ]
-        fresh.update((found[0], found[1]) for found in tx.rows(_insertion(size), values))
-        first += size
-    answers: list[int | Exception] = []
-    for row in arrivals:
-        key = (row.study_id, row.submission_id)
-        answers.append(row.now_ms if key in fresh else _first_time(tx, row))
-        fresh.discard(key)  # the same row twice in a group: the second is a repeat
-    return answers
-
-
-@cache
-def _insertion(size: int) -> str:
-    """One statement for this many rows, which returns those that are new.
-
-    One, because each statement releases the interpreter lock and must get it back from a busy event loop. Sizes are
-    powers of two, so that the few statements there are stay prepared.
-    """
-    return (
-        "INSERT INTO submissions (study_id, submission_id, payload, payload_hash, receive_time_ms)"  # noqa: S608
-        f" VALUES {', '.join(['(?, ?, ?, ?, ?)'] * size)}"
-        " ON CONFLICT (study_id, submission_id) DO NOTHING RETURNING study_id, submission_id"
-    )
-
-
-def _first_time(tx: Transaction, row: _Arrival) -> int | Exception:
-    try:
-        known = _known(tx, row.study_id, row.submission_id, row.digest)
-    except Refused as refusal:
-        return refusal
-    if known is not None:
-        return known
-    if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
-        return Refused(Reason.STUDY_REFUSED, "this provider's operator has withdrawn from the study")
-    return Refused(Reason.STUDY_CLOSED, "this study accepts no more submissions")
-
-
-def _or_raise(answer: int | Exception) -> int:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def _known(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> int | None:
-    row = tx.row(
-        "SELECT payload_hash, receive_time_ms, withdrawn_ms, verdict FROM submissions"
-        " WHERE study_id = ? AND submission_id = ?",
-        (study_id, submission_id),
-    )
-    if row is None:
-        return None
-    if row[2] is not None:
-        raise Refused(Reason.SUBMISSION_WITHDRAWN, "this submission was withdrawn and cannot be sent again")
-    if row[3] == 0:
-        raise Refused(
-            Reason.OUT_OF_FRAME, "the check of this submission's noise columns failed; it was erased"
-        )
-    if row[3] == -1:
-        raise Refused(Reason.WRONG_TAGS, "the check of this submission's tags failed; it was erased")
-    if row[0] != digest:
-        raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
-    return int(row[1])
-
-
-def _why_refused(tx: Transaction, study_id: bytes, submission_id: bytes, digest: bytes) -> Reason | None:
-    row = tx.row(
-        "SELECT payload_hash FROM submissions WHERE study_id = ? AND submission_id = ?",
-        (study_id, submission_id),
-    )
-    if row is None or not hmac.compare_digest(bytes(row[0] or b""), digest):
-        return (
-            Reason.UNKNOWN_SUBMISSION
-        )  # the same message for an unknown submission and for a caller that does not know the bytes
-    try:
-        _known(tx, study_id, submission_id, digest)
-    except Refused as error:
-        return error.reason if isinstance(error.reason, Reason) else Reason.UNKNOWN_SUBMISSION
-    return None
 
 
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
