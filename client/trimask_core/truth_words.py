@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,10 @@ from trimask_core.plain_truth import Promise, Seen, Step, Truth, whole_truth
 from trimask_core.study import Study
 
 __all__ = ["SENTENCES", "PlainPromise", "PlainTruth", "guess_sentence", "plain_truth", "step_word"]
+
+_MOST_NAMED = (
+    3  # groups that see the same, before they are counted in place of named; the exact statement names all
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,8 @@ class PlainTruth:
 def plain_truth(study: Study, language: str) -> PlainTruth:
     """What a person is told about a study before the first question."""
     truth, say = whole_truth(study), _say(language)
-    seen = [(_who(study, line, say), _what(study, line, say)) for line in truth.seen]
-    if truth.larger_groups:
-        key = "who.larger.one" if truth.larger_groups == 1 else "who.larger.many"
-        last = sum(line.what in ("answers", "estimates") and line.who == "group" for line in truth.seen)
-        seen.insert(last, (say[key].format(number=truth.larger_groups), say["what.answers"]))
     promises = tuple(_promise(study, promise, say) for promise in truth.promises)
-    return PlainTruth(promises, tuple(seen), say["note"] if _has_scale(truth) else "")
+    return PlainTruth(promises, _seen(study, truth, say), say["note"] if _has_scale(truth) else "")
 
 
 def step_word(step: Step, language: str) -> str:
@@ -85,9 +85,33 @@ def _promise(study: Study, promise: Promise, say: dict[str, str]) -> PlainPromis
     return PlainPromise(heading, promise.step, say[f"step.{promise.step}"], tuple(sentences))
 
 
+def _seen(study: Study, truth: Truth, say: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Who could see what, a line each. Many groups of one size that see the same are one line: nobody reads twenty."""
+    groups = [line for line in truth.seen if line.who == "group"]
+    alike = Counter(map(_kind, groups))
+    told: dict[tuple[str, str], None] = {}  # in order, each once
+    for line in groups:
+        number, size = alike[_kind(line)], len(line.parties)
+        many = say["who.groups"].format(number=number, size=size)
+        who = _names(study, line.parties, say) if number <= _MOST_NAMED else many
+        told[who, _what(study, line, say)] = None
+        if truth.larger_groups and line is _last_unblurred(groups):
+            key = "who.larger.one" if truth.larger_groups == 1 else "who.larger.many"
+            told[say[key].format(number=truth.larger_groups), say["what.answers"]] = None
+    others = [(_who(study, line, say), _what(study, line, say)) for line in truth.seen if line.who != "group"]
+    return (*told, *others)
+
+
+def _kind(line: Seen) -> tuple[str, bool, int]:
+    return line.what, line.needs_device, len(line.parties)
+
+
+def _last_unblurred(groups: list[Seen]) -> Seen:
+    """They come first; larger groups that see the same are told after them."""
+    return [line for line in groups if line.what != "blurred"][-1]
+
+
 def _who(study: Study, line: Seen, say: dict[str, str]) -> str:
-    if line.who == "group":
-        return _names(study, line.parties, say)
     return say[f"who.{line.who}"].format(number=line.number, collector=_names(study, ("collector",), say))
 
 
@@ -139,6 +163,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "who.more_changed": "Two or more whose programs were changed",
         "who.collector_changed": "{collector} with a changed program",
         "who.collector_and_changed": "{collector} and one other, with changed programs",
+        "who.groups": "{number} groups of {size} institutions",
         "who.larger.one": "One larger group",
         "who.larger.many": "One of {number} larger groups",
         "device": "if one participant helps them",
@@ -192,6 +217,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "who.more_changed": "Zwei oder mehr, deren Programme verändert wurden",
         "who.collector_changed": "{collector} mit verändertem Programm",
         "who.collector_and_changed": "{collector} und eine weitere, mit veränderten Programmen",
+        "who.groups": "{number} Gruppen aus {size} Einrichtungen",
         "who.larger.one": "Eine größere Gruppe",
         "who.larger.many": "Eine von {number} größeren Gruppen",
         "device": "wenn eine teilnehmende Person ihnen hilft",
@@ -242,6 +268,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "who.more_changed": "اثنتان أو أكثر عُدّلت برامجها",
         "who.collector_changed": "{collector} ببرنامج معدّل",
         "who.collector_and_changed": "{collector} وأخرى، ببرنامجين معدّلين",
+        "who.groups": "مجموعات من {size} مؤسسات (عددها {number})",
         "who.larger.one": "مجموعة واحدة أكبر",
         "who.larger.many": "واحدة من {number} مجموعات أكبر",
         "device": "إن ساعدها أحد المشاركين",
@@ -295,6 +322,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "who.more_changed": "दो या अधिक जिनके प्रोग्राम बदले गए हों",
         "who.collector_changed": "बदले हुए प्रोग्राम के साथ {collector}",
         "who.collector_and_changed": "{collector} और एक दूसरी, बदले हुए प्रोग्रामों के साथ",
+        "who.groups": "{size} संस्थाओं के {number} समूह",
         "who.larger.one": "एक बड़ा समूह",
         "who.larger.many": "{number} बड़े समूहों में से एक",
         "device": "यदि एक प्रतिभागी उनकी मदद करे",

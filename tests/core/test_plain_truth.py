@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +107,20 @@ def test_every_study_in_every_language(make_study: Any, suite: str, kind: str) -
         assert "{" not in said
         if suite == "moments":
             assert "32" not in said  # no release of this suite is promised to have so many people
+
+
+@pytest.mark.parametrize("right", [3, 4, 5])
+def test_many_groups_that_see_the_same_are_counted_in_one_line(make_study: Any, right: int) -> None:
+    """Named up to three; the numbers told add up to the report's."""
+    study = make_study(right=right, label=f"groups {right}").study
+    told = plain_truth(study, "en").seen
+    lines = [who for who, what in told if what in ("your answers", "close estimates of your answers")]
+    lines = [who for who in lines if "changed" not in who]
+    counted = re.compile(r"(?:One of )?(\d+) (?:groups of \d|larger groups)")
+    numbers = [int(found[1]) if (found := counted.match(who)) else 1 for who in lines]
+    assert sum(numbers) == len(collusion_of(study).coalitions)
+    assert len(told) <= 14
+    assert any("groups of" in who for who in lines) == (right > 3)
 
 
 def test_a_changed_program(make_study: Any) -> None:

@@ -31,6 +31,7 @@ NAMES = {
     "R1": "City Hospital",
     "R2": "Data Trust North",
     "R3": "University Library",
+    "R4": "Red Cross",
     "L1": "Patients' Association",
     "L2": "Statistics Office",
 }
@@ -38,10 +39,10 @@ expect.set_options(timeout=20_000)
 
 
 class SurveyLab(Lab):
-    """Six named institutions that serve pages, a host of the page, and studies on it."""
+    """Named institutions that serve pages, a host of the page, and studies on it."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "institutions", organisations=NAMES, https=True)
+    def __init__(self, folder: Path, right: int = 3) -> None:
+        super().__init__(folder / "institutions", right, organisations=NAMES, https=True)
         self.site = folder / "site"
         self.port = free_base_port(1)
         self.origin = f"http://localhost:{self.port}"

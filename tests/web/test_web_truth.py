@@ -41,6 +41,11 @@ def studies(make_study: Any) -> list[Study]:
         kept = replace(public, adds_up=None, enclosed=None, **change)
         found.append(replace(study, protection=replace(study.protection, public=kept)))
     found += [make_study(right=right, left=2, label=f"truth {right}").study for right in (2, 4, 5)]
+    for epsilon in (0.5, 9.0):  # weaker if others reveal their noise; and as weak as it gets before
+        table = ((study.release_rows, epsilon), (study.release_rows // 2, 2.0 * epsilon), (1, 20.0 * epsilon))
+        one = replace(public, epsilon=epsilon, delta=1e-6, adds_up=None, enclosed=None)
+        kept = replace(study.protection, public=one, collector=one, by_honest_rows=table)
+        found.append(replace(study, protection=kept))
     exact = make_study(sigma=0.0, label="truth exact").study
     for budget in (None, Budget(mu=0.7), Budget(1.0, 1e-7), Budget(0.5, 1e-7, 0.2)):
         found.append(replace(exact, protection=replace(exact.protection, budget=budget)))

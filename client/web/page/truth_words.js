@@ -5,8 +5,12 @@ import WORDS from "./truth_table.js";
 
 /** @typedef {import("../device/index.js").Study} Study */
 /** @typedef {import("./plain_truth.js").Step} Step */
+/** @typedef {import("./plain_truth.js").Seen} Seen */
 /** @typedef {(key: string, values?: Record<string, unknown>) => string} Say */
 /** @typedef {{towards: string, step: Step, word: string, sentences: string[]}} PlainPromise */
+
+// Groups that see the same, before they are counted in place of named; the exact statement names all.
+const MOST_NAMED = 3;
 
 /** What a person is told about a study before the first question: the promises, the weaker first, and who could see what, those
  * who see most first; `scale` are the words of the three steps.
@@ -15,21 +19,13 @@ export function plainTruth(study, language) {
   const [truth, say] = [wholeTruth(study), sayIn(language)];
   const names = (/** @type {string[]} */ roles) => namesOf(study, roles, say);
   const collector = names(["collector"]);
-  /** @type {[string, string][]} */
-  const seen = truth.seen.map(({ who, what, parties, number, needsDevice }) => {
-    const text = say(`what.${what}`, { number, collector });
-    return [who === "group" ? names(parties) : say(`who.${who}`, { number, collector }), needsDevice ? `${text}, ${say("device")}` : text];
-  });
-  if (truth.largerGroups > 0) {
-    const last = truth.seen.filter(({ who, what }) => who === "group" && what !== "blurred").length;
-    seen.splice(last, 0, [say(`who.larger.${truth.largerGroups === 1 ? "one" : "many"}`, { number: truth.largerGroups }), say("what.answers")]);
-  }
+  const seen = seenLines(truth, names, say);
   const promises = truth.promises.map((promise) => {
     const { towards, step, guess, people, ifHalf, ifNone, providers, of, why } = promise;
     const held = towards === "collector" && study.protection.budget !== null;
     const sentences = [guess === null ? say(held ? "guess.held" : "guess.none") : guess >= 100 ? say("guess.sure") : say("guess", { guess })];
     sentences.push(...why.map((reason) => say(`why.${reason}`, { people })));
-    if (ifHalf !== null && ifNone !== null) {
+    if (ifHalf !== null && ifNone !== null && ifNone !== step) {
       const [half, none] = [say(`step.${ifHalf}`), say(`step.${ifNone}`)];
       sentences.push(say(half === none ? "honest.same" : "honest", { half, none }));
     }
@@ -40,6 +36,31 @@ export function plainTruth(study, language) {
   const note = promises.some(({ step }) => step !== "none") ? say("note") : "";
   const scale = STEPS.slice(1).map((step) => /** @type {[Step, string]} */ ([step, say(`step.${step}`)]));
   return { promises, seen, note, scale };
+}
+
+/** Who could see what, a line each. Many groups of one size that see the same are one line: nobody reads twenty.
+ * @param {ReturnType<typeof wholeTruth>} truth @param {(roles: string[]) => string} names @param {Say} say @returns {[string, string][]} */
+function seenLines(truth, names, say) {
+  const collector = names(["collector"]);
+  const what = (/** @type {Seen} */ line) => {
+    const text = say(`what.${line.what}`, { number: line.number, collector });
+    return line.needsDevice ? `${text}, ${say("device")}` : text;
+  };
+  const kind = (/** @type {Seen} */ line) => `${line.what} ${line.needsDevice} ${line.parties.length}`;
+  const groups = truth.seen.filter(({ who }) => who === "group");
+  const last = groups.filter((line) => line.what !== "blurred").at(-1);
+  /** @type {[string, string][]} */
+  const told = [];
+  for (const line of groups) {
+    const number = groups.filter((other) => kind(other) === kind(line)).length;
+    const who = number <= MOST_NAMED ? names(line.parties) : say("who.groups", { number, size: line.parties.length });
+    if (!told.some(([named, sight]) => named === who && sight === what(line))) told.push([who, what(line)]);
+    if (truth.largerGroups > 0 && line === last) {
+      told.push([say(`who.larger.${truth.largerGroups === 1 ? "one" : "many"}`, { number: truth.largerGroups }), say("what.answers")]);
+    }
+  }
+  const others = truth.seen.filter(({ who }) => who !== "group");
+  return [...told, ...others.map((line) => /** @type {[string, string]} */ ([say(`who.${line.who}`, { number: line.number, collector }), what(line)]))];
 }
 
 /** @param {string} language @returns {Say} */
