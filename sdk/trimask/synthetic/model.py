@@ -12,7 +12,8 @@ given groups from the whole, so that tables do not pay for cells of numbers. Dir
 identities of the schema, which hold for every p. In exact mode C is the sampling error's.
 
 Records are drawn systematically: along the table, or the mixture's components, in equal steps from a random start. So a
-cell has the expected number of records to within one, where independent draws would add the error of a sample.
+cell has the expected number of records to within one, where independent draws would add the error of a sample; and the
+records of each combination of groups are rounded together, for the sake of two-way tables (`trimask.synthetic.rounding`).
 
 Post-processing of a release: the guarantee is the release's own, whatever is computed here.
 """
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 from trimask.errors import MissingExtra
 from trimask.moments import Matrix, Moments
 from trimask.synthetic.cells import Cells, Statistics
+from trimask.synthetic.rounding import whole_counts
 
 __all__ = ["JOINT_CELLS", "Fitted", "fitted"]
 
@@ -68,7 +70,7 @@ class Fitted:
         """Cells of so many records, a column an attribute, in random order."""
         steps = (rng.permutation(rows) + rng.random()) / rows
         if self.joint is not None:
-            edges = np.cumsum(self.joint)
+            edges = np.cumsum(self._rounded(self.joint, rows, rng))
             flat = np.minimum(np.searchsorted(edges, steps * edges[-1], side="right"), self.joint.size - 1)
             return np.column_stack(np.unravel_index(flat, self.joint.shape)).astype(np.int64)
         component = np.floor(steps * len(self.products[self.cells[0].name])).astype(np.int64)
@@ -77,6 +79,14 @@ class Fitted:
             edges = np.cumsum(self.products[one.name], axis=1)[component]
             columns.append((rng.random(rows)[:, None] > edges[:, :-1]).sum(axis=1))
         return np.column_stack(columns).astype(np.int64)
+
+    def _rounded(self, joint: Matrix, rows: int, rng: np.random.Generator) -> Matrix:
+        """The table with whole records of every combination of groups, so that equal steps give exactly those."""
+        is_group = [_is_group(one) for one in self.cells]
+        if sum(is_group) < 2:
+            return joint
+        groups = joint.sum(axis=tuple(k for k, group in enumerate(is_group) if not group))
+        return _with_groups(joint, whole_counts(groups, rows, rng) / rows, is_group)
 
 
 def fitted(
@@ -114,7 +124,7 @@ def fitted(
                 values = np.asarray(model.project(names).datavector(flatten=False), dtype=float)
                 return np.asarray(values / values.sum())
 
-            groups = tuple(one.name for one in cells if one.attribute.kind in ("categorical", "binary"))
+            groups = tuple(one.name for one in cells if _is_group(one))
             whole = joint(tuple(domain.attributes))
             if 1 < len(groups) < len(cells):
                 whole = _with_groups(whole, joint(groups), [one.name in groups for one in cells])
@@ -125,6 +135,10 @@ def fitted(
         mixture = estimator.estimate(domain, measured, known_total=float(moments.rows), iters=iterations)
         products = {name: np.asarray(part, dtype=float) for name, part in mixture.products.items()}
         return Fitted(tuple(cells), "mixture of products", None, products)
+
+
+def _is_group(one: Cells) -> bool:
+    return one.attribute.kind in ("categorical", "binary")
 
 
 def _with_groups(whole: Matrix, groups: Matrix, is_group: Sequence[bool]) -> Matrix:
