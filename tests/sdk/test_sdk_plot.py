@@ -43,7 +43,7 @@ def test_three_fits_side_by_side(fits: list[fit.OLSResults], tmp_path: Path) -> 
     ax = plot.coefficients(*fits)
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == list(fits[1].names[1:])
-    assert any(text.get_text().startswith(f"{fits[1].params['age']:.3g}  [") for text in ax.texts)
+    assert any(text.get_text().startswith(f"{fits[1].params['age']:.3f}"[:4]) for text in ax.texts)
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -58,6 +58,18 @@ def test_three_fits_side_by_side(fits: list[fit.OLSResults], tmp_path: Path) -> 
     path = tmp_path / "report.png"
     ax.figure.savefig(path)
     assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_two_releases_are_told_apart_and_numbers_have_the_tables_figures(fits: list[fit.OLSResults]) -> None:
+    ax = plot.coefficients(fits[1], fits[1], title="twice")
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["release 1", "release 2"]
+    colours = {line.get_color() for line in ax.lines if line.get_marker() == "o"}
+    assert len(colours) == 2
+    shown = [text.get_text() for text in ax.texts]
+    row = next(row for row in fits[1].blocks(0.05)[0].rows if row[0] == "age")
+    assert f"{row[1]}  [{row[-2]}, {row[-1]}]" in shown
 
 
 def test_own_axes_one_fit_and_the_intercept(fits: list[fit.OLSResults]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import stats
 
 from trimask.errors import ParameterError
 from trimask.fit.design import INTERCEPT
+from trimask.fit.report import figures, places_for
 from trimask.fit.results import Basis, LinearResults
 from trimask.fit.ridge import RidgeResults
 from trimask.fit.two_stage import TSLSResults
@@ -26,6 +27,7 @@ _LOOK: dict[Basis, tuple[str, str, str]] = {  # colour, marker, name
     "release": (BLUE, "o", "release"),
     "naive": (ORANGE, "s", "naive: noise ignored"),
 }
+_MORE = (BLUE, INK, GREEN, PURPLE, ORANGE)
 _SPREAD = 0.25
 
 
@@ -76,8 +78,9 @@ def coefficients(
     ax.axvline(0.0, color="#999999", linewidth=1.0, zorder=1)
     for place in places[1::2]:
         ax.axhspan(place - 0.5, place + 0.5, color="#f4f6f8", zorder=0, linewidth=0)
-    for result, offset in zip(results, offsets, strict=True):
-        colour, marker, label = _look(result)
+    for (result, offset), (colour, marker, label) in zip(
+        zip(results, offsets, strict=True), _looks(results), strict=True
+    ):
         at = result.params[names].to_numpy() / unit
         reach = float(stats.t.isf(alpha / 2, result.df_resid))
         low, high = result.conf_int(alpha).loc[names].to_numpy().T / unit
@@ -110,6 +113,19 @@ def _look(result: LinearResults) -> tuple[str, str, str]:
     return _LOOK[result.basis]
 
 
+def _looks(results: Sequence[LinearResults]) -> list[tuple[str, str, str]]:
+    """A look a fit: fits of one kind are told apart by what they are of, and by colour."""
+    looks = [_look(result) for result in results]
+    labels = [label for _, _, label in looks]
+    for at, label in enumerate(labels):
+        before = labels[:at].count(label)
+        if labels.count(label) > 1:
+            colour, marker, _ = looks[at]
+            words = results[at].label if len({one.label for one in results}) > 1 else f"{label} {before + 1}"
+            looks[at] = _MORE[before % len(_MORE)] if before else colour, marker, words
+    return looks
+
+
 def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
     low, high = shown.conf_int(alpha).loc[names].to_numpy().T
     reach = (high - low) / 2
@@ -119,16 +135,16 @@ def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
     )
 
 
-def _values(ax: Axes, shown: LinearResults, names: list[str], places: Matrix, alpha: float) -> None:
+def _values(ax: Axes, shown: LinearResults, names: list[str], at: Matrix, alpha: float) -> None:
     """The numbers in original units, in a column right of the picture."""
     colour, _, label = _look(shown)
     beside = ax.get_yaxis_transform()
     head = f"{label}, {100 * (1 - alpha):g}%"
     ax.text(1.02, -0.62, head, transform=beside, fontsize=8.5, va="center", color=colour)
-    for name, place, (low, high) in zip(
-        names, places, shown.conf_int(alpha).loc[names].to_numpy(), strict=True
-    ):
-        words = f"{shown.params[name]:.3g}  [{low:.3g}, {high:.3g}]"
+    for name, place, (low, high) in zip(names, at, shown.conf_int(alpha).loc[names].to_numpy(), strict=True):
+        places = places_for(float(shown.bse[name]), float(shown.params[name]))
+        best, low_shown, high_shown = figures([float(shown.params[name]), low, high], places)
+        words = f"{best}  [{low_shown}, {high_shown}]"
         ax.text(1.02, place, words, transform=beside, fontsize=9, va="center", color=colour)
 
 

@@ -28,7 +28,8 @@ def histogram(
     `ax` are the axes to draw on (new ones by default), `alpha` is 1 less the coverage of the intervals, `title`
     replaces the title. Returns the axes.
 
-    >>> ax = trimask.plot.histogram(trimask.fit.histogram(dataset, "age"))  # doctest: +SKIP
+    >>> import trimask
+    >>> ax = trimask.plot.histogram(trimask.fit.histogram(trimask.example(), "age"))
     """
     import matplotlib.pyplot as plt
 
