@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus
     from trimask.connection import Connection, connect
     from trimask.dataset import Dataset
+    from trimask.example import example
     from trimask.fit.ols_results import OLSResults
     from trimask.manifest import Manifest
     from trimask.moments import Moments
@@ -38,6 +39,7 @@ __all__ = [
     "StudyStatus",
     "connect",
     "errors",
+    "example",
     "fit",
     "plot",
     "release",
@@ -55,6 +57,7 @@ _HOME = {
     "StudyInfo": "catalogue",
     "StudyStatus": "catalogue",
     "connect": "connection",
+    "example": "example",
     "simulate": "simulation",
     "synthesize": "synthetic",
 }

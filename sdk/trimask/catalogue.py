@@ -36,7 +36,14 @@ def study_key(study_id: str | bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StudyInfo(Shown):
-    """A study in a line."""
+    """A study in a line: its id in hex, its title, and its state ("open", "closing", "closed").
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print([study.title for study in collector.studies()])
+    """
 
     id: str
     title: str
@@ -62,6 +69,12 @@ class StudyStatus(Shown):
     """How far a study's collection has come. `refusals[role]` is None where the node did not answer.
 
     `audit_heads[role]` is the signed head of a node's audit log: keep it, and the log can no longer lose an entry unseen.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print(collector.status(collector.studies()[0].id).published_rows)
     """
 
     state: State
@@ -137,7 +150,16 @@ def _used(message: study_pb2.GetStudyStatusResponse) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo(Shown):
-    """A dataset in a line. Unsigned: what counts is in the manifest, which is checked when it is pulled."""
+    """A dataset in a line: id, study, title, rows, columns, when it was published.
+
+    Unsigned: what counts is in the manifest, which is checked when it is pulled.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print([info.id for info in collector.datasets()])
+    """
 
     id: str
     study_id: str

@@ -36,14 +36,33 @@ def connect(
     cache: str | Path | None = None,
     timeout: float = 30.0,
 ) -> Connection:
-    """Connect to a collector over TLS. `target` is its host:port.
+    """Connect to a collector over TLS. Nothing is sent until the first question.
 
-    `roots`: the authorities to trust, as PEM or a path (the system's when None). `tls_name`: the name in the
-    collector's certificate, if it is not the host's. `certificate`: (certificate, key), where the collector
-    asks for one. `token`: a researcher's, from the study's owner (default: $TRIMASK_TOKEN, if set). `cache`:
-    where pulled datasets are kept. `timeout`: seconds for one call. Nothing is sent until the first question.
-    Returns a `Connection`, a context manager.
+    Parameters
+    ----------
+    target : str
+        The collector's host:port.
+    roots : bytes, str or Path, optional
+        The authorities to trust, as PEM or a path; the system's by default.
+    tls_name : str, optional
+        The name in the collector's certificate, if it is not the host's.
+    certificate : tuple, optional
+        (certificate, key), where the collector asks for one.
+    token : str, optional
+        A researcher's, from the study's owner; $TRIMASK_TOKEN by default, if set.
+    cache : str or Path, optional
+        Where pulled datasets are kept.
+    timeout : float
+        Seconds for one call.
 
+    Returns
+    -------
+    Connection
+        A context manager.
+
+    Examples
+    --------
+    >>> import trimask
     >>> with trimask.connect("collector.example.org:7443", roots="ca.pem") as collector:  # doctest: +SKIP
     ...     dataset = collector.dataset("3f2a9c01d4e5-1")
     """
@@ -59,9 +78,19 @@ def connect(
 
 
 class Connection(Shown):
-    """Use as a context manager, or call `close`.
+    """A connection to a collector: what `trimask.connect` returns. Use it as a context manager, or call `close`.
 
-    Failures are `Refused`, `ConnectionFailed` or `VerificationError`.
+    Raises
+    ------
+    Refused, ConnectionFailed, VerificationError
+        By every call, where a party says no, cannot be reached, or sends what does not verify.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     for study in collector.studies():
+    ...         print(study.title, collector.status(study.id).published_rows)
     """
 
     def __init__(
@@ -108,7 +137,17 @@ class Connection(Shown):
         return [StudyInfo.from_proto(item) for item in answer.studies]
 
     def study(self, study_id: str | bytes) -> Study:
-        """One study, checked: it has the id asked for, and every party in it has signed it."""
+        """One study, checked: it has the id asked for, and every party in it has signed it.
+
+        Parameters
+        ----------
+        study_id : str or bytes
+            Its id, in hex or as 32 bytes.
+
+        Returns
+        -------
+        Study
+        """
         key = study_key(study_id)
         with plain_errors(self.target):
             answer = self._studies.GetStudy(study_pb2.GetStudyRequest(study_id=key), timeout=self._timeout)
@@ -118,20 +157,52 @@ class Connection(Shown):
         return study
 
     def status(self, study_id: str | bytes) -> StudyStatus:
-        """How far a study's collection has come."""
+        """How far a study's collection has come.
+
+        Parameters
+        ----------
+        study_id : str or bytes
+            Its id, in hex or as 32 bytes.
+
+        Returns
+        -------
+        StudyStatus
+        """
         request = study_pb2.GetStudyStatusRequest(study_id=study_key(study_id))
         with plain_errors(self.target):
             return StudyStatus.from_proto(self._studies.GetStudyStatus(request, timeout=self._timeout))
 
     def datasets(self, study_id: str | bytes | None = None) -> list[DatasetInfo]:
-        """The published datasets, of one study or of all, oldest first."""
+        """The published datasets, oldest first.
+
+        Parameters
+        ----------
+        study_id : str or bytes, optional
+            Of one study; of all by default.
+
+        Returns
+        -------
+        list of DatasetInfo
+        """
         request = dataset_pb2.ListDatasetsRequest(study_id=b"" if study_id is None else study_key(study_id))
         with plain_errors(self.target):
             answer = self._datasets.ListDatasets(request, timeout=self._timeout)
         return [DatasetInfo.from_proto(item) for item in answer.datasets]
 
     def manifest(self, dataset_id: str, *, study_id: str | bytes | None = None) -> Manifest:
-        """One dataset's manifest, verified. `study_id` pins the study."""
+        """One dataset's manifest, verified.
+
+        Parameters
+        ----------
+        dataset_id : str
+            Such as 3f2a9c01d4e5-1.
+        study_id : str or bytes, optional
+            Pins the study: another one is refused.
+
+        Returns
+        -------
+        Manifest
+        """
         dataset_key(dataset_id)
         with plain_errors(self.target):
             request = dataset_pb2.GetManifestRequest(dataset_id=dataset_id)
@@ -149,9 +220,21 @@ class Connection(Shown):
     ) -> Dataset:
         """A verified copy of a dataset, from the cache if it is there.
 
-        The manifest and those of all releases before it are checked, then every file against its hash. A pull
-        that was cut off goes on where it stopped. `progress(file, bytes here, bytes in all)` is called as
-        pieces come.
+        The manifest and those of all releases before it are checked, then every file against its hash. A pull that was cut
+        off goes on where it stopped.
+
+        Parameters
+        ----------
+        dataset_id : str
+            Such as 3f2a9c01d4e5-1.
+        study_id : str or bytes, optional
+            Pins the study: another one is refused.
+        progress : callable, optional
+            Called with (file, bytes here, bytes in all) as pieces come.
+
+        Returns
+        -------
+        Dataset
         """
         manifest = self.manifest(dataset_id, study_id=study_id)
         self._check_chain(manifest)

@@ -73,7 +73,30 @@ def file_sha256(path: Path) -> str:
 
 
 class Dataset(Shown):
-    """One release of a study. Open a folder with `Dataset.open`, or pull one with `Connection.dataset`."""
+    """One release of a study, verified.
+
+    Open a folder with `Dataset.open`, or pull one with `Connection.dataset`. Every `trimask.fit` takes it.
+
+    Attributes
+    ----------
+    moments : Moments
+        What every fit starts from.
+    study : Study
+        The study, whose approvals have been verified.
+    guarantee : Guarantee, optional
+        What the release promises towards the public; None in exact mode.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> dataset = trimask.Dataset.open("out/demo")  # from `make demo`
+    >>> dataset.names[0], dataset.suite
+    ('one', 'rows')
+    >>> dataset.gram().loc["one", "one"].round(6) == dataset.rows
+    np.True_
+    >>> dataset.cite().startswith("@misc{trimask-")
+    True
+    """
 
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._manifest = manifest
@@ -87,8 +110,21 @@ class Dataset(Shown):
     def open(cls, folder: str | Path, *, study_id: str | bytes | None = None) -> Dataset:
         """Open and verify a folder with dataset.parquet (or moments.json), counted.bin, manifest.json and manifest.sig.
 
-        `study_id` pins the study. Raises `VerificationError` if a signature, a hash or a number does not
-        agree.
+        Parameters
+        ----------
+        folder : str or Path
+            Such as `trimask pull` or `make demo` writes.
+        study_id : str or bytes, optional
+            Pins the study: another one is refused.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        VerificationError
+            A signature, a hash or a number does not agree.
         """
         folder = Path(folder)
         for name in (MANIFEST_FILE, SIGNATURE_FILE):
@@ -120,7 +156,18 @@ class Dataset(Shown):
             )
 
     def save(self, folder: str | Path) -> Path:
-        """Copy the dataset, manifest and signature, to a folder that `Dataset.open` reads, with a README for people."""
+        """Copy the dataset, manifest and signature to a folder that `Dataset.open` reads, with a README for people.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Made where it is missing.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for entry in self._manifest.files:
@@ -190,8 +237,22 @@ class Dataset(Shown):
         return self._counted
 
     def standing(self, receipt: Receipt) -> Standing:
-        """Whether a person's submission is "counted" in this release, was "refused" by the right providers' check, or is
-        "absent"; `VerificationError` unless every right provider signed the receipt.
+        """Whether a person's submission is in this release.
+
+        Parameters
+        ----------
+        receipt : Receipt
+            What the person's device keeps.
+
+        Returns
+        -------
+        str
+            "counted", "refused" by the right providers' check, or "absent".
+
+        Raises
+        ------
+        VerificationError
+            Unless every right provider signed the receipt.
         """
         receipt.verify(self.study)
         return self._counted.standing(receipt.submission_id)
@@ -200,6 +261,15 @@ class Dataset(Shown):
         """The stored rows in scaled units, a batch at a time; never the whole file in memory.
 
         The moments suite stores none: there they are derived from the moments (`trimask.derived_rows`).
+
+        Parameters
+        ----------
+        batch_rows : int
+            At most so many rows at a time.
+
+        Returns
+        -------
+        iterator of arrays
         """
         if self.suite == "moments":
             yield from derived_rows(self.moments, bytes.fromhex(self._manifest.sha256), batch_rows)
@@ -251,7 +321,18 @@ class Dataset(Shown):
         return observed.clipped if isinstance(observed, ObservedMoments) else None
 
     def gram(self, units: Units = "original") -> pd.DataFrame:
-        """An unbiased estimate of X^T X that agrees with what the schema knows, mapped to the units."""
+        """An unbiased estimate of X^T X that agrees with what the schema knows.
+
+        Parameters
+        ----------
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        DataFrame
+            A row and a column a column of the study.
+        """
         import pandas as pd
 
         check_units(units)
@@ -262,7 +343,18 @@ class Dataset(Shown):
         return pd.DataFrame(gram.copy(), index=pd.Index(self.names), columns=pd.Index(self.names))
 
     def metadata(self, licence: str | None = None) -> dict[str, Any]:
-        """What this dataset is, as DCAT JSON-LD: see `trimask.metadata`."""
+        """What this dataset is, as DCAT JSON-LD: see `trimask.metadata`.
+
+        Parameters
+        ----------
+        licence : str, optional
+            The address of a licence to state.
+
+        Returns
+        -------
+        dict
+            JSON-ready.
+        """
         return describe_dataset(self._manifest, licence)
 
     def cite(self) -> str:
@@ -270,7 +362,17 @@ class Dataset(Shown):
         return bibtex(self._manifest)
 
     def r_recipe(self, data: str = "dataset.csv") -> str:
-        """R code that fits a linear model to the CSV file `to_csv` wrote, with the noise taken off."""
+        """R code that fits a linear model to the CSV file `to_csv` wrote, with the noise taken off.
+
+        Parameters
+        ----------
+        data : str
+            The file's name in the code.
+
+        Returns
+        -------
+        str
+        """
         return r_recipe(self._manifest, data)
 
     def _blocks(self, units: Units) -> Iterator[Matrix]:
@@ -280,7 +382,18 @@ class Dataset(Shown):
             yield block if change is None else block @ change
 
     def to_pandas(self, units: Units = "original") -> pd.DataFrame:
-        """The stored rows, noise and all. They are not people: only their sums of products mean anything."""
+        """The stored rows, noise and all. They are not people: only their sums of products mean anything.
+
+        Parameters
+        ----------
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        DataFrame
+            A column a column of the study; its metadata says what rows are not, and how to take their noise off.
+        """
         import pandas as pd
 
         rows = np.concatenate([np.empty((0, len(self.columns))), *self._blocks(units)])
@@ -289,7 +402,18 @@ class Dataset(Shown):
         return frame
 
     def to_arrow(self, units: Units = "original") -> pa.Table:
-        """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`."""
+        """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`.
+
+        Parameters
+        ----------
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        pyarrow.Table
+            A column a column of the study; its metadata says what rows are not, and how to take their noise off.
+        """
         import pyarrow as pa
 
         schema = row_schema(self.names, dataset_notes(self._manifest, units))
@@ -297,7 +421,18 @@ class Dataset(Shown):
         return pa.Table.from_batches(batches, schema=schema)
 
     def to_polars(self, units: Units = "original") -> pl.DataFrame:
-        """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`."""
+        """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`.
+
+        Parameters
+        ----------
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        polars.DataFrame
+            A column a column of the study; its metadata says what rows are not, and how to take their noise off.
+        """
         try:
             polars = import_module("polars")
         except ImportError:
@@ -310,6 +445,18 @@ class Dataset(Shown):
 
         Beside it go NAME.json, which says what the rows are not and how to take their noise off, and, in original units,
         NAME.README.md with a recipe in R that does.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        Path
+            The file.
         """
         check_units(units)
         path = Path(path)
@@ -320,7 +467,20 @@ class Dataset(Shown):
         return write_csv(path, self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
     def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
-        """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`."""
+        """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        units : "original" or "scaled"
+            The study's own units, or every column in [-1, 1].
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         check_units(units)
         return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
 

@@ -55,7 +55,24 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest(Shown):
-    """A verified manifest: an object of this class has passed every check."""
+    """A verified manifest: an object of this class has passed every check.
+
+    Attributes
+    ----------
+    raw, signature : bytes
+        What the collector signed, and its signature.
+    data : mapping
+        What it says.
+    study : Study
+        The study in it, whose approvals have been verified.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> manifest = trimask.Dataset.open("out/demo").manifest
+    >>> manifest.release, len(manifest.sha256)
+    (1, 64)
+    """
 
     raw: bytes
     signature: bytes
@@ -64,7 +81,24 @@ class Manifest(Shown):
 
     @classmethod
     def read(cls, raw: bytes, signature: bytes, *, study_id: str | bytes | None = None) -> Manifest:
-        """Check the approvals, the signature, the pinned study id and that all parts agree."""
+        """Check the approvals, the signature, the pinned study id and that all parts agree.
+
+        Parameters
+        ----------
+        raw, signature : bytes
+            As a collector sent them, or as they are in a folder.
+        study_id : str or bytes, optional
+            Pins the study: another one is refused.
+
+        Returns
+        -------
+        Manifest
+
+        Raises
+        ------
+        VerificationError
+            Where anything does not agree.
+        """
         try:
             data = read_json(raw)
             if data["format"] != FORMAT:
@@ -164,7 +198,17 @@ class Manifest(Shown):
         return report
 
     def guarantee(self, towards: str) -> Guarantee | None:
-        """The guarantee towards "public" or "collector"; None in exact mode."""
+        """What the release promises; None in exact mode.
+
+        Parameters
+        ----------
+        towards : str
+            "public" or "collector".
+
+        Returns
+        -------
+        Guarantee, optional
+        """
         found = self.data["guarantee"][towards]
         return None if found is None else Guarantee.from_dict(found)
 

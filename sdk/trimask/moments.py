@@ -77,10 +77,35 @@ class Observed(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Moments(Shown):
-    """`gram` estimates X^T X in scaled units, without bias; `law` is that of the noise left in it.
+    """Second moments of a study's columns: a source for every fit.
 
-    `sigma` is the noise the study declares; `suite` its suite, or "answer" for a private Gram matrix. `law` None: that of
-    the rows suite, not moved onto anything. `observed` is what a release published, before that.
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    gram : array
+        Estimates X^T X in scaled units, without bias.
+    rows : int
+        People.
+    sigma : float
+        The noise the study declares.
+    protection : Protection, optional
+        What the study promises.
+    label : str
+        What it is of, in words.
+    law : NoiseLaw
+        That of the noise left in `gram`; None: that of the rows suite, not moved onto anything.
+    suite : str
+        The study's, or "answer" for a private Gram matrix.
+    observed : Observed, optional
+        What a release published, before it was moved onto what the schema knows.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> moments = trimask.example().moments
+    >>> moments.rows, moments.exact, moments.columns[1].name
+    (2000, False, 'age')
     """
 
     schema: Schema

@@ -101,10 +101,26 @@ def simulate(
 ) -> Simulated:
     """What one release of the people in `df` would publish, to try an analysis before the study.
 
-    Parameters: a frame with a column an attribute (or mappings, one a person); a study file's path or text, a definition or
-    a study; `epsilon`, `delta`, `right` (providers) where they should not be the study's; `seed` for the same noise again.
-    Returns `Simulated`, which every `trimask.fit` takes; its `.raw` is the people without noise.
+    Parameters
+    ----------
+    df : DataFrame, or mappings
+        People who may be seen: a column an attribute.
+    study : Study, StudyDefinition, Path or str
+        A study file's path or text, a definition or a study.
+    epsilon, delta : float, optional
+        Where they should not be the study's.
+    right : int, optional
+        How many right providers there are, where it should not be the study's.
+    seed : int, optional
+        For the same noise again.
 
+    Returns
+    -------
+    Simulated
+        Every `trimask.fit` takes it; its `.raw` is the people without noise.
+
+    Examples
+    --------
     >>> import pandas as pd, trimask
     >>> people = pd.DataFrame({"age": [30, 40, 50, 60] * 100, "ill": [0, 0, 1, 1] * 100})
     >>> study = '''

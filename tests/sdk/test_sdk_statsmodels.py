@@ -72,6 +72,7 @@ def test_predictions_are_statsmodels() -> None:
         ({"visits": 1, "ill": 0, "region": "east"}, "one of north, south, west"),
         ({"visits": "many", "ill": 0, "region": "west"}, "finite numbers"),
         ([], "at least one person"),
+        ({"visits": 1}, "is missing"),  # and not that its numbers are not finite
     ):
         with pytest.raises(ParameterError, match=words):
             FIT.predict(rows)

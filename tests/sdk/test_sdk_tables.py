@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -253,3 +254,19 @@ def test_what_is_asked_wrongly_is_said() -> None:
     hidden = noisy(ROWS, 2000.0, np.random.default_rng(9))
     with pytest.raises(NoiseExceedsSignal):
         fit.means(hidden, "age", by="region")
+
+
+def test_what_the_noise_hides_has_no_share_and_a_rate_no_logarithm() -> None:
+    """At a noise of 400 on every moment of 1,200 people a level comes out below zero, at this seed."""
+    table = fit.crosstab(noisy(ROWS, 400.0, np.random.default_rng(2)), "region", "ill")
+    hidden = table.counts.sum(axis=1) <= 0
+    assert hidden.any()
+    assert table.shares[hidden].isna().all().all()
+    lines = [line for line in table.summary().splitlines() if line.startswith(str(hidden.idxmax()))]
+    assert "%" not in lines[0]
+    assert "nan" not in table.summary()
+    found = fit.rates(NOISY, "visits", "years", by="region")
+    hazy = replace(found, rates=found.rates.assign(**{"std err": found.rates["estimate"]}))
+    reach = 1.959964 * hazy.rates["std err"]
+    assert hazy.conf_int()[1].to_numpy() == pytest.approx((hazy.rates["estimate"] + reach).to_numpy())
+    assert (hazy.conf_int()[0] == 0).all()

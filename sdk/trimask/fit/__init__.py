@@ -133,4 +133,5 @@ __all__ = [
 def __getattr__(name: str) -> NoReturn:
     if name in ALIASES:
         refuse(ALIASES[name])
-    raise AttributeError(f"trimask.fit has no {name}; {nearest(name, __all__)}")
+    asked = [item for item in __all__ if item.islower()]  # what is called; results come of themselves
+    raise AttributeError(f"trimask.fit has no {name}; {nearest(name, asked)}")

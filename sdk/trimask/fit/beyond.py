@@ -59,15 +59,75 @@ def refuse(name: str) -> NoReturn:
 
 
 def poisson(*_: Any, **__: Any) -> NoReturn:
-    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    """A Poisson regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
+
+    Parameters
+    ----------
+    *_, **__
+        Whatever is asked: it is refused.
+
+    Raises
+    ------
+    BeyondSecondMoments
+        Always. `fit.rates` is nearest to it.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> try:
+    ...     trimask.fit.poisson()
+    ... except trimask.errors.BeyondSecondMoments as error:
+    ...     "fit.rates" in str(error)
+    True
+    """
     refuse("poisson")
 
 
 def quantile(*_: Any, **__: Any) -> NoReturn:
-    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    """A quantile regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
+
+    Parameters
+    ----------
+    *_, **__
+        Whatever is asked: it is refused.
+
+    Raises
+    ------
+    BeyondSecondMoments
+        Always. `fit.quantiles` is nearest to it.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> try:
+    ...     trimask.fit.quantile()
+    ... except trimask.errors.BeyondSecondMoments as error:
+    ...     "fit.quantiles" in str(error)
+    True
+    """
     refuse("quantile")
 
 
 def cox(*_: Any, **__: Any) -> NoReturn:
-    """Not from second moments: `BeyondSecondMoments` says why, and what to use instead."""
+    """A Cox regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
+
+    Parameters
+    ----------
+    *_, **__
+        Whatever is asked: it is refused.
+
+    Raises
+    ------
+    BeyondSecondMoments
+        Always. `fit.survival` is nearest to it.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> try:
+    ...     trimask.fit.cox()
+    ... except trimask.errors.BeyondSecondMoments as error:
+    ...     "fit.survival" in str(error)
+    True
+    """
     refuse("cox")

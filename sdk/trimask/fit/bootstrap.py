@@ -35,7 +35,27 @@ _FEWEST = 0.8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BootstrapResults(Report):
-    """`estimate` of the release, and `draws`, a row each, of the function about `centre`."""
+    """What `fit.bootstrap` found.
+
+    Attributes
+    ----------
+    estimate : Series
+        The function's value on the release.
+    draws : DataFrame
+        A row a draw, of the function about `centre`.
+    centre : Series
+        What the draws are about.
+    failed : int
+        Draws without a number, left out.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.bootstrap(data, lambda d: trimask.fit.describe(d, ["age"]).means["estimate"], draws=30, seed=1)
+    >>> len(found.draws), found.bse.index.tolist()
+    (30, ['age'])
+    """
 
     label: str
     nobs: int
@@ -55,7 +75,18 @@ class BootstrapResults(Report):
         return (self.draws.mean() - self.centre).rename("bias")
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Basic intervals: the draws' distances from their centre, turned about the estimate."""
+        """Basic intervals: the draws' distances from their centre, turned about the estimate.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         away = self.draws - self.centre
@@ -99,19 +130,38 @@ def bootstrap(
 ) -> BootstrapResults:
     """Errors and intervals of any function of a release, by drawing people and noise anew.
 
-    Parameters: `function` takes moments, as every fit does, and returns a number, a Series or a list of numbers; `draws` and
-    `seed` are the simulation's (never a release's noise); without `sampling` errors are distances to these people's value.
-    Returns `BootstrapResults`. A draw for which the function has no number (`TrimaskError`) is counted and left out; more
-    than a fifth of them, and the whole is refused.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    function : callable
+        Takes moments, as every fit does, and returns a number, a Series or a list of numbers.
+    draws : int
+        How many.
+    seed : int, optional
+        Of the simulation; never of a release's noise.
+    sampling : bool
+        Without it errors are distances to these people's value.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("x", "continuous", 0, 1), Attribute("y", "continuous", 0, 2)))
-    >>> rows = pd.DataFrame({"x": [0.1, 0.4, 0.5, 0.9] * 20, "y": [0.3, 0.7, 1.2, 1.9] * 20})
-    >>> data = trimask.moments.row_moments(rows, schema)
-    >>> found = trimask.fit.bootstrap(data, lambda d: trimask.fit.ols(d, "y ~ x").params, draws=50, seed=1)
+    Returns
+    -------
+    BootstrapResults
+        `bse`, `bias`, `conf_int()`. A draw for which the function has no number is counted and left out.
+
+    Raises
+    ------
+    NoiseExceedsSignal
+        More than a fifth of the draws had no number.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.bootstrap(
+    ...     data, lambda d: trimask.fit.ols(d, "systolic ~ age").params, draws=50, seed=1
+    ... )
     >>> list(found.conf_int().index)
-    ['Intercept', 'x']
+    ['Intercept', 'age']
     """
     if not (isinstance(draws, int) and draws >= 20):
         raise ParameterError("draws", "a whole number >= 20", draws)

@@ -49,9 +49,24 @@ _CHOSEN = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CanonicalResults(Report):
-    """`correlations` has estimate, adjusted (see above), std err, sampling and privacy a pair of variates.
+    """What `fit.canonical_correlations` found.
 
-    `x_weights` and `y_weights` belong to standardised columns and give variates of variance one.
+    Attributes
+    ----------
+    correlations : DataFrame
+        A row a pair of variates: estimate, adjusted (for being the largest), std err, sampling, privacy.
+    x_weights : DataFrame
+        Of standardised columns, giving variates of variance one.
+    y_weights : DataFrame
+        The same for the other side.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.canonical_correlations(data, ["age", "salt"], ["systolic", "smoker"])
+    >>> found.x_weights.index.tolist()
+    ['age', 'salt']
     """
 
     label: str
@@ -85,7 +100,18 @@ class CanonicalResults(Report):
         return (*notes, "Weights are estimates only.")
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals about `adjusted`, by Fisher's transformation; NaN where there is no error."""
+        """Intervals about `adjusted`, by Fisher's transformation; NaN where there is no error.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         r = self.correlations["adjusted"].to_numpy()
@@ -119,7 +145,30 @@ class CanonicalResults(Report):
 
 
 def canonical_correlations(dataset: Source, x: Sequence[str], y: Sequence[str]) -> CanonicalResults:
-    """Canonical correlations between the columns `x` and the columns `y`, noise corrected."""
+    """Canonical correlations between the columns `x` and the columns `y`, noise corrected.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    x : list of str
+        Columns on one side; of a group leave one level out.
+    y : list of str
+        Columns on the other side.
+
+    Returns
+    -------
+    CanonicalResults
+        Correlations with errors, and the weights of either side.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.canonical_correlations(data, ["age", "salt"], ["systolic", "smoker"])
+    >>> found.correlations.loc["CC1", ["estimate", "std err"]].round(2).tolist()
+    [0.78, 0.04]
+    """
     moments = moments_of(dataset)
     left, right = select(moments.schema, x, "x"), select(moments.schema, y, "y")
     covariance = covariance_of(moments, select(moments.schema, [*left, *right], "x and y"))

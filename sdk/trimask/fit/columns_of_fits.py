@@ -19,7 +19,29 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnsOfFits(Report):
-    """A table with a column a fit; `to_latex`, `to_markdown` and notebooks show it with its notes."""
+    """A table with a column a fit; `to_latex`, `to_markdown`, `to_html` and notebooks show it with its notes.
+
+    Attributes
+    ----------
+    results : tuple
+        The fits.
+    titles : tuple
+        The columns' heads.
+    order : tuple
+        The coefficients, as the rows are ordered.
+    labels : mapping
+        Other names for them.
+    stars : bool
+        Whether p-values are marked.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> table = trimask.fit.summary_col([trimask.fit.ols(data, "systolic ~ age")], names=["Age alone"])
+    >>> table.blocks(0.05)[0].header
+    ['', 'Age alone']
+    """
 
     results: tuple[LinearResults, ...]
     titles: tuple[str, ...]
@@ -93,18 +115,32 @@ def summary_col(
     labels: Mapping[str, str] | None = None,
     stars: bool = True,
 ) -> ColumnsOfFits:
-    """Fits side by side: coefficients with stars, standard errors in brackets, N and R-squared below.
+    r"""Fits side by side: coefficients with stars, standard errors in brackets, N and R-squared below.
 
-    Parameters: `names` are the columns' heads, (1), (2), .. by default; `labels` replace coefficients' names. Returns a
-    table that prints as text, and as Markdown, HTML and LaTeX with its notes. A penalised fit has no p-values, and no stars.
+    Parameters
+    ----------
+    results : list of fits
+        Of one or several formulas.
+    names : list of str, optional
+        The columns' heads; (1), (2), .. by default.
+    labels : dict, optional
+        Replace coefficients' names.
+    stars : bool
+        Whether to mark p-values; a penalised fit has none.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("x", "continuous", 0, 1), Attribute("y", "continuous", 0, 2)))
-    >>> rows = trimask.moments.row_moments(pd.DataFrame({"x": [0.1, 0.4, 0.5, 0.9], "y": [0.3, 0.7, 1.2, 1.9]}), schema)
-    >>> table = trimask.fit.summary_col([trimask.fit.ols(rows, "y ~ x"), trimask.fit.ols(rows, "y ~ 1")])
-    >>> table.blocks(0.05)[0].header
-    ['', '(1)', '(2)']
+    Returns
+    -------
+    ColumnsOfFits
+        Prints as text, and as Markdown, HTML and LaTeX with its notes.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fits = [trimask.fit.ols(data, "systolic ~ age"), trimask.fit.ols(data, "systolic ~ age + salt")]
+    >>> table = trimask.fit.summary_col(fits, labels={"age": "Age, years"})
+    >>> print(table.to_latex().splitlines()[0])
+    \begin{tabular}{lrr}
     """
     found = tuple(results)
     if not found or not all(isinstance(result, LinearResults) for result in found):

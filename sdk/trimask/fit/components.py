@@ -51,9 +51,28 @@ CLEAR_GAP = 5.0
 class PCAResults(Report):
     """Components in order of variance. There are no scores: rows are not people.
 
-    `eigenvalues` has estimate, std err, sampling and privacy a component; `loadings` are unit vectors, a column a
-    component, the largest entry positive; `loadings_bse`, `loadings_bse_sampling` and `loadings_bse_privacy` their
-    errors. All errors are NaN where a component is not clear of its neighbours.
+    All errors are NaN where a component is not clear of its neighbours.
+
+    Attributes
+    ----------
+    eigenvalues : DataFrame
+        A row a component: estimate, std err, sampling and privacy parts.
+    loadings : DataFrame
+        Unit vectors, a column a component, the largest entry positive.
+    loadings_bse : DataFrame
+        Their errors; `loadings_bse_sampling` and `loadings_bse_privacy` are its parts.
+    noise_floors : Series
+        The variance below which noise alone may reach, in each component's direction.
+    total_variance : float
+        Of all columns.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.pca(data, ["age", "salt", "systolic"], components=2)
+    >>> found.loadings.shape, found.conf_int().columns.tolist()
+    ((3, 2), [0, 1])
     """
 
     label: str
@@ -121,7 +140,18 @@ class PCAResults(Report):
         return tuple(notes)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the eigenvalues."""
+        """Intervals of the eigenvalues.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         reach = float(stats.norm.isf(alpha / 2)) * self.eigenvalues["std err"]
@@ -163,7 +193,32 @@ def pca(
     components: int | None = None,
     standardize: bool = True,
 ) -> PCAResults:
-    """Principal components, noise corrected, of the correlations (or the covariances in scaled units)."""
+    """Principal components, noise corrected, of the correlations (or of the covariances in scaled units).
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    columns : list of str, optional
+        All numeric columns by default.
+    components : int, optional
+        How many to show; all by default.
+    standardize : bool
+        Correlations (default), or covariances in scaled units.
+
+    Returns
+    -------
+    PCAResults
+        Eigenvalues and loadings with errors, and the noise floor of each; no scores, since rows are not people.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.pca(data, ["age", "salt", "systolic"])
+    >>> found.explained_variance_ratio.round(1).tolist(), found.above_floor
+    ([0.6, 0.3, 0.1], 3)
+    """
     moments = moments_of(dataset)
     names = select(moments.schema, columns)
     k = len(names)

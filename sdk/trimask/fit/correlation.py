@@ -36,7 +36,25 @@ _HEAD = ["estimate", "std err", "sampling", "privacy"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialCorrelationResults(Report):
-    """`pairs` has a row a pair of columns: estimate, std err, sampling, privacy. `given` None: all others."""
+    """What `fit.partial_correlations` found.
+
+    Attributes
+    ----------
+    pairs : DataFrame
+        A row a pair of columns: estimate, std err, sampling and privacy parts.
+    columns : tuple
+        What is correlated.
+    given : tuple, optional
+        What is held fixed; None for all other columns.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.partial_correlations(data, ["age", "salt", "systolic"])
+    >>> found.conf_int().loc[("age", "systolic"), 0] > 0
+    np.True_
+    """
 
     label: str
     nobs: int
@@ -75,7 +93,18 @@ class PartialCorrelationResults(Report):
         return found
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, by Fisher's transformation, so always within (-1, 1)."""
+        """Intervals, by Fisher's transformation, so always within (-1, 1).
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         r = self.pairs["estimate"].to_numpy()
@@ -101,8 +130,29 @@ def partial_correlations(
 ) -> PartialCorrelationResults:
     """Correlations between columns given others, noise corrected.
 
-    `given` None: each pair given all other `columns`; a list: given those columns; an empty list: plain
-    correlations.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    columns : list of str, optional
+        All numeric columns by default.
+    given : list of str, optional
+        None: each pair given all other columns; a list: given those; an empty list: plain correlations.
+
+    Returns
+    -------
+    PartialCorrelationResults
+        `pairs` with errors, `matrix()`, `conf_int()`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> plain = trimask.fit.partial_correlations(data, ["age", "salt", "systolic"], given=[])
+    >>> plain.pairs.loc[("age", "systolic"), "estimate"].round(1)
+    np.float64(0.7)
+    >>> plain.matrix().shape
+    (3, 3)
     """
     moments = moments_of(dataset)
     if columns is None and given is not None:

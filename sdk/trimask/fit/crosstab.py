@@ -15,6 +15,7 @@ them; they are left so, because sums of them are then right, and intervals end a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,27 @@ _EFFECTS = {"risk difference": "se rd", "risk ratio": "se log rr", "odds ratio":
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrosstabResults(Report):
-    """`counts` by level (rows x columns), adding up to `nobs`; `cells` has estimate, std err, sampling, privacy of each.
+    """What `fit.crosstab` found.
 
-    `effects` compares each level of the rows with `reference` in the share of `outcome`: risk difference, risk ratio and
-    odds ratio (the last two with errors of their logarithms); NaN where a count is not above zero.
+    Attributes
+    ----------
+    counts : DataFrame
+        By level, rows x columns, adding up to `nobs`.
+    cells : DataFrame
+        A row a cell: estimate, std err, sampling and privacy parts.
+    chi2 : ChiSquare, optional
+        The test of independence; None where the noise hides a level.
+    effects : DataFrame
+        Each level of the rows against `reference` in the share of `outcome`: risk difference, risk ratio and odds ratio
+        (the last two with errors of their logarithms); NaN where a count is not above zero.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> table = trimask.fit.crosstab(data, "activity", "smoker")
+    >>> table.shares.sum(axis=1).round(9).tolist()
+    [1.0, 1.0, 1.0]
     """
 
     label: str
@@ -82,17 +100,40 @@ class CrosstabResults(Report):
 
     @property
     def shares(self) -> pd.DataFrame:
-        """The counts of each row as shares of it."""
-        return self.counts.div(self.counts.sum(axis=1), axis=0)
+        """The counts of each row as shares of it; NaN in a row that the noise leaves nobody in."""
+        size = self.counts.sum(axis=1)
+        return self.counts.div(size.where(size > 0), axis=0)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the counts, by cell, within 0 and `nobs`."""
+        """Intervals of the counts, by cell, within 0 and `nobs`.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         reach = _reach(alpha) * self.cells["std err"]
         low, high = self.cells["estimate"] - reach, self.cells["estimate"] + reach
         return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
 
     def effect_intervals(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the risk difference, risk ratio and odds ratio, a row a level."""
+        """Intervals of the risk difference, risk ratio and odds ratio.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            A row a level, a lower and an upper end an effect.
+        """
         z, table = _reach(alpha), self.effects
         ratio = table[["risk ratio", "odds ratio"]].to_numpy()
         errors = z * table[["se log rr", "se log or"]].to_numpy()
@@ -115,10 +156,11 @@ class CrosstabResults(Report):
         ends = self.conf_int(alpha).to_numpy().reshape(shape)
         head = [self.rows, *map(str, self.counts.columns), "all"]
         body = []
-        for level, row, limits in zip(self.counts.index, self.counts.to_numpy(), ends, strict=True):
+        parts = zip(self.counts.index, self.counts.to_numpy(), self.shares.to_numpy(), ends, strict=True)
+        for level, row, shares, limits in parts:
             cells = [
-                f"{value:,.0f} [{low:,.0f}, {high:,.0f}] {value / row.sum():.1%}"
-                for value, (low, high) in zip(row, limits, strict=True)
+                f"{value:,.0f} [{low:,.0f}, {high:,.0f}] {'-' if math.isnan(share) else f'{share:.1%}'}"
+                for value, share, (low, high) in zip(row, shares, limits, strict=True)
             ]
             body.append([str(level), *cells, f"{row.sum():,.0f}"])
         total = self.counts.sum()
@@ -132,7 +174,9 @@ class CrosstabResults(Report):
                 ends_of = [float(intervals[name, end].iloc[at]) for end in (0, 1)]
                 best, low, high = figures([value, *ends_of], min(places_for(spread, value), 3))
                 shown.append(f"{best} [{low}, {high}]")
-            effects.append([f"{level} vs {self.reference}", f"{self.effects['risk'].iloc[at]:.4f}", *shown])
+            effects.append(
+                [f"{level} vs {self.reference}", *figures([float(self.effects["risk"].iloc[at])], 4), *shown]
+            )
         caption = f"share with {self.columns} = {self.outcome}"
         return [
             Block(head, body, f"counts, {1 - alpha:.0%} intervals, shares of the row"),
@@ -154,17 +198,35 @@ def crosstab(
 ) -> CrosstabResults:
     """Counts of one group by another, a test of independence, and risk differences, risk ratios and odds ratios.
 
-    Parameters: `rows` and `columns` are categorical or yes-or-no attributes (also written C(group)). `outcome` is the level
-    of `columns` whose share is compared ("yes", or the last level), `reference` the level of `rows` it is compared with (the
-    first, or "no"). Returns `CrosstabResults`; noise and sampling are both in its errors.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    rows : str
+        A categorical or yes-or-no attribute, also written C(group).
+    columns : str
+        Another.
+    outcome : str, optional
+        The level of `columns` whose share is compared; "yes", or the last level.
+    reference : str, optional
+        The level of `rows` it is compared with; the first, or "no".
 
-    >>> import numpy as np, pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("smoker", "binary"), Attribute("ill", "binary")))
-    >>> people = pd.DataFrame({"smoker": [0, 0, 0, 1, 1, 1] * 50, "ill": [0, 0, 1, 0, 1, 1] * 50})
-    >>> table = trimask.fit.crosstab(trimask.moments.row_moments(people, schema), "smoker", "ill")
-    >>> table.counts.loc["yes", "yes"].round(6), round(table.effects.loc["yes", "risk ratio"], 6)
-    (np.float64(100.0), np.float64(2.0))
+    Returns
+    -------
+    CrosstabResults
+        Counts that add up to their margins; noise and sampling are both in its errors.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> table = trimask.fit.crosstab(data, "activity", "smoker")
+    >>> int(table.counts.sum().sum().round())
+    2000
+    >>> print(table.chi2)
+    chi-square(2) = 1.051, p = 0.5913
+    >>> table.effect_intervals().shape
+    (2, 6)
     """
     moments = moments_of(dataset)
     rows, columns = plain_name(rows), plain_name(columns)

@@ -46,9 +46,26 @@ _TABLES = ("means", "variances", "deviations", "shares")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribeResults(Report):
-    """`means`, `variances` and `deviations`, in original units: estimate, std err, sampling and privacy parts a column.
+    """What `fit.describe` found, in original units.
 
-    `shares` has a row a level of every group described, and "yes" of every yes-or-no column: people, share and its errors.
+    Attributes
+    ----------
+    means : DataFrame
+        A row a column: estimate, std err, sampling and privacy parts.
+    variances : DataFrame
+        The same; `deviations` are their roots.
+    shares : DataFrame
+        A row a level of every group, and "yes" of every yes-or-no column: people, share and its errors.
+    by_fourth : tuple
+        Columns whose variance has an error from fourth moments.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.describe(data, ["age", "smoker"])
+    >>> found.conf_int(of="shares").loc[("smoker", "yes"), 0] > 0.2
+    np.True_
     """
 
     label: str
@@ -164,16 +181,27 @@ class DescribeResults(Report):
 def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeResults:
     """Mean (SD) of measured columns and people (share) of groups and yes-or-no columns, with intervals; noise corrected.
 
-    Parameters: `columns` are columns or groups (also written C(group)), by default all but the ones column.
-    Returns `DescribeResults`; shares of a group add up to 1.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    columns : list of str, optional
+        Columns or groups, also written C(group); all but the ones column by default.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("ill", "binary")))
-    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": [0, 0, 1, 1] * 10})
-    >>> found = trimask.fit.describe(trimask.moments.row_moments(people, schema))
-    >>> round(found.deviations.loc["age", "estimate"], 3), found.shares["people"].round(3).tolist()
-    (np.float64(11.323), [20.0])
+    Returns
+    -------
+    DescribeResults
+        `means`, `deviations`, `variances` and `shares`, each with its errors; shares of a group add up to 1.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.describe(data, ["age", "C(activity)"])
+    >>> found.means.loc["age", "estimate"].round()
+    np.float64(51.0)
+    >>> found.shares.loc["activity", "estimate"].sum().round(9)
+    np.float64(1.0)
     """
     moments = moments_of(dataset)
     if not moments.schema.ones:

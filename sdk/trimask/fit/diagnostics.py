@@ -67,7 +67,28 @@ class LeastSquaresFit(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnostics(Report):
-    """`table` has a row a coefficient; `enough` says whether the weakest direction clears the noise."""
+    """What masking leaves to check of a fit.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a coefficient: noise to signal, the noise's share of its variance, rows to find it.
+    enough : bool
+        Whether the weakest direction clears the noise.
+    condition_number : float
+        Of the design, in scaled units.
+    signal : float
+        Noise errors by which the weakest direction clears zero.
+    rows_for_signal : int
+        Rows at which it would.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.ols(data, "systolic ~ age + salt").diagnostics.enough
+    True
+    """
 
     label: str
     rows: int
@@ -152,7 +173,30 @@ def diagnose(result: LeastSquaresFit) -> Diagnostics:
 
 
 def rows_for_error(result: LeastSquaresFit, name: str, error: float) -> float:
-    """About how many rows give a coefficient this standard error; inf for an error of zero."""
+    """About how many rows would give a coefficient this standard error.
+
+    Parameters
+    ----------
+    result : OLSResults
+        A fit of `ols`.
+    name : str
+        A coefficient's.
+    error : float
+        The standard error wanted, in original units.
+
+    Returns
+    -------
+    float
+        People in one pooled release of the same study; inf for an error of zero.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt")
+    >>> trimask.fit.rows_for_error(fit, "salt", fit.bse["salt"]) <= 2000 < trimask.fit.rows_for_error(fit, "salt", 0.05)
+    True
+    """
     if name not in result.names:
         raise ParameterError("name", f"one of {', '.join(result.names)}", name)
     if not error >= 0:

@@ -23,7 +23,24 @@ __all__ = ["ChiSquare", "effects_of", "independence"]
 
 @dataclass(frozen=True)
 class ChiSquare(Shown):
-    """A test of independence that counts the noise in."""
+    """A test of independence that counts the noise in.
+
+    Attributes
+    ----------
+    statistic : float
+        Pearson's without noise; smaller where noise explains a part.
+    df : int
+        Degrees of freedom.
+    pvalue : float
+        By the chi-square law.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.crosstab(data, "activity", "smoker").chi2.df
+    2
+    """
 
     statistic: float
     df: int

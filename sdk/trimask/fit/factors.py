@@ -42,7 +42,27 @@ _STEP = 1e-5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FactorResults(Report):
-    """`loadings` of standardised columns, a column a factor, with their errors in two parts; NaN: none to give."""
+    """What `fit.factor_loadings` found.
+
+    Attributes
+    ----------
+    loadings : DataFrame
+        Of standardised columns, a column a factor.
+    loadings_bse : DataFrame
+        Their errors, NaN where there are none to give; `loadings_bse_sampling` and `loadings_bse_privacy` are its parts.
+    uniquenesses : Series
+        The share of a column's variance that no factor explains.
+    rotation : str
+        How factors were turned.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.factor_loadings(data, 1, ["age", "salt", "smoker", "systolic"])
+    >>> (found.communalities + found.uniquenesses).round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
 
     label: str
     nobs: int
@@ -108,7 +128,36 @@ class FactorResults(Report):
 def factor_loadings(
     dataset: Source, factors: int, columns: Sequence[str] | None = None, *, rotate: bool = True
 ) -> FactorResults:
-    """Maximum-likelihood factor analysis, noise corrected; varimax unless `rotate` is False."""
+    """Maximum-likelihood factor analysis, noise corrected.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    factors : int
+        How many; few enough for the columns to determine them.
+    columns : list of str, optional
+        All numeric columns by default.
+    rotate : bool
+        Varimax (default), or as found.
+
+    Returns
+    -------
+    FactorResults
+        `loadings` with errors in two parts, `uniquenesses`, `communalities`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> rng = np.random.default_rng(1)
+    >>> skill = rng.standard_normal((2000, 1))
+    >>> marks = pd.DataFrame(skill + rng.standard_normal((2000, 4)), columns=list("abcd")).clip(-9, 9)
+    >>> schema = Schema(tuple(Attribute(name, "continuous", -9, 9) for name in "abcd"))
+    >>> found = trimask.fit.factor_loadings(trimask.moments.row_moments(marks, schema), 1)
+    >>> found.loadings["F1"].round(1).tolist()  # 0.7 is the square root of a half
+    [0.7, 0.7, 0.7, 0.7]
+    """
     moments = moments_of(dataset)
     names = select(moments.schema, columns)
     k = len(names)

@@ -40,9 +40,26 @@ _PARTS = ["estimate", "std err", "sampling", "privacy"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeansResults(Report):
-    """`means` has a row a level: estimate, std err, sampling and privacy parts; `differences` the same to `reference`.
+    """What `fit.means` found.
 
-    `counts` are the people of each level, which add up to `nobs`; `equal` is the F test of equal means.
+    Attributes
+    ----------
+    means : DataFrame
+        A row a level: estimate, std err, sampling and privacy parts.
+    differences : DataFrame
+        The same, to `reference`.
+    counts : Series
+        The people of each level, which add up to `nobs`.
+    equal : FTest
+        The test of equal means.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.means(data, "systolic", by="activity", reference="high")
+    >>> found.differences.index.tolist()
+    ['low', 'medium']
     """
 
     label: str
@@ -81,7 +98,20 @@ class MeansResults(Report):
         return (*noise_notes(self.sigma), of)
 
     def conf_int(self, alpha: float = 0.05, of: str = "means") -> pd.DataFrame:
-        """Intervals of the "means" or of the "differences"."""
+        """Intervals of the means, or of the differences.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+        of : "means" or "differences"
+            Which.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         if of not in ("means", "differences"):
@@ -110,18 +140,38 @@ class MeansResults(Report):
 
 
 def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> MeansResults:
-    """Means of the column `y` in each level of the group `by`, differences to `reference`, and a test that all are equal.
+    """Means of a column in each level of a group, differences to a reference, and a test that all are equal.
 
-    Parameters: `y` is a column (a yes-or-no one gives shares), `by` a categorical or yes-or-no attribute, also written
-    C(group). Returns `MeansResults`. Raises `NoiseExceedsSignal` where a level cannot be told from nobody.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    y : str
+        A column; a yes-or-no one gives shares.
+    by : str
+        A categorical or yes-or-no attribute, or bins; also written C(group).
+    reference : str, optional
+        The level that differences are to; the first by default.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("ill", "binary")))
-    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": [0, 0, 1, 1] * 10})
-    >>> found = trimask.fit.means(trimask.moments.row_moments(people, schema), "age", by="ill")
-    >>> found.means["estimate"].round(6).tolist()
-    [25.0, 45.0]
+    Returns
+    -------
+    MeansResults
+        `means` and `differences` with errors, `counts`, and `equal`, the F test.
+
+    Raises
+    ------
+    NoiseExceedsSignal
+        A level that cannot be told from nobody.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.means(data, "systolic", by="activity")
+    >>> found.means["estimate"].round().to_dict()
+    {'low': 130.0, 'medium': 126.0, 'high': 121.0}
+    >>> found.equal.pvalue < 0.001
+    True
     """
     moments = moments_of(dataset)
     by = plain_name(by)

@@ -39,7 +39,23 @@ _POINTS = 4000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistogramResults(Report):
-    """`counts` has a row an interval: estimate, std err, sampling and privacy parts; they add up to `nobs`."""
+    """What `fit.histogram` found.
+
+    Attributes
+    ----------
+    counts : DataFrame
+        A row an interval: estimate, std err, sampling and privacy parts; they add up to `nobs`.
+    edges : array
+        The declared cuts, between the bounds.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.histogram(data, "age")
+    >>> found.edges[:4].tolist()
+    [20.0, 35.0, 50.0, 65.0]
+    """
 
     label: str
     nobs: int
@@ -76,7 +92,18 @@ class HistogramResults(Report):
         return self.counts["estimate"] / self.nobs / np.diff(self.edges)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the counts, within 0 and `nobs`."""
+        """Intervals of the counts, within 0 and `nobs`.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         spread = _reach(alpha) * self.counts["std err"]
         low, high = self.counts["estimate"] - spread, self.counts["estimate"] + spread
         return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
@@ -96,7 +123,22 @@ class HistogramResults(Report):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QuantileResults(Report):
-    """`table` has a row a probability (and level): estimate, low, high, and `between`, the cuts it lies between."""
+    """What `fit.quantiles` found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a probability (and level): estimate, low, high, and `between`, the cuts it lies between.
+    alpha : float
+        One less the level of the intervals.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.quantiles(data, "age", [0.5]).table.loc[0.5, "between"]
+    '[50, 65)'
+    """
 
     label: str
     nobs: int
@@ -140,14 +182,26 @@ class QuantileResults(Report):
 
 
 def histogram(dataset: Source, bins: str) -> HistogramResults:
-    """People in each declared interval of a number: `bins` names them, or a number that has one set of bins.
+    """People in each declared interval of a number.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Derived, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100),), (Derived("g", "bins", ("age",), cuts=(30, 60)),))
-    >>> people = pd.DataFrame({"age": [10, 20, 40, 50, 60, 90]})
-    >>> trimask.fit.histogram(trimask.moments.row_moments(people, schema), "age").counts["estimate"].round(6).tolist()
-    [2.0, 2.0, 2.0]
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    bins : str
+        The bins' name, or that of a number that has one set of bins.
+
+    Returns
+    -------
+    HistogramResults
+        `counts`, which add up to the number of people, `density`, `conf_int()`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.histogram(data, "age").counts["estimate"].round().to_dict()
+    {'[20, 35)': 465.0, '[35, 50)': 503.0, '[50, 65)': 466.0, '[65, 80]': 566.0}
     """
     moments = moments_of(dataset)
     found = bins_of(moments, bins)
@@ -167,18 +221,32 @@ def quantiles(
     dataset: Source, bins: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), *,
     by: str | None = None, alpha: float = 0.05,
 ) -> QuantileResults:  # fmt: skip
-    """Quantiles of a number with declared bins, by interpolation, with intervals; with `by`, in each level of a group.
+    """Quantiles of a number with declared bins, by interpolation, with intervals.
 
-    Parameters: `bins` names the bins, or a number that has one set of them. `by` needs the declared product of the group and
-    the bins. Returns `QuantileResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    bins : str
+        The bins' name, or that of a number that has one set of bins.
+    probabilities : list of float
+        Which quantiles.
+    by : str, optional
+        A group whose product with the bins is declared: quantiles in each of its levels.
+    alpha : float
+        One less the level of the intervals.
 
-    >>> import numpy as np, pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Derived, Schema
-    >>> bins = Derived("x_bins", "bins", ("x",), cuts=(2, 4, 6, 8))
-    >>> rows = trimask.moments.row_moments(pd.DataFrame({"x": np.linspace(0, 10, 1001)}),
-    ...     Schema((Attribute("x", "continuous", 0, 10),), (bins,)))
-    >>> round(trimask.fit.quantiles(rows, "x").table.loc[0.5, "estimate"], 1)
-    5.0
+    Returns
+    -------
+    QuantileResults
+        `table`: estimate, interval, and the cuts each lies between.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.quantiles(data, "age").table["estimate"].round().to_dict()
+    {0.25: 36.0, 0.5: 51.0, 0.75: 67.0}
     """
     moments = moments_of(dataset)
     chosen = [float(p) for p in probabilities]

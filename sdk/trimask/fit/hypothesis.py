@@ -30,7 +30,28 @@ Hypothesis: TypeAlias = str | Sequence[str] | Matrix
 
 @dataclass(frozen=True)
 class FTest(Shown):
-    """The statistic, its degrees of freedom and the p-value."""
+    """A joint test: the statistic, its degrees of freedom and the p-value.
+
+    Attributes
+    ----------
+    hypothesis : str
+        In words.
+    fvalue : float
+        With the noise counted in.
+    df_num : int
+        Statements tested.
+    df_denom : int
+        Residual degrees of freedom.
+    pvalue : float
+        By the F law.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.ols(data, "systolic ~ age + C(activity)").f_test("C(activity)").df_num
+    2
+    """
 
     hypothesis: str
     fvalue: float
@@ -51,7 +72,28 @@ class FTest(Shown):
 
 @dataclass(frozen=True, eq=False)
 class TTest(Report):
-    """Linear combinations of coefficients, each tested by itself against the value it is said to have."""
+    """Linear combinations of coefficients, each tested by itself against the value it is said to have.
+
+    Attributes
+    ----------
+    statements : tuple
+        In words.
+    effect : array
+        The combinations.
+    values : array
+        What they are said to be.
+    df_denom : int
+        Residual degrees of freedom.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + C(activity)")
+    >>> test = fit.t_test("C(activity)[high] - C(activity)[medium], 10 * age = 6")
+    >>> test.summary_frame().shape
+    (2, 6)
+    """
 
     statements: tuple[str, ...]
     effect: Matrix
@@ -78,13 +120,35 @@ class TTest(Report):
         return found
 
     def conf_int(self, alpha: float = 0.05) -> Matrix:
-        """Intervals of the combinations, Fieller's joined where the noise is large."""
+        """Intervals of the combinations, Fieller's joined where the noise is large.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        array
+            A row a combination, its ends.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         return self.combination.interval(deviations=float(stats.t.isf(alpha / 2, self.df_denom)))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """A row a statement."""
+        """The tests as a table.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            A row a statement.
+        """
         low, high = self.conf_int(alpha).T
         columns = {"coef": self.effect, "std err": self.sd, "t": self.tvalue, "P>|t|": self.pvalue}
         ends = {f"[{alpha / 2:g}": low, f"{1 - alpha / 2:g}]": high}

@@ -42,7 +42,21 @@ class SyntheticRecords(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitResults(LinearResults):
-    """Log odds of a logistic regression of synthetic records; `records` is their number."""
+    """Log odds of a logistic regression of synthetic records.
+
+    Attributes
+    ----------
+    records : int
+        How many there were.
+    odds_ratios : Series
+        exp of the slopes.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> made = trimask.synthesize(trimask.example(), 5000)  # doctest: +SKIP
+    >>> print(trimask.fit.logit(made, "smoker ~ age").summary())  # doctest: +SKIP
+    """
 
     records: int
 
@@ -70,8 +84,29 @@ class LogitResults(LinearResults):
 def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
     """Log odds, of what `trimask.synthesize` returns; `BeyondSecondMoments` says why a release has none.
 
-    Parameters: synthetic records, and a formula with an intercept whose response is a yes-or-no attribute or a level.
-    Returns `LogitResults`.
+    Parameters
+    ----------
+    source : Synthetic
+        Synthetic records.
+    formula : str
+        With an intercept; the response is a yes-or-no attribute or a level.
+
+    Returns
+    -------
+    LogitResults
+        Log odds with errors that have sampling and noise put back, approximately, and `odds_ratios`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> try:
+    ...     trimask.fit.logit(data, "smoker ~ age")
+    ... except trimask.errors.BeyondSecondMoments as error:
+    ...     print(str(error)[:50])
+    a logistic regression cannot be fitted to a releas
+    >>> made = trimask.synthesize(data, 5000)  # doctest: +SKIP
+    >>> trimask.fit.logit(made, "smoker ~ age").odds_ratios  # doctest: +SKIP
     """
     if not (isinstance(getattr(source, "frame", None), pd.DataFrame) and hasattr(source, "moments")):
         refuse("logit")

@@ -36,7 +36,23 @@ __all__ = ["MediationResults", "mediation"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MediationResults(Report):
-    """`effects`: indirect, direct, total and the two paths, with errors by Sobel; `simulated` has their bootstrap."""
+    """What `fit.mediation` found.
+
+    Attributes
+    ----------
+    effects : DataFrame
+        indirect, direct, total and the two paths: estimate, std err, sampling and privacy parts, by Sobel.
+    simulated : BootstrapResults, optional
+        Their bootstrap.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.mediation(data, "systolic", "leaflet", "salt", draws=0)
+    >>> found.sobel[1] < 0.001
+    True
+    """
 
     label: str
     nobs: int
@@ -77,7 +93,20 @@ class MediationResults(Report):
         return z, float(2 * stats.norm.sf(abs(z)))
 
     def conf_int(self, alpha: float = 0.05, method: str = "bootstrap") -> pd.DataFrame:
-        """Intervals by "bootstrap", or by "sobel" (normal)."""
+        """Intervals of the effects.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+        method : "bootstrap" or "sobel"
+            The second is the normal one.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if method not in ("bootstrap", "sobel"):
             raise ParameterError("method", "'bootstrap' or 'sobel'", method)
         if method == "bootstrap":
@@ -112,18 +141,35 @@ def mediation(
 ) -> MediationResults:
     """The effect of `x` on `y` through `m`: indirect, direct and total, by Sobel and by a parametric bootstrap.
 
-    Parameters: `y`, `x` and `m` are columns; `given` is the right side of a formula with what both models hold fixed, such
-    as "age + C(region)"; `draws` and `seed` are the bootstrap's, 0 draws for none. Returns `MediationResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    y : str
+        The response, a column.
+    x : str
+        The exposure, a column.
+    m : str
+        The mediator, a column.
+    given : str
+        The right side of a formula with what both models hold fixed, such as "age + C(region)".
+    draws : int
+        Of the bootstrap; 0 for none.
+    seed : int, optional
+        Of the bootstrap.
 
-    >>> import numpy as np, pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema(tuple(Attribute(name, "continuous", -5, 5) for name in "xmy"))
-    >>> x = np.linspace(-1, 1, 200)
-    >>> m = 0.5 * x + 0.1 * np.sin(40 * x)
-    >>> rows = pd.DataFrame({"x": x, "m": m, "y": 0.8 * m + 0.1 * x + 0.1 * np.cos(33 * x)})
-    >>> found = trimask.fit.mediation(trimask.moments.row_moments(rows, schema), "y", "x", "m", draws=50, seed=1)
-    >>> found.effects.index.tolist()
-    ['indirect', 'direct', 'total', 'x to m', 'm to y']
+    Returns
+    -------
+    MediationResults
+        `effects`, `sobel`, `proportion`, `conf_int(method=...)`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.mediation(data, "systolic", "leaflet", "salt", draws=20, seed=1)
+    >>> found.effects["estimate"].round().to_dict()
+    {'indirect': -5.0, 'direct': 1.0, 'total': -4.0, 'leaflet to salt': -3.0, 'salt to systolic': 2.0}
     """
     moments = moments_of(dataset)
     for name in (y, x, m):

@@ -31,7 +31,29 @@ __all__ = ["OLSResults"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OLSResults(LinearResults):
-    """A least-squares fit."""
+    r"""A least-squares fit: what `fit.ols` returns.
+
+    Attributes
+    ----------
+    params, bse, tvalues, pvalues : Series
+        As statsmodels names them; `bse_sampling` and `bse_privacy` are the parts of `bse`.
+    rsquared, rsquared_adj, fvalue, f_pvalue, scale : float
+        Of the whole fit, from the corrected moments.
+    standardized : DataFrame
+        Slopes in deviations, with errors.
+    diagnostics : Diagnostics
+        What masking leaves to check.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt + C(activity)")
+    >>> fit.predict({"age": 60, "salt": 9, "activity": "low"}).mean.round().tolist()
+    [136.0]
+    >>> print(fit.to_latex().splitlines()[1])
+    \toprule
+    """
 
     estimate: Estimate
     noise_falls_with_rows: bool = True
@@ -46,7 +68,17 @@ class OLSResults(LinearResults):
         }[self.basis]
 
     def combination(self, weights: Matrix) -> Combination:
-        """Linear combinations of the coefficients (a row each), each with its own error, noise of second order included."""
+        """Linear combinations of the coefficients, each with its own error, noise of second order included.
+
+        Parameters
+        ----------
+        weights : array
+            A row a combination, a column a coefficient.
+
+        Returns
+        -------
+        Combination
+        """
         return self.estimate.combination(np.atleast_2d(np.asarray(weights, dtype=float)))
 
     @cached_property
@@ -81,10 +113,19 @@ class OLSResults(LinearResults):
         return standardized(self.estimate.moments, self.estimate)
 
     def predict(self, rows: Any) -> PredictionResults:
-        """Predictions for people given in original units: a DataFrame, a mapping, or a list of mappings.
+        """Predictions for people given in original units, with errors.
 
         Answers are enough: levels, products and squares are formed of them. Both errors are in `se_mean`;
         `conf_int(obs=True)` is for one more person.
+
+        Parameters
+        ----------
+        rows : DataFrame, a mapping, or a list of mappings
+            A column, or a key, an attribute.
+
+        Returns
+        -------
+        PredictionResults
         """
         weights, index = regressor_rows(rows, self.estimate.design, self.estimate.moments.schema)
         found = self.combination(weights)
@@ -119,10 +160,20 @@ class OLSResults(LinearResults):
         return self.estimate.condition_number
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1.
+        """Intervals, lower in column 0 and upper in column 1.
 
         Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
         them (`trimask_theory.noisy_regression`).
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            A row a coefficient.
         """
         plain = super().conf_int(alpha)
         if self.basis != "release":

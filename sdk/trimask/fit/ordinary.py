@@ -23,20 +23,93 @@ __all__ = ["naive_ols", "ols", "ols_from_rows"]
 def ols(dataset: Source, formula: str) -> OLSResults:
     """Least squares with the noise removed from the moments, and noise-aware standard errors.
 
-    `dataset` may be a list of releases of one study; their Gram matrices and rows are added up. Raises
-    `FormulaError`, `CollinearColumns`, or `NoiseExceedsSignal` where no number would mean anything.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        `params`, `bse` (and its parts `bse_sampling`, `bse_privacy`), `conf_int()`, `t_test`, `f_test`, `predict`,
+        `summary()`.
+
+    Raises
+    ------
+    FormulaError
+        A name that is not a column, or something to declare in the study; the message has the lines.
+    CollinearColumns
+        Columns that add up to one another.
+    NoiseExceedsSignal
+        The noise leaves no number that would mean anything; `.rows_needed`, `.epsilon_needed`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt + smoker + C(activity)")
+    >>> fit.params[["age", "salt"]].round(1).to_dict()  # the people were made with 0.6 and 1.5
+    {'age': 0.6, 'salt': 1.7}
+    >>> print(fit.f_test("C(activity)"))  # doctest: +ELLIPSIS
+    F(2, 1,994) = ..., p = ...   [C(activity)[medium] = 0, C(activity)[high] = 0]
     """
     return _fit(moments_of(dataset), formula, "release")
 
 
 def naive_ols(dataset: Source, formula: str) -> OLSResults:
-    """The fit of somebody who takes the release for the data. Biased towards zero; for comparison only."""
+    """The fit of somebody who takes the release for the data. Biased, mostly towards zero; for comparison only.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        With `basis` "naive"; its errors and intervals are wrong on purpose.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.naive_ols(data, "systolic ~ age").basis
+    'naive'
+    """
     moments = moments_of(dataset)
     return _fit(moments.ignoring_noise(), formula, "naive", moments.sigma)
 
 
 def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
-    """The exact fit on raw answers (a DataFrame, or mappings), in the same parametrisation."""
+    """The exact fit on raw answers, in the parametrisation of `ols`.
+
+    Parameters
+    ----------
+    rows : DataFrame, or mappings
+        People whose answers may be seen: a column an attribute, in original units.
+    study : Study or Schema
+        Whose columns they are.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        With `basis` "rows" and no privacy part in its errors.
+
+    Examples
+    --------
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("x", "continuous", 0, 5), Attribute("y", "continuous", 0, 9)))
+    >>> people = pd.DataFrame({"x": [1, 2, 3, 4], "y": [3, 5, 7, 9]})
+    >>> trimask.fit.ols_from_rows(people, schema, "y ~ x").params.round(6).tolist()
+    [1.0, 2.0]
+    """
     schema = study if isinstance(study, Schema) else study.schema
     return _fit(row_moments(rows, schema), formula, "rows")
 

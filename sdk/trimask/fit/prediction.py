@@ -26,7 +26,25 @@ __all__ = ["PredictionResults", "regressor_rows"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionResults(Report):
-    """`mean` and `se_mean` a row, `scale` the residual variance (NaN where the noise hides it)."""
+    """What `predict` of a fit returns.
+
+    Attributes
+    ----------
+    mean : Series
+        A row a person asked for.
+    se_mean : Series
+        Its errors, noise and sampling together.
+    scale : float
+        The residual variance; NaN where the noise hides it.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age")
+    >>> fit.predict([{"age": 30}, {"age": 60}]).summary_frame().shape
+    (2, 6)
+    """
 
     formula: str
     label: str
@@ -59,7 +77,20 @@ class PredictionResults(Report):
         )
 
     def conf_int(self, alpha: float = 0.05, *, obs: bool = False) -> pd.DataFrame:
-        """Intervals of the mean, or with `obs` of one more person's value."""
+        """Intervals of the mean, or of one more person's value.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+        obs : bool
+            One more person's.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         spread = np.sqrt(self.se_mean**2 + (self.scale if obs else 0.0))
@@ -67,7 +98,18 @@ class PredictionResults(Report):
         return pd.DataFrame({0: self.mean - reach, 1: self.mean + reach})
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """mean, mean_se, mean_ci_lower, mean_ci_upper, obs_ci_lower, obs_ci_upper, as statsmodels names them."""
+        """The predictions as statsmodels names them.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            mean, mean_se, mean_ci_lower, mean_ci_upper, obs_ci_lower, obs_ci_upper.
+        """
         mean, obs = self.conf_int(alpha), self.conf_int(alpha, obs=True)
         return pd.DataFrame(
             {
@@ -141,8 +183,9 @@ def _answers(frame: pd.DataFrame, name: str) -> Sequence[Any]:
 
 
 def _numbers(frame: pd.DataFrame, name: str) -> Matrix:
+    answers = _answers(frame, name)  # outside: its own error is a ValueError too
     try:
-        values = np.asarray(_answers(frame, name), dtype=np.float64)
+        values = np.asarray(answers, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.array([np.nan])
     if not np.isfinite(values).all():

@@ -52,7 +52,17 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearProbabilityResults(OLSResults):
-    """A least-squares fit of a yes-or-no response: coefficients are differences in probability."""
+    """A least-squares fit of a yes-or-no response: coefficients are differences in probability.
+
+    It has all that `OLSResults` has.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.linear_probability(data, "smoker ~ age").title
+    'Linear probability model in a release, noise corrected'
+    """
 
     @property
     def title(self) -> str:
@@ -71,7 +81,22 @@ class LinearProbabilityResults(OLSResults):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QuadraticLogitResults(LinearResults):
-    """Log odds by the quadratic approximation; `share` is the response's, about which it is taken."""
+    """Log odds by the quadratic approximation.
+
+    Attributes
+    ----------
+    share : float
+        The response's, about which it is taken.
+    odds_ratios : Series
+        exp of the slopes.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> round(trimask.fit.quadratic_logit(data, "smoker ~ age").share, 2)
+    0.25
+    """
 
     share: float
 
@@ -99,16 +124,25 @@ class QuadraticLogitResults(LinearResults):
 def linear_probability(dataset: Source, formula: str) -> LinearProbabilityResults:
     """Least squares of a yes-or-no response: differences in probability, noise corrected.
 
-    Parameters: a source, and a formula whose response is a yes-or-no attribute or a level. Returns
-    `LinearProbabilityResults`, which has everything that `ols` has.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        Its response is a yes-or-no attribute or a level.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("ill", "binary")))
-    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": [0, 0, 1, 1] * 10})
-    >>> found = trimask.fit.linear_probability(trimask.moments.row_moments(people, schema), "ill ~ age")
-    >>> round(found.params["age"], 6)
-    np.float64(0.04)
+    Returns
+    -------
+    LinearProbabilityResults
+        Everything that `ols` has.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.linear_probability(data, "smoker ~ age")
+    >>> fit.params["age"] < 0  # the old smoke less
+    np.True_
     """
     moments = moments_of(dataset)
     design = binary_design(moments.schema, formula)
@@ -126,17 +160,27 @@ def linear_probability(dataset: Source, formula: str) -> LinearProbabilityResult
 def quadratic_logit(dataset: Source, formula: str) -> QuadraticLogitResults:
     """Log odds by a quadratic approximation of logistic regression: one Newton step from the response's share.
 
-    Parameters: a source, and a formula with an intercept whose response is a yes-or-no attribute or a level. Returns
-    `QuadraticLogitResults`: log odds with errors, and `odds_ratios`. It is no logistic regression, and says so; use it for
-    small effects, and `linear_probability` where differences in probability will do.
+    It is no logistic regression, and says so: use it for small effects, and `linear_probability` where differences in
+    probability will do. docs/researchers.md has its error on simulations.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("ill", "binary")))
-    >>> people = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "ill": [0, 1, 0, 1] * 10})
-    >>> found = trimask.fit.quadratic_logit(trimask.moments.row_moments(people, schema), "ill ~ age")
-    >>> round(found.params["age"], 6)
-    np.float64(0.08)
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        With an intercept; the response is a yes-or-no attribute or a level.
+
+    Returns
+    -------
+    QuadraticLogitResults
+        Log odds with errors, and `odds_ratios`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.quadratic_logit(data, "smoker ~ age").odds_ratios.round(2).to_dict()
+    {'age': 0.98}
     """
     moments = moments_of(dataset)
     design = binary_design(moments.schema, formula)

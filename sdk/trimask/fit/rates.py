@@ -39,7 +39,22 @@ _PARTS = ["estimate", "std err", "sampling", "privacy"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RateResults(Report):
-    """`rates` has a row a group ("all" first): events, time, and the rate with its errors."""
+    """What `fit.rates` found.
+
+    Attributes
+    ----------
+    rates : DataFrame
+        A row a group ("all" first): events, time, and the rate with its errors.
+    per : float
+        The multiple rates are given in.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.rates(data, "smoker").conf_int().shape
+    (1, 2)
+    """
 
     label: str
     nobs: int
@@ -73,13 +88,27 @@ class RateResults(Report):
         return tuple(notes)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, made on the log scale where the rate is above zero."""
+        """Intervals: on the log scale where the rate is two standard errors or more above zero, else cut at zero.
+
+        Noise is normal on the scale of counts, so that a logarithm of what it almost hides has no use for its error.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         r = self.rates["estimate"]
         reach = float(stats.norm.isf(alpha / 2)) * self.rates["std err"]
-        ratio = np.exp(reach / r.where(r > 0))
-        return pd.DataFrame({0: (r / ratio).fillna(0.0), 1: (r * ratio).fillna((r + reach).clip(lower=0.0))})
+        ratio = np.exp(reach / r.where(r >= 2 * self.rates["std err"]))
+        low, high = ((r + sign * reach).clip(lower=0.0) for sign in (-1, 1))
+        return pd.DataFrame({0: (r / ratio).fillna(low), 1: (r * ratio).fillna(high)})
 
     def blocks(self, alpha: float) -> list[Block]:
         """A row a group."""
@@ -103,18 +132,33 @@ class RateResults(Report):
 def rates(
     dataset: Source, events: str, time: str | None = None, *, by: str | None = None, per: float = 1.0
 ) -> RateResults:
-    """Events per unit of `time` (per person without one), over all people and in each level of the group `by`.
+    """Events per unit of time (per person without one), over all people and in each level of a group.
 
-    Parameters: `events` and `time` are columns, `by` a categorical or yes-or-no attribute, `per` a multiple such as 1000.
-    Returns `RateResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    events : str
+        A column of counts, or a yes-or-no one.
+    time : str, optional
+        The column of time at risk; people by default.
+    by : str, optional
+        A categorical or yes-or-no attribute.
+    per : float
+        A multiple, such as 1000.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("visits", "integer", 0, 50), Attribute("years", "continuous", 0, 5)))
-    >>> people = pd.DataFrame({"visits": [1, 2, 3, 6] * 10, "years": [1.0, 2.0, 2.0, 3.0] * 10})
-    >>> found = trimask.fit.rates(trimask.moments.row_moments(people, schema), "visits", "years")
-    >>> round(found.rates.loc["all", "estimate"], 6)
-    np.float64(1.5)
+    Returns
+    -------
+    RateResults
+        `rates`: events, time, and the rate with its errors; `conf_int()`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.rates(data, "smoker", by="leaflet", per=100)
+    >>> found.rates["estimate"].round().to_dict()
+    {'all': 25.0, 'leaflet no': 24.0, 'leaflet yes': 25.0}
     """
     moments = moments_of(dataset)
     if not moments.schema.ones:

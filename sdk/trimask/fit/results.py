@@ -28,10 +28,32 @@ ROBUST = "The sampling part is a sandwich from fourth moments, which the declare
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearResults(Report):
-    """Coefficients of a linear model, in original units.
+    """Coefficients of a linear model, in original units, with errors in two parts.
 
-    `basis`: "release" (noise corrected), "naive" (noise ignored: biased, for comparison only) or "rows" (raw
-    data).
+    Attributes
+    ----------
+    params : Series
+        The coefficients.
+    bse : Series
+        Standard errors: bse^2 = bse_sampling^2 + bse_privacy^2.
+    tvalues : Series
+        params / bse.
+    pvalues : Series
+        Two-sided, by the t law.
+    basis : str
+        "release" (noise corrected), "naive" (noise ignored: biased, for comparison only) or "rows" (raw data).
+    nobs : int
+        People.
+    formula : str
+        What was fitted.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age")
+    >>> bool(((fit.bse_sampling**2 + fit.bse_privacy**2).round(9) == (fit.bse**2).round(9)).all())
+    True
     """
 
     formula: str
@@ -93,7 +115,18 @@ class LinearResults(Report):
         return self._series(2 * stats.t.sf(np.abs(self.tvalues.to_numpy()), self.df_resid), "P>|t|")
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of level 1 - alpha, lower in column 0 and upper in column 1."""
+        """Intervals, lower in column 0 and upper in column 1.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            A row a coefficient.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         reach = float(stats.t.isf(alpha / 2, self.df_resid)) * self.bse.to_numpy()
@@ -101,7 +134,17 @@ class LinearResults(Report):
         return pd.DataFrame(ends, index=pd.Index(self.names))
 
     def combination(self, weights: Matrix) -> Combination:
-        """Linear combinations of the coefficients (a row each) with their errors."""
+        """Linear combinations of the coefficients, with their errors.
+
+        Parameters
+        ----------
+        weights : array
+            A row a combination, a column a coefficient.
+
+        Returns
+        -------
+        Combination
+        """
         A = np.atleast_2d(np.asarray(weights, dtype=float))
         sampling, privacy = A @ self.cov_sampling @ A.T, A @ self.cov_privacy @ A.T
         quadratics = np.zeros((len(A), 3))
@@ -109,17 +152,40 @@ class LinearResults(Report):
         return Combination(A @ self.coefficients, privacy, sampling, quadratics)
 
     def t_test(self, hypothesis: Hypothesis) -> TTest:
-        """Each linear statement by itself, with its estimate, error and interval: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3".
+        """Each linear statement by itself, with its estimate, error and interval.
 
-        A name alone, or a group C(g), is tested to be zero. A combination has an error of its own, the same however the
-        model is written: a contrast of two levels does not depend on the reference.
+        A combination has an error of its own, the same however the model is written: a contrast of two levels does not
+        depend on the reference.
+
+        Parameters
+        ----------
+        hypothesis : str, or an array
+            Statements with a comma between: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3". A name alone, or a group C(g), is
+            tested to be
+            zero; an array has a row a statement and a column a coefficient.
+
+        Returns
+        -------
+        TTest
         """
         R, q, words = constraints(hypothesis, self.names)
         found = self.combination(R)
         return TTest(tuple(words), found.estimates, found, q, self.df_resid)
 
     def f_test(self, hypothesis: Hypothesis) -> FTest:
-        """A joint test of linear statements: "age = 0, smoker = 6", "bmi = age", or "C(g)" for all levels of a group."""
+        """A joint test of linear statements.
+
+        Parameters
+        ----------
+        hypothesis : str, or an array
+            Statements with a comma between: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3". A name alone, or a group C(g), is
+            tested to be
+            zero; an array has a row a statement and a column a coefficient.
+
+        Returns
+        -------
+        FTest
+        """
         R, q, words = constraints(hypothesis, self.names)
         found = self.combination(R)
         return joint(found, self.df_resid, ", ".join(words), found.estimates - q)
@@ -142,7 +208,18 @@ class LinearResults(Report):
         return [self.tvalues, self.pvalues]
 
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The coefficient table."""
+        """The coefficient table.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            A row a coefficient: coef, std err and its parts, t, P>|t| (where there are tests), and the interval.
+        """
         interval = self.conf_int(alpha)
         parts = [self.params, self.bse, self.bse_sampling, self.bse_privacy, *self._tested()]
         table = {str(part.name): part for part in parts}

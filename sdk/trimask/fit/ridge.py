@@ -58,7 +58,26 @@ _GRID = (0.0, *np.geomspace(1e-6, 10.0, 57))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RidgeResults(LinearResults):
-    """A ridge fit. Errors are about the penalised coefficients; nothing is tested."""
+    """A ridge fit. Errors are about the penalised coefficients; nothing is tested.
+
+    Attributes
+    ----------
+    penalty : float
+        In scaled units.
+    chosen : str
+        How it was chosen: "", "gcv" or "adassp".
+    robust : bool
+        Whether the sampling part is from fourth moments.
+    doubt : str
+        Why intervals may be too short, if so.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.ridge(data, "systolic ~ age", "gcv").chosen
+    'gcv'
+    """
 
     penalty: float
     chosen: str = ""
@@ -94,21 +113,47 @@ class RidgeResults(LinearResults):
         return []
 
     def f_test(self, hypothesis: Any) -> Any:
-        """Refused: a penalised fit is biased, so the F test does not hold for it."""
+        """Refused: a penalised fit is biased, so the F test does not hold for it.
+
+        Parameters
+        ----------
+        hypothesis
+            Whatever is asked.
+
+        Raises
+        ------
+        ParameterError
+            Always.
+        """
         raise ParameterError("f_test", "asked of an ols fit; a ridge fit is biased on purpose", hypothesis)
 
 
 def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResults:
     """Ridge regression, noise corrected. It answers where `ols` must refuse, if the penalty outweighs the noise.
 
-    Parameters: a source, a formula, and a `penalty` in scaled units: a number, "gcv" (least error of prediction, the noise
-    counted in) or "adassp" (just enough to outweigh the noise). Returns `RidgeResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+    penalty : float, "gcv" or "adassp"
+        In scaled units: a number, the least error of prediction with the noise counted in, or just enough to outweigh
+        the noise.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema((Attribute("x", "continuous", 0, 1), Attribute("y", "continuous", 0, 2)))
-    >>> rows = trimask.moments.row_moments(pd.DataFrame({"x": [0.1, 0.4, 0.5, 0.9], "y": [0.3, 0.7, 1.2, 1.9]}), schema)
-    >>> trimask.fit.ridge(rows, "y ~ x", "adassp").penalty
+    Returns
+    -------
+    RidgeResults
+        Errors are about the penalised coefficients; nothing is tested.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ridge(data, "systolic ~ age + salt", 0.01)
+    >>> fit.params["age"] < trimask.fit.ols(data, "systolic ~ age + salt").params["age"]
+    np.True_
+    >>> trimask.fit.ridge(data, "systolic ~ age + salt", "adassp").penalty
     0.0
     """
     if isinstance(penalty, str):

@@ -7,7 +7,11 @@ which for a positive semidefinite R is the elastic net on the rows. Noise may le
 nearest positive semidefinite matrix (Datta and Zou 2017, in another norm), and the summary says so. Found by coordinate
 descent, to 1e-12.
 
-Penalty "bic" minimises n log(1 - R^2) + s log n over a path, s the number of slopes: R^2 from the corrected moments.
+Penalty "bic" minimises over a path, s the number of slopes,
+    g(b)^T V^-1 g(b) + s log n,    g(b) = r - R b,
+V the variance of g at the end of the path: the residual variance times R / n, and the noise's by its law. Without noise the
+first term is n (RSS(b) / RSS - 1), the quadratic form of n log RSS(b) (Wang and Leng 2007), so this is the BIC; with noise,
+a slope is kept for what clears sampling and noise together, where R^2 alone keeps every slope that noise makes. Asymptotic.
 
 No standard errors: a selection has none of first order. `fit.bootstrap` of these coefficients shows how they vary; `fit.ols`
 of the chosen columns has errors that do not know of the choice.
@@ -16,6 +20,7 @@ of the chosen columns has errors that do not know of the choice.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,9 +28,10 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, ParameterError
-from trimask.fit.covariance import covariance_of
+from trimask.fit.covariance import Covariance, covariance_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
+from trimask.fit.noise import gram_covariance, outers
 from trimask.fit.report import Block, Facts, Report, of_data, places_for
 from trimask.fit.source import moments_of
 from trimask.moments import Matrix
@@ -39,11 +45,33 @@ __all__ = ["SparseResults", "elastic_net", "lasso"]
 
 Choice = Literal["bic"]
 _STEPS = 100_000
+_PATH_STEPS = 3_000  # a point of the path: near-singular correlations would take minutes to the last digit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseResults(Report):
-    """`params` in original units, `standardized` in deviations; `selected` are the columns with a slope."""
+    """What `fit.lasso` and `fit.elastic_net` found.
+
+    Attributes
+    ----------
+    params : Series
+        In original units.
+    standardized : Series
+        In deviations.
+    selected : list
+        The columns with a slope.
+    penalty : float
+        In units of correlations.
+    rsquared : float
+        From the corrected moments.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.lasso(data, "systolic ~ age + salt", penalty=1.0).selected
+    []
+    """
 
     formula: str
     response: str
@@ -71,7 +99,13 @@ class SparseResults(Report):
     @property
     def facts(self) -> Facts:
         """What the table is of."""
-        how = " (least BIC)" if self.chosen else ""
+        how = (
+            " (least BIC, the noise counted in)"
+            if self.chosen and self.sigma
+            else " (least BIC)"
+            if self.chosen
+            else ""
+        )
         return [
             ("model", self.formula),
             ("data", self.label),
@@ -111,12 +145,26 @@ class SparseResults(Report):
 def lasso(dataset: Source, formula: str, penalty: float | Choice = "bic") -> SparseResults:
     """The lasso, noise corrected: `elastic_net` with mix = 1.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
-    >>> schema = Schema(tuple(Attribute(name, "continuous", 0, 5) for name in "xzy"))
-    >>> rows = pd.DataFrame({"x": [1, 2, 3, 4] * 3, "z": [2, 1, 2, 1.5] * 3, "y": [1.1, 2, 2.9, 4] * 3})
-    >>> trimask.fit.lasso(trimask.moments.row_moments(rows, schema), "y ~ x + z", penalty=0.2).selected
-    ['x']
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        With an intercept.
+    penalty : float or "bic"
+        In units of correlations: 0 is least squares, 1 leaves nothing; "bic" chooses, the noise counted in.
+
+    Returns
+    -------
+    SparseResults
+        `params`, `standardized`, `selected`; no errors.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.lasso(data, "systolic ~ age + salt + leaflet", penalty=0.2).selected
+    ['age', 'salt']
     """
     return elastic_net(dataset, formula, penalty)
 
@@ -126,8 +174,29 @@ def elastic_net(
 ) -> SparseResults:
     """Elastic net from the Gram matrix, noise corrected, columns standardised by the release's own deviations.
 
-    Parameters: a source, a formula with an intercept, a `penalty` in units of correlations (0 is least squares, 1 leaves
-    nothing), or "bic"; `mix` is the share of the absolute values, 1 for the lasso. Returns `SparseResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        With an intercept.
+    penalty : float or "bic"
+        In units of correlations: 0 is least squares, 1 leaves nothing; "bic" chooses, the noise counted in.
+    mix : float
+        The share of the absolute values, above 0 and at most 1: 1 is the lasso.
+
+    Returns
+    -------
+    SparseResults
+        `params`, `standardized`, `selected`; no errors.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> found = trimask.fit.elastic_net(data, "systolic ~ age + salt + leaflet", penalty=0.3, mix=0.5)
+    >>> found.selected
+    ['age', 'salt']
     """
     if not 0 < mix <= 1:
         raise ParameterError("mix", "above 0 and at most 1; fit.ridge is for 0", mix)
@@ -148,7 +217,7 @@ def elastic_net(
     repaired = positive_part(C)
     R, r = repaired[:-1, :-1], repaired[:-1, -1]
     if penalty == "bic":
-        value, b = _least_bic(R, r, mix, moments.rows)
+        value, b = _least_bic(R, r, mix, moments.rows, lambda slopes: _noise_of_score(spread, d, slopes))
     else:
         value = float(penalty)
         b = _descend(R, r, value, mix, np.zeros(len(r)))
@@ -176,11 +245,11 @@ def elastic_net(
     )
 
 
-def _descend(R: Matrix, r: Matrix, penalty: float, mix: float, start: Matrix) -> Matrix:
+def _descend(R: Matrix, r: Matrix, penalty: float, mix: float, start: Matrix, steps: int = _STEPS) -> Matrix:
     """Coordinate descent from `start`."""
     b, thin, ridge = start.copy(), penalty * mix, penalty * (1 - mix)
     left = r - R @ b
-    for _ in range(_STEPS):
+    for _ in range(steps):
         moved = 0.0
         for j in range(len(b)):
             size = R[j, j] + ridge
@@ -195,13 +264,28 @@ def _descend(R: Matrix, r: Matrix, penalty: float, mix: float, start: Matrix) ->
     return b
 
 
-def _least_bic(R: Matrix, r: Matrix, mix: float, n: int) -> tuple[float, Matrix]:
+def _least_bic(
+    R: Matrix, r: Matrix, mix: float, n: int, noise: Callable[[Matrix], Matrix]
+) -> tuple[float, Matrix]:
     largest = max(float(np.max(np.abs(r))) / mix, 1e-9)
-    best, found, b = math.inf, (largest, np.zeros(len(r))), np.zeros(len(r))
+    path, b = [], np.zeros(len(r))
     for value in np.geomspace(largest, largest / 1000, 60):
-        b = _descend(R, r, float(value), mix, b)
-        left = max(1 - float(2 * r @ b - b @ R @ b), 1e-12)
-        score = n * math.log(left) + np.count_nonzero(b) * math.log(n)
-        if score < best:
-            best, found = score, (float(value), b.copy())
-    return found
+        b = _descend(R, r, float(value), mix, b, _PATH_STEPS)
+        path.append((float(value), b))
+    left = max(1 - float(2 * r @ b - b @ R @ b), 1e-12)
+    inverse = np.linalg.pinv(left * R / n + noise(b), hermitian=True)
+    scores = [
+        float((r - R @ slopes) @ inverse @ (r - R @ slopes)) + np.count_nonzero(slopes) * math.log(n)
+        for _, slopes in path
+    ]
+    value, b = path[int(np.argmin(scores))]
+    return value, _descend(R, r, value, mix, b)
+
+
+def _noise_of_score(spread: Covariance, d: Matrix, b: Matrix) -> Matrix:
+    """The covariance of r - R b that the noise brings; deviations and b are held, the former by g's being near zero."""
+    if spread.moments.exact:
+        return np.zeros((len(b), len(b)))
+    turned = spread.W / d
+    residual = turned @ np.r_[-b, 1.0]
+    return gram_covariance(spread.moments, outers(turned[:, :-1].T, residual) / spread.degrees)

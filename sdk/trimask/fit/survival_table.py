@@ -39,7 +39,25 @@ _COLUMNS = ["at risk", "events", "censored", "survival", "std err", "sampling", 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SurvivalResults(Report):
-    """`table` has a row an interval (and level): at risk, events, censored, and the survival at its end with errors."""
+    """What `fit.survival` found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row an interval (and level): at risk, events, censored, and the survival at its end with errors.
+    edges : array
+        The declared cuts, between the bounds.
+
+    Examples
+    --------
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.schema import Attribute, Derived, Schema
+    >>> schema = Schema((Attribute("years", "integer", 0, 2), Attribute("died", "binary")),
+    ...     (Derived("year", "bins", ("years",), cuts=(1, 2)),))
+    >>> people = pd.DataFrame({"years": [0, 1, 2, 2] * 20, "died": [1, 1, 0, 0] * 20})
+    >>> trimask.fit.survival(trimask.moments.row_moments(people, schema), "years", "died").table["events"].round().tolist()
+    [20.0, 20.0, 0.0]
+    """
 
     label: str
     nobs: int
@@ -77,7 +95,18 @@ class SurvivalResults(Report):
         )
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the survival, by log(-log)."""
+        """Intervals of the survival, by log(-log).
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level of the intervals: 0.05 for 95 %.
+
+        Returns
+        -------
+        DataFrame
+            Lower ends in column 0, upper ends in column 1.
+        """
         if not 0 < alpha < 1:
             raise ParameterError("alpha", "in (0, 1)", alpha)
         s = self.table["survival"].to_numpy().clip(1e-9, 1 - 1e-9)
@@ -101,12 +130,28 @@ class SurvivalResults(Report):
 def survival(
     dataset: Source, bins: str, event: str, *, by: str | None = None, leave: str = "middle"
 ) -> SurvivalResults:
-    """A life table: `bins` are the declared bins of the time until an event or until nobody looked any more.
+    """A life table: declared bins of the time until an event, or until nobody looked any more.
 
-    Parameters: `event` is a yes-or-no column (or a group's level), yes where the time ended with the event. `by` is a group
-    whose product with the bins is declared. `leave` says when, in their interval, people without an event left: "middle"
-    (the actuarial estimate), "end" or "start". Returns `SurvivalResults`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    bins : str
+        The bins' name, or that of a number that has one set of bins.
+    event : str
+        A yes-or-no column (or a group's level): yes where the time ended with the event.
+    by : str, optional
+        A group whose product with the bins is declared.
+    leave : "middle", "end" or "start"
+        When, in their interval, people without an event left; the first is the actuarial estimate.
 
+    Returns
+    -------
+    SurvivalResults
+        `table`: at risk, events, censored, and the survival with its errors; `conf_int()`.
+
+    Examples
+    --------
     >>> import pandas as pd, trimask
     >>> from trimask_core.schema import Attribute, Derived, Schema
     >>> schema = Schema((Attribute("years", "integer", 0, 3), Attribute("died", "binary")),

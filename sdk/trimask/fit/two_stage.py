@@ -44,7 +44,22 @@ STRONG = 10.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TSLSResults(LinearResults):
-    """A two-stage fit. `first_stage` has, for each endogenous column, the F test of the excluded instruments."""
+    """A two-stage fit: what `fit.tsls` returns.
+
+    Attributes
+    ----------
+    instruments : str
+        As given.
+    first_stage : dict
+        For each endogenous column, the F test of the excluded instruments.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> list(trimask.fit.tsls(data, "systolic ~ salt + age", instruments="leaflet + age").first_stage)
+    ['salt']
+    """
 
     instruments: str
     first_stage: dict[str, FTest]
@@ -73,10 +88,29 @@ class TSLSResults(LinearResults):
 
 
 def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
-    """Two-stage least squares: `tsls(d, "wage ~ schooling + age", instruments="distance + age")`.
+    """Two-stage least squares with instruments, noise corrected.
 
-    `instruments` is the right side of a formula and repeats the regressors that are exogenous; a regressor that
-    is not repeated is endogenous.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+    instruments : str
+        The right side of a formula. It repeats the regressors that are exogenous; one that is not repeated is endogenous.
+
+    Returns
+    -------
+    TSLSResults
+        As of `ols`, and `first_stage`: the F test of the excluded instruments for each endogenous column.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.tsls(data, "systolic ~ salt", instruments="leaflet")  # leaflets were drawn by lot
+    >>> fit.params["salt"].round(1), fit.first_stage["salt"].fvalue > 10
+    (np.float64(1.3), True)
     """
     moments = moments_of(dataset)
     asked = parse(formula, moments.schema)

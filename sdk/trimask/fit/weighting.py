@@ -77,20 +77,37 @@ class _PairedLaw(NoiseLaw):
 
 
 def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
-    """The moments of people weighted by their level of the group `by`: a source for every fit.
+    """The moments of people weighted by their level of a group: a source for every fit.
 
-    Parameters: `by` is a categorical attribute or bins; `weights` has a positive number for every level. Kept are `one`, the
-    group, and the columns whose product with it the study declares; those left out are named in a `NotWeighted`
-    warning, with the lines that would declare them. `rows` of the result is the effective number of people.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    by : str
+        A categorical attribute or bins, whose products with the columns the study declares.
+    weights : dict
+        A positive number for every level.
 
-    >>> import pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Derived, Schema
-    >>> schema = Schema((Attribute("age", "integer", 0, 100), Attribute("region", "categorical", levels=("n", "s"))),
-    ...     (Derived("region_age", "product", ("region", "age")),))
-    >>> people = pd.DataFrame({"age": [20] * 30 + [60] * 10, "region": ["n"] * 30 + ["s"] * 10})
-    >>> even = trimask.fit.weighted(trimask.moments.row_moments(people, schema), "region", {"n": 1, "s": 3})
-    >>> trimask.fit.describe(even, ["age"]).means["estimate"].round(6).tolist(), even.rows
-    ([40.0], 30)
+    Returns
+    -------
+    Moments
+        Of `one`, the group, and the columns whose product with it is declared; `rows` is the effective number of people.
+
+    Raises
+    ------
+    NotWeighted
+        A warning: columns without a declared product are left out, with the lines that would declare them.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # NotWeighted names the columns that are left out
+    ...     even = trimask.fit.weighted(data, "activity", {"low": 1, "medium": 1, "high": 2})
+    >>> [column.name for column in even.columns][:2], even.rows < 2000
+    (['one', 'age'], True)
     """
     moments, by = moments_of(dataset), plain_name(by)
     schema = moments.schema

@@ -28,15 +28,31 @@ __all__ = ["synthesize"]
 def synthesize(
     dataset: Source, n: int | None = None, *, bins: int = 8, iterations: int = 1000, seed: int = 0
 ) -> Synthetic:
-    """`n` synthetic records (as many as people unless given) that agree with a release as far as its noise allows.
+    """Synthetic records that agree with a release as far as its noise allows. Needs the extra `synthetic`.
 
-    Parameters: `dataset` is a dataset, several releases of one study, or what `release.gram` returns; `bins` is the
-    number of intervals for a number without declared ones (`trimask.synthetic.cells` has the rule), `iterations` the most
-    steps of fitting the model, `seed` that of the records, which describe nobody and are not secret. Returns
-    `Synthetic`: `frame`, `report`, `cite()`, `to_csv`. Needs the extra `synthetic`.
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What they are made from; releases of one study in a list are pooled.
+    n : int, optional
+        How many records; as many as people by default.
+    bins : int
+        Intervals for a number without declared ones (`trimask.synthetic.cells` has the rule).
+    iterations : int
+        The most steps of fitting the model.
+    seed : int
+        Of the records, which describe nobody and are not secret.
 
-    >>> made = trimask.synthesize(dataset, 1000)  # doctest: +SKIP
-    >>> made.frame.groupby("region").size()       # doctest: +SKIP
+    Returns
+    -------
+    Synthetic
+        `frame`, `report`, `cite()`, `to_csv`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> made = trimask.synthesize(trimask.example(), 1000)  # doctest: +SKIP
+    >>> made.frame.groupby("activity").size()  # doctest: +SKIP
     """
     started = time.perf_counter()
     moments = moments_of(dataset)
