@@ -33,7 +33,7 @@ from trimask_server.access.permissions import BROWSER_CALLS, TABLE
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.local.postgres import LocalPostgres
-from trimask_server.node import https_port, ports
+from trimask_server.node import https_connections, https_port, ports
 from trimask_server.operations.arrivals import Arrivals
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import read_config
@@ -480,7 +480,7 @@ def test_a_head_that_is_too_large(web_lab: WebLab) -> None:
 
 def test_many_connections(keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that has waited longest makes room."""
-    monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(https_connections, "_MOST_CONNECTIONS", 8)
     with alone(keys_for_web, "R1"):
         host, _, port = keys_for_web.parties["R1"].https.removeprefix("https://").rpartition(":")
         with contextlib.ExitStack() as stack:
@@ -498,7 +498,7 @@ def test_unfinished_messages_on_every_connection(
     keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Strangers hold all connections with messages that never end: who comes now is served all the same."""
-    monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", 6)
+    monkeypatch.setattr(https_connections, "_MOST_CONNECTIONS", 6)
     with alone(keys_for_web, "R1"):
         connections = keys_for_web.node("R1").host._https._connections
         slow = []

@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trimask_cli.commands import (
     budget,
     study_admission,
     study_check,
+    study_collusion,
     study_course,
     study_from_csv,
+    study_import,
     study_institutions,
 )
 from trimask_terminal.options import Subparsers, add_json, print_json
 from trimask_terminal.outcome import made
-
-if TYPE_CHECKING:
-    from trimask_core.collusion import AnyReport
-    from trimask_core.rows.collusion import Topology
 
 __all__ = ["register"]
 
@@ -43,23 +40,7 @@ def register(subparsers: Subparsers) -> None:
     example.set_defaults(run=run_example)
 
     study_from_csv.register_in(commands)
-
-    xlsform = commands.add_parser(
-        "import-xlsform",
-        help="make a definition of an XLSForm",
-        description="Carry an XLSForm's questions over into a study definition, and list what could not be. The privacy and "
-        "collection settings are left to be filled in.",
-    )
-    xlsform.add_argument(
-        "form",
-        type=Path,
-        metavar="FORM",
-        help="an .xlsx, or a folder with survey.csv, choices.csv and settings.csv",
-    )
-    xlsform.add_argument(
-        "--out", type=Path, required=True, metavar="FILE.toml", help="where the definition goes"
-    )
-    xlsform.set_defaults(run=run_import_xlsform)
+    study_import.register_in(commands)
 
     new = commands.add_parser("new", help="make a study from its definition and its parties")
     new.add_argument("definition", type=Path, metavar="FILE.toml", help="the study's definition")
@@ -99,20 +80,7 @@ def register(subparsers: Subparsers) -> None:
     add_json(show)
     show.set_defaults(run=run_show)
 
-    collusion = commands.add_parser("collusion", help="list who would have to collude to recover answers")
-    collusion.add_argument(
-        "study", type=Path, nargs="?", metavar="STUDY.json", help="a study, or give --right, --left"
-    )
-    collusion.add_argument("--right", type=int, metavar="K1", help="right providers")
-    collusion.add_argument("--left", type=int, metavar="K2", help="left providers; 0: the moments suite")
-    collusion.add_argument(
-        "--unmasking", nargs="+", metavar="NODE", help="who unmasks R1, R2, ... (default: a ring)"
-    )
-    collusion.add_argument(
-        "--suggest", action="store_true", help="find the best unmasking nodes for these numbers"
-    )
-    add_json(collusion)
-    collusion.set_defaults(run=run_collusion)
+    study_collusion.register_in(commands)
 
     status = commands.add_parser("status", help="ask the collector how far collection has come")
     _study_argument(status)
@@ -141,32 +109,6 @@ def run_example(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import bundled_definition
 
     print(bundled_definition(args.suite, args.people), end="")
-    return 0
-
-
-def run_import_xlsform(args: argparse.Namespace) -> int:
-    """Import, and say what was lost and what to look at; 1 if nothing usable is left."""
-    from trimask_cli.xlsform.convert import convert
-    from trimask_cli.xlsform.definition_text import definition_text
-    from trimask_cli.xlsform.workbook import read_workbook
-
-    imported = convert(read_workbook(args.form))
-    for heading, items in (
-        ("Could not be carried over:", imported.lost),
-        ("To check or fill in:", imported.check),
-    ):
-        if items:
-            print(heading)
-            print("\n".join(f"  - {item}" for item in items))
-    if not imported.questions:
-        print("Nothing usable is left; no definition was written.")
-        return 1
-    args.out.write_text(definition_text(imported, args.form.name), encoding="utf-8")
-    count = sum(len(item.get("rows", [item])) for item in imported.questions if item["kind"] != "heading")
-    print(
-        f"{args.out}: {count} question{'s' if count != 1 else ''}, {len(imported.attributes)} attributes. "
-        "Fill in [privacy] and [collection], and read it before anybody signs it."
-    )
     return 0
 
 
@@ -261,67 +203,6 @@ def run_show(args: argparse.Namespace) -> int:
     else:
         make_console().print(render(signed))
     return 0
-
-
-def run_collusion(args: argparse.Namespace) -> int:
-    """The collusion report of a study, or of numbers of providers."""
-    report = _report(args)
-    if args.json:
-        print_json(report.to_dict())
-        return 0
-    from trimask_cli.study_file import read_signed
-    from trimask_core.rows.collusion import CollusionReport
-    from trimask_core.suite_words import words_of
-    from trimask_terminal.collusion_view import render
-    from trimask_terminal.study_view import make_console
-
-    console = make_console()
-    console.print(render(report))
-    if args.study is not None:
-        study = read_signed(args.study).study
-        console.print("\n".join(words_of(study).honest_people(study)), soft_wrap=True)
-    if args.suggest and isinstance(report, CollusionReport):
-        names = ", ".join(f'"{node}"' for node in report.topology.unmasking)
-        console.print(f"\nIn the study's definition, under [collection]:\n  unmasking = [{names}]")
-    return 0
-
-
-def _report(args: argparse.Namespace) -> AnyReport:
-    from dataclasses import replace
-
-    from trimask_cli.study_file import read_signed
-    from trimask_core.collusion import collusion_of
-    from trimask_core.errors import ConfigError
-    from trimask_core.moments.collusion import MomentsCollusion
-    from trimask_core.rows import collusion
-
-    study = None if args.study is None else read_signed(args.study).study
-    if study is not None and (args.right, args.left, args.unmasking) != (None, None, None):
-        raise ConfigError("a study says who its providers are; give either a study or numbers")
-    if args.left == 0 or (study is not None and study.suite.name == "moments"):
-        if args.suggest or args.unmasking:
-            raise ConfigError("in the moments suite nothing is masked, so nobody unmasks")
-        if study is None and (args.right is None or args.right < 2):
-            raise ConfigError("the moments suite needs two right providers at least: give --right K1")
-        return MomentsCollusion(args.right, 1) if study is None else collusion_of(study)
-    topology = _topology(args)
-    if args.suggest:
-        better = collusion.suggest(topology.right, topology.left)
-        topology = replace(topology, unmasking=better.unmasking)
-    return collusion.report(topology)
-
-
-def _topology(args: argparse.Namespace) -> Topology:
-    from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
-    from trimask_core.rows import collusion
-
-    if args.study is None:
-        if args.right is None or args.left is None:
-            raise ConfigError("give a study, or --right K1 --left K2")
-        unmasking = tuple(args.unmasking or collusion.default_unmasking(args.right, args.left))
-        return collusion.Topology(right=args.right, left=args.left, unmasking=unmasking)
-    return read_signed(args.study).study.rows.topology
 
 
 def run_status(args: argparse.Namespace) -> int:

@@ -18,12 +18,12 @@ from typing import Any
 
 import grpc
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 from google.protobuf import json_format
 
 from trimask_core.errors import ConfigError, Refused
 from trimask_core.refusals import REASON_KEY, RETRY_KEY, Alarm, Reason
 from trimask_server.node.context import NodeContext
+from trimask_server.node.https_connections import BoundedConnections
 from trimask_server.node.ports import Bound
 from trimask_server.operations.arrivals import Unread
 from trimask_server.operations.certificates import TlsMaterial, https_files
@@ -38,14 +38,12 @@ from trimask_server.operations.connect import (
 )
 from trimask_server.operations.limits import HANDSHAKE_MS, message_limit
 from trimask_server.operations.listeners import holder_words
-from trimask_server.operations.refusal_counts import Refusals
 
 __all__ = ["HttpsPort"]
 
 _IDLE_SECONDS = 30.0  # between requests, and for a request's head
 _LINGER_SECONDS = 1.0  # for the rest of a refused message, so that its sender gets to read why
 _HEAD_LINES, _HEAD_LINE_BYTES = 48, 2048
-_MOST_CONNECTIONS = 128  # each may hold half a MiB, most of it in the TLS library
 _HTTP_STATES = ("open", "closing")
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Origin"}
 _PREFLIGHT = {
@@ -54,43 +52,6 @@ _PREFLIGHT = {
     "Access-Control-Max-Age": "7200",
 }
 _EXPOSED = f"{REASON_KEY}, {RETRY_KEY}"
-
-
-class _Connections(web.Server):
-    """Limits connections.
-
-    Above the limit it closes the one idle for longest; if none is idle, the one whose message has been arriving for
-    longest; the new one only if all others are being answered.
-    """
-
-    def __init__(self, handler: Any, refusals: Refusals, **settings: Any) -> None:
-        super().__init__(handler, **settings)
-        self._refusals = refusals
-        self.open: dict[RequestHandler, asyncio.Transport] = {}
-        self.waiting: dict[RequestHandler, None] = {}
-        self.reading: dict[RequestHandler, None] = {}
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        self.open[handler], self.waiting[handler] = transport, None
-        if len(self.open) > _MOST_CONNECTIONS:
-            idle = next(iter(self.waiting))  # the new one, if no other waits
-            loses = next(iter(self.reading), idle) if idle is handler else idle
-            if loses in self.reading:
-                self._refusals.count(Reason.OVERLOADED)
-            held = self.open[loses]
-            self._forget(loses)
-            held.abort()  # abort, because a client that sends half a message would not answer a TLS goodbye either
-            loses.force_close()
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self._forget(handler)
-        super().connection_lost(handler, exc)
-
-    def _forget(self, handler: RequestHandler) -> None:
-        self.open.pop(handler, None)
-        self.waiting.pop(handler, None)
-        self.reading.pop(handler, None)
 
 
 class HttpsPort:
@@ -105,7 +66,7 @@ class HttpsPort:
         self._arrivals = bound.arrivals
         self._material = _read(self._folder)
         self._tls = _tls(self._folder)
-        self._connections: _Connections | None = None
+        self._connections: BoundedConnections | None = None
         self._server: asyncio.Server | None = None
         self.number = 0
 
@@ -115,7 +76,7 @@ class HttpsPort:
         """Bind the port without answering yet."""
         address = self._node.config.https_listen
         host, _, port = address.rpartition(":")
-        self._connections = _Connections(
+        self._connections = BoundedConnections(
             self._handle,
             self._node.refusals,
             access_log=None,
