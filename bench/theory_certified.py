@@ -1,6 +1,6 @@
-"""delta of masked records enclosed in ball arithmetic: ten settings, how wide, how long.
+"""delta of a masked release enclosed in ball arithmetic: ten settings, record and unit neighbours, how wide, how long.
 
-`python -m bench.theory_certified` prints the table of docs/privacy-methods.md and, with a file name, writes it as JSON.
+`python -m bench.theory_certified` prints the tables of docs/privacy-methods.md and, with a file name, writes them as JSON.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimask_theory import masked_noise
+from trimask_theory._certified import LARGEST_OF_CELLS
 
-__all__ = ["SETTINGS", "Setting", "measure"]
+__all__ = ["SETTINGS", "Setting", "measure", "settings_of"]
 
 
 class Setting(NamedTuple):
-    """A record guarantee that is asked for."""
+    """A guarantee that is asked for."""
 
     epsilon: float
     delta: float
@@ -39,28 +40,42 @@ SETTINGS = (
 )
 
 
-def measure(setting: Setting) -> dict[str, Any]:
+PROTECTIONS: tuple[masked_noise.Protection, ...] = ("record", "unit")
+
+
+def settings_of(protect: masked_noise.Protection) -> tuple[Setting, ...]:
+    """Those that can be enclosed: `unit` neighbours only up to so many rows."""
+    return tuple(s for s in SETTINGS if protect == "record" or s.rows <= LARGEST_OF_CELLS)
+
+
+def measure(setting: Setting, protect: masked_noise.Protection = "record") -> dict[str, Any]:
     """sigma, delta by quadrature, its enclosure and the seconds of processor time that took."""
     epsilon, delta, rows, attributes = setting
-    sigma = masked_noise.calibrate(epsilon, delta, rows, attributes).sigma
-    value = masked_noise.delta(epsilon, sigma, rows, attributes)
+    sigma = masked_noise.calibrate(epsilon, delta, rows, attributes, protect).sigma
+    value = masked_noise.delta(epsilon, sigma, rows, attributes, protect)
     start = time.process_time()
-    lower, upper = masked_noise.delta(epsilon, sigma, rows, attributes, certified=True)
+    lower, upper = masked_noise.delta(epsilon, sigma, rows, attributes, protect, certified=True)
     seconds = time.process_time() - start
     found = {"sigma": sigma, "value": value, "lower": lower, "upper": upper, "width": (upper - lower) / value}
-    return setting._asdict() | found | {"seconds": seconds}
+    return setting._asdict() | {"protect": protect} | found | {"seconds": seconds}
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table; write JSON to the file named, if one is."""
-    rows = [measure(setting) for setting in SETTINGS]
-    print("| ε | δ | n | p | σ | δ by quadrature | enclosed in | width / δ | seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        print(
-            "| {epsilon:g} | {delta:g} | {rows:,} | {attributes} | {sigma:.5g} | {value:.6e} | "
-            "[{lower:.6e}, {upper:.6e}] | {width:.4%} | {seconds:.1f} |".format(**row)
-        )
+    """Print the tables; write JSON to the file named, if one is."""
+    rows = []
+    for protect in PROTECTIONS:
+        print(f"{protect} neighbours\n")
+        print("| ε | δ | n | p | σ | δ by quadrature | enclosed in | width / δ | seconds |")
+        print("|---|---|---|---|---|---|---|---|---|")
+        for setting in settings_of(protect):
+            row = measure(setting, protect)
+            rows.append(row)
+            print(
+                "| {epsilon:g} | {delta:g} | {rows:,} | {attributes} | {sigma:.5g} | {value:.6e} | "
+                "[{lower:.6e}, {upper:.6e}] | {width:.4%} | {seconds:.1f} |".format(**row),
+                flush=True,
+            )
+        print()
     if arguments:
         Path(arguments[0]).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -71,12 +71,12 @@ def test_no_noise_is_between_nothing_and_everything() -> None:
 
 
 def test_what_cannot_be_certified_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ParameterError, match="record"):
-        masked_noise.delta(1.0, 1.0, 40, 2, "unit", certified=True)
     with pytest.raises(ParameterError, match="no integral"):
         masked_noise.delta(1.0, 1.0, 40, 2, method="bound", certified=True)
     with pytest.raises(ParameterError, match="rows"):
         masked_noise.delta(1.0, 1.0, 10**9, 2, certified=True)
+    with pytest.raises(ParameterError, match="unit"):
+        masked_noise.delta(1.0, 1.0, 10**7, 2, "unit", certified=True)
     importing = builtins.__import__
 
     def without_flint(name: str, *rest: Any, **named: Any) -> Any:

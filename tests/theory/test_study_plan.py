@@ -16,6 +16,7 @@ from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_column
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Party, Study
 from trimask_theory import gdp, masked_noise
+from trimask_theory.plans.rows_claims import rounding
 from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
 
 TOML = """
@@ -179,8 +180,24 @@ def test_how_a_study_adds_up_with_others_is_stated_and_checked() -> None:
     assert unit.adds_up is None
 
 
-@pytest.mark.parametrize("with_it", ['method = "bound"', 'method = "theorem"', 'protect = "unit"'])
-def test_certified_goes_with_a_sharp_record(with_it: str) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_certified_study_of_unit_neighbours_states_the_interval() -> None:
+    study = make(edited("delta = 1e-6", 'delta = 1e-2\nprotect = "unit"\ncertified = true'))
+    for guarantee, rows in ((study.protection.public, 256), (study.protection.collector, 64)):
+        assert guarantee is not None
+        assert guarantee.epsilon is not None
+        lower, upper = guarantee.enclosed or (0.0, 0.0)
+        found = masked_noise.delta(
+            guarantee.epsilon, study.protection.sigma, rows, 8, "unit", math.sqrt(6), rounding=rounding(study)
+        )
+        assert 0 < lower <= found <= upper <= 1e-2
+        assert upper - lower < 0.01 * upper
+    verify_guarantees(study)
+
+
+@pytest.mark.parametrize("with_it", ['method = "bound"', 'method = "theorem"'])
+def test_certified_goes_with_a_sharp_calculation(with_it: str) -> None:
     with pytest.raises(StudyError, match="certified"):
         load_definition(edited("delta = 1e-6", f"delta = 1e-6\n{with_it}\ncertified = true"))
 

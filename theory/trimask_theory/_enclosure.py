@@ -24,12 +24,12 @@ import numpy as np
 from trimask_core.errors import ParameterError
 from trimask_theory._hypergeometric import log_0f1
 
-__all__ = ["LARGEST_DEGREES", "enclose", "require_flint"]
+__all__ = ["BITS", "LARGEST_DEGREES", "Series", "enclose", "require_flint"]
 
 LARGEST_DEGREES = 10_000_000
 """Beyond it the series would take many minutes."""
 
-_BITS = 140
+BITS = 140
 """Bits behind the point that a probability is found to."""
 
 _FIRST, _MOST = 96, 6144
@@ -56,9 +56,9 @@ def require_flint() -> Any:
 
 
 def enclose(
-    epsilon: float, m: int, norm: float, one_attribute: bool, about: float, width: float
+    epsilon: float, m: int, row_norm: float, sigma: float, one_attribute: bool, about: float, width: float
 ) -> tuple[float, float]:
-    """(lower, upper) of delta at `epsilon` for records of norm `norm` at sigma = 1 and m degrees of freedom.
+    """(lower, upper) of delta at `epsilon` for records of norm `row_norm` at noise `sigma` and m degrees of freedom.
 
     `about` is log delta as far as it is known: it says how far into the tails the grid must reach. The grid is refined
     until the interval is no wider than `width` times its upper end, or the grid has its most cells.
@@ -66,15 +66,16 @@ def enclose(
     flint = require_flint()
     if m > LARGEST_DEGREES:
         raise ParameterError("rows", f"at most about {LARGEST_DEGREES:,} with certified=True", m)
+    norm = row_norm / sigma  # the grid's; the laws have the quotient itself
     reach = math.sqrt(2 * (12.0 - max(about, -700.0)))
     low, high = max(math.sqrt(m) - reach, 0.0), math.hypot(math.sqrt(m), norm) + reach
     # Where l is large a small error of a probability is multiplied by it.
     steepest = float(log_0f1(0.5 * m, np.array([norm * high]))[0]) - norm * norm / 2
-    bits = _BITS + math.ceil(max(steepest - about, 0.0) / math.log(2))
+    bits = BITS + math.ceil(max(steepest - about, 0.0) / math.log(2))
     bounds = _bounds_of_one if one_attribute else _bounds_of_two
     lower, upper, cells = 0.0, 1.0, _FIRST
     with flint.ctx.workprec(bits + 64):
-        series = _Series(flint, m, norm, high, bits)
+        series = Series(flint, m, norm, high, bits, (flint.arb(row_norm) / flint.arb(sigma)) ** 2)
         scale = flint.arb(epsilon).exp()
         while True:
             below, above = bounds(flint, scale, series.at(np.linspace(low, high, cells + 1)[1:].tolist()))
@@ -86,7 +87,7 @@ def enclose(
             cells *= 2
 
 
-class _Series:
+class Series:
     """F and l in balls. a = m/2, x = rho^2/2, t_j = x^(a+j) e^-x / Gamma(a+j+1).
 
     F_m = sum t_j at the first place, and from place to place the integral of its density. The Poisson mixture behind the
@@ -94,10 +95,11 @@ class _Series:
     polynomials, cut where a bound on the rest is negligible.
     """
 
-    def __init__(self, flint: Any, m: int, norm: float, high: float, bits: int) -> None:
+    def __init__(self, flint: Any, m: int, norm: float, high: float, bits: int, square: Any) -> None:
+        """`square` is R^2 as a ball, `norm` about R: it only says where to cut."""
         arb = flint.arb
         self._flint, self._m, self._bits = flint, m, bits
-        self._a, self._half = arb(m) / 2, arb(norm) ** 2 / 2
+        self._a, self._half = arb(m) / 2, square / 2
         self._log_start = -(self._a + 1).lgamma()
         more, self._poisson_rest = self._poisson_tails(bits)
         coefficients = [arb(1)]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from trimask_theory._wishart_pair import FINE, Pair, log_deltas
 
-__all__ = ["Curve", "Family", "Found", "family", "worst"]
+__all__ = ["Curve", "Family", "Found", "family", "smooth", "worst"]
 
 _LEVELS = (4, 16, 64, 256, 1024)
 """Into how many cells a curve is divided, step by step."""
@@ -80,7 +80,7 @@ def _frobenius(pair: Pair) -> float:
     return math.sqrt(max(pair.norm**4 + pair.other_norm**4 - 2 * inner * inner, 0.0))
 
 
-def _smooth(at: float) -> float:
+def smooth(at: float) -> float:
     """Short cells at both ends of a curve, where the worst pair mostly is."""
     return at * at * (3 - 2 * at)
 
@@ -90,7 +90,7 @@ def _at_distance(row_norm: float, distance: float, least: float) -> Curve:
 
     def cover(low: float, high: float) -> Pair:
         # Longer than every x' of the cell, and at least as close to a right angle: Loewner order and angle theorem.
-        shorter, longer = (least + _smooth(at) * (row_norm - least) for at in (low, high))
+        shorter, longer = (least + smooth(at) * (row_norm - least) for at in (low, high))
         if longer == 0.0:  # d = R: the pair (R, 0)
             return Pair(row_norm, 0.0, 1.0)
         inner = ((row_norm - distance) * (row_norm + distance) + shorter * shorter) / 2
@@ -103,7 +103,7 @@ def _one_attribute(row_norm: float, step: float) -> Curve:
     """|x| = a from d to R and |x'| = a - d: moving the norms apart makes delta larger."""
 
     def cover(low: float, high: float) -> Pair:
-        return Pair(step + _smooth(high) * (row_norm - step), _smooth(low) * (row_norm - step), 1.0)
+        return Pair(step + smooth(high) * (row_norm - step), smooth(low) * (row_norm - step), 1.0)
 
     return Curve(lambda at: cover(at, at), cover)
 

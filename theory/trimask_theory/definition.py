@@ -38,7 +38,7 @@ class PrivacyTarget:
     A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias (in the moments
     suite they also prove that they did). With a `budget` ([privacy.budget]) a study publishes nothing by itself and gives
     private answers until it is spent; in the rows suite it is an exact one. `honest_providers` (h, of the moments suite, 1
-    when left out): any h right providers who add their noise give the guarantee. `certified` (rows suite, `record` and
+    when left out): any h right providers who add their noise give the guarantee. `certified` (rows suite,
     `sharp`) has delta enclosed in ball arithmetic, and the study states the interval.
     """
 

@@ -24,7 +24,8 @@ from typing import Literal, get_args, overload
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_theory import _checks, masked_bound, masked_theorem
-from trimask_theory._enclosure import enclose, require_flint
+from trimask_theory._certified import WIDTHS, enclosed
+from trimask_theory._enclosure import require_flint
 from trimask_theory._sharp import crossing, sharp_epsilon, sharp_sigma
 from trimask_theory._worst_pair import family, worst
 from trimask_theory.calibration import Calibration
@@ -47,9 +48,6 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 MARGIN = 1e-7
 """A sharp sigma or epsilon is raised by this part of itself, more than quadrature and search can err."""
-
-WIDTH = 1e-3
-"""How wide an enclosure of delta may be, as a part of it."""
 
 _BASIS = {
     "sharp": ("", "docs/sharp-calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"),
@@ -106,7 +104,7 @@ def calibrate(
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
-    _check_certified(certified, protect, method)
+    _check_certified(certified, method)
     if method == "theorem":
         sigma = masked_theorem.smallest_sigma(epsilon, delta, m, norm, distance)
     elif method == "bound":
@@ -114,8 +112,12 @@ def calibrate(
     else:
         sigma = sharp_sigma(epsilon, delta, m, family(norm, distance, attributes)) * (1 + MARGIN)
         if certified:
-            goal, single = math.log(delta), attributes == 1
-            sigma = _raised(sigma, lambda s: enclose(epsilon, m, norm / s, single, goal, WIDTH)[1], delta)
+            goal, width = math.log(delta), WIDTHS[protect]
+            sigma = _raised(
+                sigma,
+                lambda s: enclosed(epsilon, m, norm, distance, s, attributes == 1, goal, width)[1],
+                delta,
+            )
     because, citation = _BASIS[method]
     if method == "sharp":
         pair = (
@@ -160,7 +162,7 @@ def delta(
     method: Method = "sharp",
     *,
     certified: Literal[True],
-    width: float = WIDTH,
+    width: float | None = None,
     rounding: float = 0.0,
 ) -> tuple[float, float]: ...
 
@@ -175,25 +177,28 @@ def delta(
     method: Method = "sharp",
     *,
     certified: bool = False,
-    width: float = WIDTH,
+    width: float | None = None,
     rounding: float = 0.0,
 ) -> float | tuple[float, float]:
     """The delta that noise `sigma` gives at `epsilon`; 1 at sigma = 0.
 
     With `certified` the pair (lower, upper) between which it lies, whatever was rounded on the way, no further apart
-    than `width` of it where the grid allows; for `record` neighbours, with the extra `certified`.
+    than `width` of it where the grid allows (0.001 for `record` neighbours, 0.01 for `unit`); with the extra `certified`.
     """
     epsilon = _checks.positive("epsilon", epsilon)
     sigma = _checks.non_negative("sigma", sigma)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
-    _check_certified(certified, protect, method)
+    _check_certified(certified, method)
     if _hopeless(sigma, norm):
         return (0.0, 1.0) if certified else 1.0
     if method != "sharp":
         return math.exp(_rule(method)(epsilon, sigma, m, norm, distance))
     found = worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta
     if certified:
-        return enclose(epsilon, m, norm / sigma, attributes == 1, found, _checks.probability("width", width))
+        wide = WIDTHS[protect] if width is None else _checks.probability("width", width)
+        lower, upper = enclosed(epsilon, m, norm, distance, sigma, attributes == 1, found, wide)
+        # Coarser cells than the library's can still end below its value, which is above every pair's as well.
+        return lower, max(upper, min(math.nextafter(math.exp(found), 1.0), 1.0))
     return math.exp(found)
 
 
@@ -216,7 +221,7 @@ def epsilon(
     delta = _checks.probability("delta", delta)
     sigma = _checks.non_negative("sigma", sigma)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
-    _check_certified(certified, protect, method)
+    _check_certified(certified, method)
     goal = math.log(delta)
     if _hopeless(sigma, norm):
         return math.inf
@@ -228,7 +233,10 @@ def epsilon(
         return crossing(lambda e: rule(e, sigma, m, norm, distance), goal, 0.0) * (1 + MARGIN)
     root = sharp_epsilon(goal, sigma, m, family(norm, distance, attributes)) * (1 + MARGIN)
     if certified:
-        return _raised(root, lambda e: enclose(e, m, norm / sigma, attributes == 1, goal, WIDTH)[1], delta)
+        width = WIDTHS[protect]
+        return _raised(
+            root, lambda e: enclosed(e, m, norm, distance, sigma, attributes == 1, goal, width)[1], delta
+        )
     return root
 
 
@@ -242,23 +250,24 @@ def _rule(method: Method) -> Callable[[float, float, int, float, float], float]:
     return masked_theorem.log_delta if method == "theorem" else masked_bound.log_delta
 
 
-def _check_certified(certified: bool, protect: str, method: str) -> None:
+def _check_certified(certified: bool, method: str) -> None:
     if not certified:
         return
     if method != "sharp":
         raise ParameterError("certified", f"used with method 'sharp': {method!r} has no integral to enclose")
-    if protect != "record":
-        raise ParameterError(
-            "certified", "used with protect 'record': the integrals of 'unit' neighbours have two dimensions"
-        )
     require_flint()
 
 
 def _raised(value: float, upper: Callable[[float], float], goal: float) -> float:
     """A sigma or epsilon, raised until the enclosure's upper end is within the goal."""
     step = 1e-5
-    while upper(value) > goal:
-        value *= 1 + step
+    while (found := upper(value)) > goal:
+        if found > 2 * goal:  # the value is sharp, so this is not its delta but what could not be told
+            raise ParameterError(
+                "certified", f"left out here: delta could be enclosed from above by {found:.3g} only"
+            )
+        # log delta falls by several times what log sigma rises by, so that one step is mostly enough.
+        value *= 1 + max(step, 0.1 * math.log(found / goal))
         step *= 2
     return value
 

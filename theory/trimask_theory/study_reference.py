@@ -67,8 +67,8 @@ SECTIONS = (
             "recommends one.",
             "budget": "Publish nothing; give private answers until this is spent.",
             "clipping": "Columns that are about normal, whose sums are clipped to an ellipsoid (needs a budget).",
-            "certified": "Enclose delta between two numbers in ball arithmetic, and state them in the study (`record` and "
-            "`sharp`; needs `pip install 'trimask-theory[certified]'` where the study is made).",
+            "certified": "Enclose delta between two numbers in ball arithmetic, and state them in the study (`sharp`; "
+            "seconds, or a minute with `unit`; needs `pip install 'trimask-theory[certified]'` where the study is made).",
             "honest_providers": "h: any h right providers who add their noise give the guarantee; 1 when left out.",
         },
         PrivacyTarget,

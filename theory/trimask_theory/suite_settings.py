@@ -81,9 +81,10 @@ def _check_rows(definition: StudyDefinition) -> None:
         raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
     if not privacy.exact and not _has_pair(privacy):
         raise StudyError("[privacy] needs epsilon and delta, or exact = true for a release without noise")
-    if privacy.certified and (privacy.exact or privacy.protect != "record" or privacy.method != "sharp"):
+    if privacy.certified and (privacy.exact or privacy.method != "sharp"):
         raise StudyError(
-            'privacy.certified = true is for noise with protect = "record" and method = "sharp": leave it out, or use those'
+            'privacy.certified = true is for noise with method = "sharp", which has an integral to enclose: leave it '
+            "out, or use that"
         )
 
 

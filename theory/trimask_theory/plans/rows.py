@@ -223,7 +223,8 @@ def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tu
         sigma,
         rows,
         draft.attributes,
-        row_norm=row_norm,
+        "unit" if guarantee.neighbours.relation == "unit" else "record",
+        row_norm,
         certified=True,
         rounding=rounding(draft),
     )
