@@ -43,6 +43,7 @@ def explain_study(study: Study, *, checked: bool = False, parties: Sequence[Stan
         _promise(study, checked=checked),
         *_weak(study),
         _collusion(study),
+        *_weights(study),
         *_reminders(study),
         words_of(study).withdrawal(study),
         f"Study id: {study.id.hex()}. Compare it with the one in your invitation.",
@@ -79,6 +80,15 @@ def _reminders(study: Study) -> list[str]:
         return []
     told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you "
     return [told + "yours can see that you answered, not what."]
+
+
+def _weights(study: Study) -> list[str]:
+    """Whether some count more than others."""
+    if study.weight is None:
+        return []
+    asked, times = study.weight.asked(study.schema), study.weight.times(study.schema)
+    told = f"Answers do not all count the same: one person's may count up to {times} times as much as another's, by the "
+    return [told + f"answer to “{asked.label or asked.name}”."]
 
 
 def _question(attribute: Attribute) -> str:

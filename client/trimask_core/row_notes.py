@@ -17,7 +17,7 @@ from trimask_core.schema import ONES, Column
 if TYPE_CHECKING:
     from trimask_core.study import Study
 
-__all__ = ["DERIVED", "INTERCEPT", "NOT_PEOPLE", "noise_shape", "row_notes"]
+__all__ = ["DERIVED", "INTERCEPT", "NOT_PEOPLE", "noise_shape", "row_notes", "weight_note"]
 
 NOT_PEOPLE = (
     "Rows are not people: each mixes everybody's answers and holds noise. Only sums of products mean anything, once the "
@@ -40,6 +40,18 @@ def noise_shape(columns: tuple[Column, ...]) -> tuple[dict[str, float], dict[str
     if ONES not in center:
         center = dict.fromkeys(center, 0.0)
     return center, half
+
+
+def weight_note(study: Study) -> str:
+    """What weights do to the rows of a study; empty where it has none."""
+    if study.weight is None:
+        return ""
+    largest = study.weight.bounds(study.schema)[1]
+    return (
+        f"People are weighted by {study.weight.words(study.schema)}. Each row was multiplied on the device by the root of "
+        f"its weight over the largest, {largest:g}: sums of products are weighted sums over {largest:g}, and the square of "
+        "`one` is that of the weights, not the number of people. Fits of the rows are weighted least squares."
+    )
 
 
 def row_notes(study: Study, rows: int, units: str) -> dict[str, str]:
@@ -65,6 +77,8 @@ def row_notes(study: Study, rows: int, units: str) -> dict[str, str]:
     }
     if study.schema.ones:
         notes["intercept"] = INTERCEPT
+    if study.weight is not None:
+        notes["weights"] = weight_note(study)
     if not stored:
         notes["correction"] = (
             "none to be made: sums of products are those a fit uses. sigma is the noise of the published totals"

@@ -25,6 +25,7 @@ from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.schema import Schema
 from trimask_core.text_form import canonical_json
 from trimask_core.web import Web
+from trimask_core.weight import Weight
 
 if TYPE_CHECKING:
     from trimask_core.form import Form
@@ -75,6 +76,8 @@ class Study:
     licence: str = ""
     # Which hosts may show its page, and the hash of that page; without it people take part from the app alone.
     web: Web | None = None
+    # How much each person's answers count; without one, all count the same. In the canonical form only where there is one.
+    weight: Weight | None = None
     # What right providers committed to with their approvals (`SignedStudy`); no part of the id.
     commitments: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
@@ -119,6 +122,7 @@ class Study:
         return MomentsStudy(
             **asdict(self.suite),
             schema=self.schema,
+            weight=self.weight,
             row_norm=self.protection.row_norm,
             sigma=self.protection.sigma,
             release_rows=self.release_rows,
@@ -178,7 +182,7 @@ class Study:
             if item.name == "commitments":
                 continue
             value = getattr(self, item.name)
-            if item.name == "reminders" and value is False:
+            if item.name in _WHERE_SO and not value:
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
@@ -201,8 +205,7 @@ class Study:
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Read what `to_dict` wrote, and nothing else: what is not in the canonical form nobody has signed."""
         known = {item.name for item in fields(cls)} - {"commitments"} | {"format"}
-        if "reminders" not in data:
-            known.remove("reminders")
+        known -= {name for name in _WHERE_SO if name not in data}
         if data.get("format") != FORMAT:
             raise StudyError(f"this is not a study of format {FORMAT}")
         odd = sorted(known.symmetric_difference(data))
@@ -220,6 +223,7 @@ class Study:
                 form=None if data["form"] is None else _read_form(data["form"]),
                 clipping=None if data["clipping"] is None else Clipping.from_dict(data["clipping"]),
                 web=None if data["web"] is None else Web.from_dict(data["web"]),
+                weight=None if data.get("weight") is None else Weight.from_dict(data["weight"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -232,7 +236,9 @@ class Study:
         return study
 
 
-_NESTED = {"schema", "protection", "suite", "collector", "form", "clipping", "web"}
+_NESTED = {"schema", "protection", "suite", "collector", "form", "clipping", "web", "weight"}
+_WHERE_SO = {"reminders", "weight"}
+"""In the canonical form only where they say something."""
 _PLAIN: dict[object, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -279,6 +285,8 @@ def _check(study: Study) -> None:
     _check_signer(study)
     if study.access not in ("public", "token"):
         raise StudyError("access must be 'public' or 'token'")
+    if study.weight is not None:
+        _check_weight(study, study.weight)
     if isinstance(study.suite, RowsSettings):
         if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
             raise ImpossibleStudy(
@@ -340,6 +348,34 @@ def _check_clipping(study: Study, clipping: Clipping) -> None:
     if study.protection.row_norm < study.schema.row_norm:
         # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
         raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
+
+
+def _check_weight(study: Study, weight: Weight) -> None:
+    """Weights are bounded, and the promise is about whole records: docs/theory/collection.md#weights."""
+    weight.check(study.schema)
+    if study.protection.budget is not None:
+        raise ImpossibleStudy(
+            "weight",
+            "weight: private answers are made for rows that all count the same; take the weight or the budget out",
+        )
+    public = study.protection.public
+    if public is not None and public.neighbours.relation == "unit":
+        raise ImpossibleStudy(
+            "weight",
+            "weight: an answer that changes the weight moves the whole row; protect records, or take the weight out",
+        )
+    if isinstance(study.suite, RowsSettings):
+        if weight.steps:
+            raise ImpossibleStudy("weight", "weight: steps are of the moments suite; they must be 0 here")
+        return
+    if not weight.steps:
+        raise ImpossibleStudy("weight", "weight: steps must be at least 1 in the moments suite")
+    if study.moments.layout.radius_squared < 2:
+        # sqrt(2) R^2 bounds what a record moves whatever x_0 is, from here on.
+        raise ImpossibleStudy(
+            "weight",
+            "weight: give a row_norm of at least 1.415, or none; below it a weighted record can move more",
+        )
 
 
 def _check_parties(study: Study) -> None:

@@ -26,6 +26,8 @@ Severity = Literal["refuse", "name"]
 LARGEST_EPSILON = 5.0
 """Above it a conclusion may become more than 148 times as likely."""
 _ENOUGH_PARTIES = 3
+_LARGEST_DESIGN_EFFECT = 2.0
+"""Above it more than half of the people are lost to the weights, at worst."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,22 @@ def _noise_providers(study: Study) -> Finding | None:
     return _weak(Weakness("noise_providers", honest, why, fix))
 
 
+def _weights(study: Study) -> Finding | None:
+    """What unequal weights can cost: the design effect, at its largest within their bounds."""
+    if study.weight is None:
+        return None
+    effect, people = study.weight.design_effect(study.schema), study.release_rows
+    worth = math.floor(people / effect)
+    if effect <= _LARGEST_DESIGN_EFFECT:
+        return Finding("weights", f"By their weights {people:,} people are worth {worth:,} at worst.")
+    why = (
+        f"Weights go up to {study.weight.times(study.schema)} times one another: at worst {people:,} people tell "
+        f"as much as {worth:,} who count the same, and the noise is made for whoever counts most."
+    )
+    fix = "Trim the weights, or collect without and weight afterwards (fit.weighted)."
+    return _weak(Weakness("weights", effect, why, fix))
+
+
 _CHECKS: tuple[Callable[[Study], Finding | None], ...] = (
     _noise,
     _guarantee,
@@ -281,5 +299,6 @@ _CHECKS: tuple[Callable[[Study], Finding | None], ...] = (
     _record,
     _parties,
     _noise_providers,
+    _weights,
     _page,
 )

@@ -50,6 +50,9 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "admission": study.admission,
         "admission_signer": study.admission_signer,
         "reminders": study.reminders,
+        "weight": None
+        if study.weight is None
+        else study.weight.to_dict() | {"in_use": study.weight.table(study.schema)},
         "access": study.access,
         "web": None if study.web is None else study.web.to_dict(),
         "parties": [
@@ -97,6 +100,7 @@ def approval_words(study: Study, role: str) -> list[str]:
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}.",
+        *_weighted(study),
         *_doors(study),
         *view_of(study).promises(study),
         " ".join(words_of(study).honest_people(study)),
@@ -106,6 +110,18 @@ def approval_words(study: Study, role: str) -> list[str]:
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
     return [sentence for sentence in said if sentence]
+
+
+def _weighted(study: Study) -> list[str]:
+    """How much people count, and who sees to it."""
+    if study.weight is None:
+        return []
+    how = (
+        "each device multiplies its row by the root of its weight, and nobody can check that it is its own"
+        if study.suite.name == "rows"
+        else "each device proves that it used the weight of its level, or one within these bounds"
+    )
+    return [f"People do not all count the same, but by {study.weight.words(study.schema)}: {how}."]
 
 
 def _doors(study: Study) -> list[str]:
@@ -176,6 +192,8 @@ def _facts(study: Study) -> Table:
     honest = words_of(study).honest_people(study)
     if honest:
         table.add_row("if not all are honest", "\n".join(honest))
+    if study.weight is not None:
+        table.add_row("weights", " ".join(_weighted(study)))
     table.add_row("who", " ".join(_doors(study)))
     if study.web is not None:
         table.add_row("page", f"{', '.join(study.web.hosts)}\nSHA-256 of its files {study.web.page_sha256}")

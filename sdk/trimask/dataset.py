@@ -323,6 +323,8 @@ class Dataset(Shown):
     def gram(self, units: Units = "original") -> pd.DataFrame:
         """An unbiased estimate of X^T X that agrees with what the schema knows.
 
+        Of a weighted study: of the weighted sums, brought to the effective number of people.
+
         Parameters
         ----------
         units : "original" or "scaled"
@@ -509,6 +511,12 @@ class Dataset(Shown):
             f"  promise {promise}",
             _IS_AND_IS_NOT if self.suite == "rows" else _MOMENTS_ARE,
         ]
+        if self.study.weight is not None:
+            weight, worth = self.study.weight, self.moments.rows
+            lines.insert(
+                3,
+                f"  weights by {weight.words(self.study.schema)}; {worth:,} of {self.rows:,} people in effect",
+            )
         if self.clipped is not None:
             lines.insert(3, f"  clipped {self.clipped} of rows were shrunk to the study's ball")
         return "\n".join(lines)

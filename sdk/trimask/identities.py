@@ -8,6 +8,11 @@ a polynomial, and after the rules
 entries with the same polynomial are equal, whatever the answers: a level's square is itself, two levels exclude each
 other, levels add up to `one`, <one, product> = <a, b>, <one, square> = <a, a>, <a, ab> = <b, aa>, and so on. The sum of
 the polynomial 1 is N, where rows are not shortened (a shortened row keeps all equations but this one).
+
+Where devices weighted their rows, every entry is the sum of w times its polynomial. All equations between entries hold as
+they are. A weight by the levels l of a choice is itself the polynomial sum_l w_l l, so w l = w_l l, and the number of
+people is known again: <l, l> / w_l added up over the levels is N. A weight that was answered is a variable of its own:
+nothing is N.
 The equations are found by elimination: an entry whose polynomial is a combination of those before gives one.
 """
 
@@ -26,6 +31,7 @@ from scipy import sparse
 
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.schema import ONES, Schema
+from trimask_core.weight import Weight
 
 __all__ = ["Identities", "Rules", "column_polynomials", "layout_identities", "schema_identities"]
 
@@ -36,6 +42,7 @@ Polynomial: TypeAlias = dict[Monomial, float]
 Entry: TypeAlias = tuple[int, int]
 
 _ZERO = 1e-9  # coefficients are of the order of 1: columns are scaled
+_ANSWERED: Polynomial = {("the weight of a person",): 1.0}
 
 
 @dataclass(frozen=True)
@@ -99,15 +106,31 @@ def schema_identities(
     shortened: bool = False,
     columns: tuple[str, ...] | None = None,
     clipped: frozenset[str] = frozenset(),
+    weight: Weight | None = None,
 ) -> Identities:
     """Of the schema's columns in scaled units, or of some of them in the order given.
 
     `shortened` if rows were shortened, with their 1, to a norm; `clipped` are attributes whose column was moved on the
-    device, while what is derived from them was not.
+    device, while what is derived from them was not; `weight` if devices weighted their rows, in units of the largest.
     """
     polynomials, rules = column_polynomials(schema, clipped)
     chosen = polynomials.values() if columns is None else [polynomials[name] for name in columns]
-    return _equations(list(chosen), rules, known=not shortened)
+    levels: list[Polynomial] = []
+    if weight is not None and weight.weights:
+        levels = [polynomials[f"{weight.attribute}_{level}"] for level in weight.levels(schema)]
+    return _equations(list(chosen), rules, known=not shortened, weight=_weight(weight, schema, levels))
+
+
+def _weight(weight: Weight | None, schema: Schema, levels: Sequence[Polynomial]) -> Polynomial:
+    """w / w_max, from the polynomials of the levels it is given by."""
+    if weight is None:
+        return {(): 1.0}
+    if not weight.weights:
+        return _ANSWERED
+    found: Polynomial = {}
+    for part, level in zip(weight.table(schema).values(), levels, strict=True):
+        _subtract(found, level, -part / weight.bounds(schema)[1])
+    return found
 
 
 def column_polynomials(
@@ -250,15 +273,32 @@ def layout_identities(layout: MomentsLayout, places: tuple[int, ...] | None = No
             size = 1.0 / column.width if column.kind in ("level", "clipped") else 1.0
             polynomials.append({(column.name,): size})
     chosen = range(layout.q) if places is None else places
-    return _equations([{(): 1.0}, *(polynomials[j] for j in chosen)], rules, known=True)
+    weight = _weight(layout.weight, layout.schema, _weighted_levels(layout, atoms))
+    return _equations([{(): 1.0}, *(polynomials[j] for j in chosen)], rules, known=True, weight=weight)
 
 
-def _equations(polynomials: Sequence[Polynomial], rules: Rules, *, known: bool) -> Identities:
+def _weighted_levels(layout: MomentsLayout, atoms: Mapping[int, _Atoms]) -> list[Polynomial]:
+    """The polynomials of the levels that a table of weights is by."""
+    if layout.weight is None or layout.root is None or not layout.weight.weights:
+        return []
+    name, levels = layout.weight.attribute, layout.weight.levels(layout.schema)
+    for held in layout.comparisons:
+        if held.bits[0] == layout.root.first_bit:
+            ends = zip(held.first, held.last, strict=True)
+            return [atoms[held.number].between(first or -math.inf, last + 1) for first, last in ends]
+    names = [f"{name}_{level}" for level in levels[1:]]
+    others: list[Polynomial] = [{(one,): 1.0} for one in names]
+    return [_first(names), *others]
+
+
+def _equations(
+    polynomials: Sequence[Polynomial], rules: Rules, *, known: bool, weight: Polynomial
+) -> Identities:
     p = len(polynomials)
     pivots: dict[Monomial, tuple[int, Polynomial, dict[Entry, float]]] = {}
     found: list[tuple[dict[Entry, float], float]] = []
     for entry in _order(polynomials):
-        rest = rules.product(polynomials[entry[0]], polynomials[entry[1]])
+        rest = rules.product(rules.product(polynomials[entry[0]], polynomials[entry[1]]), weight)
         terms: dict[Entry, float] = {entry: 1.0}
         while held := [pivots[item][0] for item in rest if item in pivots]:
             # The earliest pivot first: those after it bring no earlier one back.

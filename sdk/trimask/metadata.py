@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask.citation import bibtex
 from trimask_core.counted import COUNTED_FILE
+from trimask_core.row_notes import weight_note
 from trimask_core.schema import ONES, Column, Schema
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str
         "trimask:guarantee": [
             _guarantee(towards, manifest.guarantee(towards)) for towards in ("public", "collector")
         ],
+        **({} if study.weight is None else {"trimask:weights": weight_note(study)}),
         "trimask:collusion": _terms(manifest.collusion),
         "trimask:citation": bibtex(manifest),
         "trimask:manifestSha256": manifest.sha256,

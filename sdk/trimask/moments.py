@@ -18,12 +18,14 @@ import numpy as np
 
 from trimask.constrained import ConstrainedLaw
 from trimask.shown import Shown
+from trimask.weights import effective, weighted_label
 from trimask_core.errors import ParameterError
 from trimask_core.schema import ONES, Column, Schema
 from trimask_theory.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 
 if TYPE_CHECKING:
     from trimask_core.study import Protection, SuiteName
+    from trimask_core.weight import Weight
 
 __all__ = [
     "Matrix",
@@ -86,7 +88,7 @@ class Moments(Shown):
     gram : array
         Estimates X^T X in scaled units, without bias.
     rows : int
-        People.
+        People; with a `weight`, how many they are worth in effect (`trimask.weights`).
     sigma : float
         The noise the study declares.
     protection : Protection, optional
@@ -99,6 +101,8 @@ class Moments(Shown):
         The study's, or "answer" for a private Gram matrix.
     observed : Observed, optional
         What a release published, before it was moved onto what the schema knows.
+    weight : Weight, optional
+        What devices weighted their rows by.
 
     Examples
     --------
@@ -117,6 +121,7 @@ class Moments(Shown):
     law: NoiseLaw = field(default=None, repr=False)  # type: ignore[assignment]  # set below
     suite: SuiteName | Literal["answer"] = "rows"
     observed: Observed | None = field(default=None, repr=False)
+    weight: Weight | None = None
 
     def __post_init__(self) -> None:
         if self.law is None:
@@ -144,7 +149,16 @@ class Moments(Shown):
             gram = self.gram + self.rows * self.sigma**2 * np.eye(len(self.gram))
         else:
             gram = self.observed.uncorrected()
-        return Moments(self.schema, gram, self.rows, 0.0, self.protection, self.label, suite=self.suite)
+        return Moments(
+            self.schema,
+            gram,
+            self.rows,
+            0.0,
+            self.protection,
+            self.label,
+            suite=self.suite,
+            weight=self.weight,
+        )
 
     def repaired(self) -> Moments:
         """The nearest positive semidefinite moments in scaled units, labelled so; errors stay those of the noise.
@@ -173,8 +187,8 @@ def pool(parts: Sequence[Moments]) -> Moments:
             "dataset", "one Gram matrix: another answer of the study is about the same people"
         )
     for part in others:
-        if (part.schema, part.sigma, part.protection, part.suite) != (
-            first.schema, first.sigma, first.protection, first.suite,
+        if (part.schema, part.sigma, part.protection, part.suite, part.weight) != (
+            first.schema, first.sigma, first.protection, first.suite, first.weight,
         ):  # fmt: skip
             raise ParameterError(
                 "dataset", f"releases of one study; {part.label or 'one'} is of another than {first.label}"
@@ -187,20 +201,29 @@ def pool(parts: Sequence[Moments]) -> Moments:
     observed = [part.observed for part in parts if part.observed is not None]
     if len(observed) == len(parts):
         return observed[0].pooled(observed[1:]).moments(label)
-    if first.suite != "rows" or any(isinstance(part.law, ConstrainedLaw) for part in parts):
+    # Weighted ones were brought to a scale of their own each.
+    moved = first.weight is not None or any(isinstance(part.law, ConstrainedLaw) for part in parts)
+    if first.suite != "rows" or moved:
         raise ParameterError("dataset", "releases as they were published; repaired moments do not pool")
     gram = np.sum([part.gram for part in parts], axis=0)
     rows = sum(part.rows for part in parts)
     return Moments(first.schema, gram, rows, first.sigma, first.protection, label)
 
 
-def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:
-    """The exact moments of raw answers: a DataFrame with a column an attribute, or mappings, one a person."""
+def row_moments(rows: Any, schema: Schema, label: str = "raw rows", weight: Weight | None = None) -> Moments:
+    """The exact moments of raw answers: a DataFrame with a column an attribute, or mappings, one a person.
+
+    With a study's `weight` people count by it, as in its releases.
+    """
     total = np.zeros((len(schema.columns),) * 2)
     count = 0
     batch: list[list[float]] = []
     for answers in answers_of(rows, schema):
-        batch.append(schema.encode(answers))
+        row = schema.encode(answers)
+        if weight is not None:
+            used = weight.used(schema, weight.of(schema, answers)) / weight.bounds(schema)[1]
+            row = [value * used**0.5 for value in row]
+        batch.append(row)
         if len(batch) == _BATCH:
             total, count = _fold(total, count, batch)
             batch = []
@@ -208,7 +231,11 @@ def row_moments(rows: Any, schema: Schema, label: str = "raw rows") -> Moments:
         total, count = _fold(total, count, batch)
     if not count:
         raise ParameterError("rows", "at least one row")
-    return Moments(schema, total, count, 0.0, label=label)
+    if weight is None:
+        return Moments(schema, total, count, 0.0, label=label)
+    worth, factor = effective(weight, schema, total, count)
+    named = weighted_label(label, weight, worth, count)
+    return Moments(schema, factor * total, worth, 0.0, label=named, weight=weight)
 
 
 def _fold(total: Matrix, count: int, batch: list[list[float]]) -> tuple[Matrix, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from trimask.citation import bibtex, version
 from trimask.moments import Units
-from trimask_core.row_notes import DERIVED, INTERCEPT, NOT_PEOPLE, noise_shape, row_notes
+from trimask_core.row_notes import DERIVED, INTERCEPT, NOT_PEOPLE, noise_shape, row_notes, weight_note
 
 if TYPE_CHECKING:
     from trimask.manifest import Manifest
@@ -128,6 +128,11 @@ def readme(manifest: Manifest, data: str = "dataset.csv") -> str:
     one = (
         f"{INTERCEPT[0].upper()}{INTERCEPT[1:]}." if study.schema.ones else "The study has no column of ones."
     )
+    if study.weight is not None:
+        one += (
+            f"\n{weight_note(study)} The recipe's errors take weights for inverse variances; `trimask.fit` takes sampling "
+            "errors at the effective number of people. Design-based (sandwich) errors cannot be had from second moments."
+        )
     return f"""\
 {_HEAD}{manifest.dataset_id}
 

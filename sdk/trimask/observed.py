@@ -14,12 +14,13 @@ from trimask.constrained import ConstrainedLaw
 from trimask.identities import layout_identities, schema_identities
 from trimask.moments import Moments
 from trimask.shown import Shown
+from trimask.weights import effective, weighted_label
 from trimask_core.moments.column import CLIPPED
-from trimask_core.moments.noise import entry_noise, release_noise
+from trimask_core.moments.noise import entry_noise
 from trimask_theory.noise_law import EntriesLaw, MappedLaw, Matrix, NoiseLaw, RowsLaw, positive_part
 
 if TYPE_CHECKING:
-    from trimask_core.study import Study
+    from trimask_core.study import Study, SuiteName
 
 __all__ = ["ClippedShare", "ObservedMoments", "ObservedRows", "entry_variances"]
 
@@ -38,10 +39,14 @@ class ObservedRows:
         return replace(self, products=products, rows=self.rows + sum(other.rows for other in others))
 
     def uncorrected(self) -> Matrix:
-        """Y^T Y."""
-        return self.products
+        """Y^T Y, on the scale of the moments."""
+        if self.study.weight is None:
+            return self.products
+        gram, _ = self._projected
+        return effective(self.study.weight, self.study.schema, gram, self.rows)[1] * self.products
 
-    def moments(self, label: str) -> Moments:
+    @cached_property
+    def _projected(self) -> tuple[Matrix, NoiseLaw]:
         """The noise's mean taken off, then moved onto what the schema knows."""
         # With the little that nodes add: at the coarsest grid a thousandth of the noise, mostly nothing.
         study, sigma, n = self.study, self.study.rows.published_sigma, self.rows
@@ -49,16 +54,17 @@ class ObservedRows:
         law: NoiseLaw = RowsLaw(gram, n, sigma)
         if sigma:
             shortened = study.protection.row_norm < study.schema.row_norm
-            identities = schema_identities(study.schema, shortened)
+            identities = schema_identities(study.schema, shortened, weight=study.weight)
             raw = gram
             # The law depends on the moments: those of a first round are better ones to take it at.
             for _ in range(2):
                 law = ConstrainedLaw(RowsLaw(positive_part(gram), n, sigma), identities)
                 gram = law.project(raw, n)
-        gram.flags.writeable = False
-        return Moments(
-            study.schema, gram, n, study.protection.sigma, study.protection, label, law, "rows", self
-        )
+        return gram, law
+
+    def moments(self, label: str) -> Moments:
+        """Moved onto what the schema knows, and weighted ones brought to the people they are worth."""
+        return _moments_of(self, *self._projected, label, "rows")
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,10 @@ class ClippedShare(Shown):
 
 @dataclass(frozen=True, eq=False)
 class ObservedMoments:
-    """The noisy moments of (1, z_1 / w_1, .., z_q / w_q), and the variances of their noise."""
+    """The noisy moments of (1, z_1 / w_1, .., z_q / w_q), and the variances of their noise.
+
+    Of a weighted study: of these times s / S.
+    """
 
     study: Study
     gram: Matrix
@@ -91,25 +100,20 @@ class ObservedMoments:
     def of_totals(
         cls, study: Study, first: Sequence[int], products: Sequence[int], rows: int
     ) -> ObservedMoments:
-        """From the published whole numbers: sums of z_j, and of z_j z_l for j <= l, each on the grid of its noise."""
-        columns = study.moments.layout.columns
-        p = len(columns) + 1
-        gram = np.zeros((p, p))
-        gram[0, 0] = rows
-        settings = study.moments
-        noises = release_noise(
-            [column.width for column in columns], settings.sigma, settings.honest_providers
-        )
+        """From the published whole numbers: sums of z_j, and of z_j z_l for j <= l, each on the grid of its noise.
+
+        Of a weighted study the sum of s^2 first.
+        """
+        settings, widths = study.moments, _widths(study)
+        noises = settings.layout.noises(settings.sigma, settings.honest_providers)
         steps = [
             math.ldexp(total, -noise.shift) for total, noise in zip((*first, *products), noises, strict=True)
         ]
-        gram[0, 1:] = [
-            total / column.width for total, column in zip(steps[: len(columns)], columns, strict=True)
-        ]
-        upper = iter(steps[len(columns) :])
-        for j, column in enumerate(columns, 1):
-            for k, other in enumerate(columns[j - 1 :], j):
-                gram[j, k] = next(upper) / (column.width * other.width)
+        upper = iter(steps if study.weight is not None else [rows, *steps])
+        gram = np.zeros((len(widths),) * 2)
+        for j, width in enumerate(widths):
+            for k, other in enumerate(widths[j:], j):
+                gram[j, k] = next(upper) / (width * other)
         gram = np.triu(gram) + np.triu(gram, 1).T
         return cls(study, gram, entry_variances(study), rows)
 
@@ -124,6 +128,14 @@ class ObservedMoments:
 
     def uncorrected(self) -> Matrix:
         """The noise has mean zero: there is nothing to correct, and nothing to leave in."""
+        if self.study.weight is None:
+            return self.unscaled()
+        natural = self._natural
+        gram = natural @ self._projected[0] @ natural.T
+        return effective(self.study.weight, self.study.schema, gram, self.rows)[1] * self.unscaled()
+
+    def unscaled(self) -> Matrix:
+        """In the schema's columns, as published."""
         natural = self._natural
         found: Matrix = natural @ self.gram @ natural.T
         return found
@@ -152,14 +164,9 @@ class ObservedMoments:
     def moments(self, label: str) -> Moments:
         """Moved onto what the schema knows, then in the schema's columns."""
         gram, law = self._projected
-        L, study = self._natural, self.study
+        L = self._natural
         natural: Matrix = L @ gram @ L.T
-        natural = (natural + natural.T) / 2
-        natural.flags.writeable = False
-        return Moments(
-            study.schema, natural, self.rows, study.protection.sigma, study.protection, label, MappedLaw(law, L),
-            "moments", self,
-        )  # fmt: skip
+        return _moments_of(self, (natural + natural.T) / 2, MappedLaw(law, L), label, "moments")
 
     @property
     def clipped(self) -> ClippedShare | None:
@@ -171,20 +178,44 @@ class ObservedMoments:
         j = names.index(CLIPPED)
         gram, law = self._projected
         gradient = np.zeros((1, *gram.shape))
-        gradient[0, 0, j + 1] = gradient[0, j + 1, 0] = columns[j].width / (2 * self.rows)
+        gradient[0, 0, j + 1] = gradient[0, j + 1, 0] = columns[j].width / (2 * gram[0, 0])
         share = float(np.sum(gradient[0] * gram))
         return ClippedShare(share, math.sqrt(float(law.variance(gradient)[0])))
 
 
 def entry_variances(study: Study) -> Matrix:
-    """Of the noise on the moments of (1, z / w): every provider's rounded Gaussian; the number of people has none."""
+    """Of the noise on the moments of (1, z / w): every provider's rounded Gaussian; the number of people has none,
+    the sum of their weights has.
+    """
     settings = study.moments
-    widths = [column.width for column in settings.layout.columns]
-    found = np.zeros((len(widths) + 1,) * 2)
-    for j, width in enumerate([1, *widths]):
-        for k, other in enumerate([1, *widths]):
-            if j + k == 0:
+    widths = _widths(study)
+    found = np.zeros((len(widths),) * 2)
+    for j, width in enumerate(widths):
+        for k, other in enumerate(widths):
+            if j + k == 0 and study.weight is None:
                 continue
             noise = entry_noise(settings.sigma, width, other, settings.honest_providers, j == k)
             found[j, k] = noise.variance(settings.right) / (width * other) ** 2
     return found
+
+
+def _widths(study: Study) -> list[int]:
+    """Of the columns whose products are published, x_0 before them."""
+    widths = [column.width for column in study.moments.layout.published]
+    return widths if study.weight is not None else [1, *widths]
+
+
+def _moments_of(
+    observed: ObservedRows | ObservedMoments, gram: Matrix, law: NoiseLaw, label: str, suite: SuiteName
+) -> Moments:
+    """Moments of the schema's columns; weighted ones are brought to Kish's effective number of people."""
+    study, rows = observed.study, observed.rows
+    if study.weight is not None:
+        rows, factor = effective(study.weight, study.schema, gram, observed.rows)
+        gram, law = factor * gram, MappedLaw(law, math.sqrt(factor) * np.eye(len(gram)))
+        label = weighted_label(label, study.weight, rows, observed.rows)
+    gram.flags.writeable = False
+    protection = study.protection
+    return Moments(
+        study.schema, gram, rows, protection.sigma, protection, label, law, suite, observed, study.weight
+    )

@@ -23,7 +23,6 @@ from trimask.moments import Moments, answers_of, row_moments
 from trimask.observed import ObservedMoments, ObservedRows
 from trimask.shown import Shown
 from trimask_core.guarantee import Guarantee
-from trimask_core.moments.noise import release_noise
 from trimask_core.noise import RoundedGaussian
 from trimask_core.randomness import RandomSource, Stream, SystemRandom
 from trimask_core.rows.device.row import noisy_answers
@@ -75,7 +74,7 @@ class Simulated(Shown):
     @cached_property
     def raw(self) -> Moments:
         """Of the people as they are, for the number that a release is to be compared with."""
-        return row_moments(self.people, self.study.schema, "raw rows, simulated from")
+        return row_moments(self.people, self.study.schema, "raw rows, simulated from", self.study.weight)
 
     def __str__(self) -> str:
         promise = "none (exact mode)" if self.guarantee is None else str(self.guarantee)
@@ -173,15 +172,14 @@ def _rows(study: Study, people: Sequence[Answers], source: RandomSource) -> Obse
 
 def _moments(study: Study, people: Sequence[Answers], source: RandomSource) -> ObservedMoments:
     settings, layout = study.moments, study.moments.layout
-    z = np.array([layout.encode(one).z for one in people], dtype=object)
-    products = z.T @ z
-    totals = [*z.sum(axis=0), *(products[j, k] for j in range(layout.q) for k in range(j, layout.q))]
-    noises = release_noise(
-        [column.width for column in layout.columns], settings.sigma, settings.honest_providers
-    )
+    counted = np.array([layout.encode(one).counted for one in people], dtype=object)
+    products = counted.T @ counted
+    every = [products[j, k] for j in range(layout.q + 1) for k in range(j, layout.q + 1)]
+    totals = every[-layout.totals :]  # the number of people, which is known, is left out where it is one
+    noises = layout.noises(settings.sigma, settings.honest_providers)
     gaussian = RoundedGaussian(source)
     noisy = [
         (int(total) << noise.shift) + sum(gaussian.sample(noise.sigma) for _ in study.right if noise.sigma)
         for total, noise in zip(totals, noises, strict=True)
     ]
-    return ObservedMoments.of_totals(study, noisy[: layout.q], noisy[layout.q :], len(people))
+    return ObservedMoments.of_totals(study, noisy[: layout.firsts], noisy[layout.firsts :], len(people))

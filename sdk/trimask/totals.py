@@ -28,6 +28,7 @@ _HASH_BYTES = 32
 class Totals:
     """Noisy sums of z_j, and of z_j z_l for j <= l row by row, over the people whose reports were accepted.
 
+    In a weighted study every summand counts s^2 times, and the sum of s^2 itself is the first of `first`.
     `accepted_hash` names those reports; every right provider signed it.
     """
 
@@ -66,7 +67,7 @@ def _checked(data: Mapping[str, Any], manifest: Manifest) -> Totals:
         (type(data["accepted"]) is int and data["accepted"] == manifest.rows, "number of people"),
         (data["columns"] == [column.name for column in layout.columns], "columns"),
         (len(accepted) == _HASH_BYTES, "accepted reports"),
-        (len(first) == layout.q and len(products) == layout.q * (layout.q + 1) // 2, "number of totals"),
+        ((len(first), len(first + products)) == (layout.firsts, layout.totals), "number of totals"),
         (all(type(value) is int for value in (*first, *products)), "totals"),
     ):
         if not held:

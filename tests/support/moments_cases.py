@@ -154,15 +154,18 @@ def check(layout: MomentsLayout, elements: Sequence[int], challenge: Challenge) 
 
 
 def forged(layout: MomentsLayout, bits: Sequence[int], z: Sequence[int] | None = None) -> list[int]:
-    """A report over any bits, with the best proof there is for them: z follows from the bits unless given."""
+    """A report over any bits, with the best proof there is for them: z follows from the bits unless given.
+
+    `z` are all columns of the proof: in a weighted study s and s z too.
+    """
     if z is None:
         rows: list[int] = []
-        for column in layout.columns:
+        for column in layout.proved:
             if column.factors is not None:
                 rows.append(rows[column.factors[0]] * rows[column.factors[1]])
                 continue
             held = bits[column.first_bit : column.first_bit + len(column.weights)]
             answer = sum(bit * weight for bit, weight in zip(held, column.weights, strict=True))
-            rows.append(2 * answer - column.offset if column.shrinks else answer)
+            rows.append((2 if column.shrinks else 1) * answer - column.offset)
         z = rows
     return _elements(bits, z, 123456789, 987654321, P)

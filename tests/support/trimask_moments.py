@@ -58,7 +58,7 @@ def moments_study(
     **changes: Any,
 ) -> SignedStudy:
     """A study of all the lab's right providers, approved by everybody, not yet open."""
-    layout = MomentsLayout.of(schema, ball_norm)
+    layout = MomentsLayout.of(schema, ball_norm, changes.get("weight"))
     norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
     promise = Guarantee(
         Neighbours("record", norm),
@@ -109,9 +109,9 @@ def submit_all(signed: SignedStudy, people: Iterable[Mapping[str, object]]) -> N
 
 
 def exact_totals(study: Study, people: Sequence[Mapping[str, object]]) -> tuple[list[int], list[int]]:
-    """Sums of z and of products of the encoded rows, in whole numbers."""
-    rows = [study.moments.layout.encode(person).z for person in people]
-    q = study.moments.layout.q
-    first = [sum(row[j] for row in rows) for j in range(q)]
-    products = [sum(row[j] * row[k] for row in rows) for j in range(q) for k in range(j, q)]
-    return first, products
+    """Sums of z and of products of the encoded rows, weighted where the study is, in whole numbers."""
+    layout = study.moments.layout
+    rows, q = [layout.encode(person).counted for person in people], layout.q + 1
+    every = [sum(row[j] * row[k] for row in rows) for j in range(q) for k in range(j, q)]
+    totals = every[-layout.totals :]  # without the number of people, which is public
+    return totals[: layout.firsts], totals[layout.firsts :]

@@ -37,6 +37,7 @@ from trimask_core.study import Budget, Party, Protection, Study
 from trimask_core.submission import SealedSubmission
 from trimask_core.suites import payloads_of
 from trimask_core.web import Web
+from trimask_core.weight import Weight
 from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 
@@ -228,6 +229,22 @@ def random_case(number: int) -> dict[str, Any]:
     }
 
 
+def _random_weight(random: Random, schema: Schema, steps: int) -> Weight | None:
+    """By anything that can be one, or none."""
+    choices = [item for item in (*schema.attributes, *schema.derived) if item.kind in ("categorical", "bins")]
+    numbers = [
+        item
+        for item in schema.attributes
+        if item.kind in ("continuous", "integer")
+        and item.bounds[0] > 0
+        and item.bounds[1] <= 9000 * item.bounds[0]
+    ]
+    made = random.choice([None, *choices, *numbers])
+    if made is None:
+        return None
+    return Weight(made.name, tuple(random.uniform(0.1, 9.0) for _ in made.levels), steps)
+
+
 def _random_study(random: Random, label: str) -> Made:
     schema = random_effects(random) if random.random() < 0.5 else random_schema(random)
     more = random_schema(random)  # up to eight attributes
@@ -246,6 +263,7 @@ def _random_study(random: Random, label: str) -> Made:
             right=random.randint(2, 4),
             sigma=random.choice([0.0, 40.0]),
             row_norm=norm,
+            weight=_random_weight(random, schema, random.choice([16, 100, 1024])),
         )
     schema = replace(schema, ones=random.random() < 0.8)
     numeric = [item for item in schema.columns if not item.exclusive and item.name != "one"]
@@ -258,6 +276,8 @@ def _random_study(random: Random, label: str) -> Made:
         settings = {"budget": Budget(1.0, 1e-6, None), "clipping": clipping}
     elif random.random() < 0.4:
         settings["row_norm"] = random.uniform(0.4, 1.0) * schema.row_norm
+    if schema.ones and "budget" not in settings:
+        settings["weight"] = _random_weight(random, schema, 0)
     right, left = random.choice([(2, 1), (3, 1), (3, 2), (4, 2), (5, 3)])
     return made_study(
         label,

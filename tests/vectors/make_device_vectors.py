@@ -31,6 +31,7 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.strict_json import read_json
 from trimask_core.study import Budget
 from trimask_core.text_form import canonical_json
+from trimask_core.weight import Weight
 from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import (
     GetSealingKeysResponse,
@@ -88,6 +89,10 @@ def studies() -> list[tuple[str, Made, dict[str, Any]]]:
          made_study("ball", SMALL, suite="moments", right=3, sigma=30.0, row_norm=2.25, invited=True, web=True), SMALL_ANSWERS),
         ("rows, every derived column", made_study("effects", EFFECTS, block_rows=56), EFFECTS_ANSWERS),
         ("moments, every derived column", made_study("effects moments", EFFECTS, suite="moments", right=2, sigma=900.0), EFFECTS_ANSWERS),
+        ("rows, weighted by a choice", made_study("weight", SCHEMA, weight=Weight("region", (1.0, 2.5, 4.0))), ANSWERS),
+        ("rows, an answered weight and a smaller norm", made_study("answered", SCHEMA, row_norm=1.5, weight=Weight("bmi")), ANSWERS),
+        ("moments, weighted by a choice, a ball",
+         made_study("weight moments", SMALL, suite="moments", right=2, sigma=30.0, row_norm=2.25, weight=Weight("region", (1.0, 2.5, 4.0), 256)), SMALL_ANSWERS),
     ]  # fmt: skip
 
 
@@ -217,6 +222,18 @@ def study_cases() -> dict[str, Any]:
         ("a step that does not divide the range", moments, ["study", "schema", "attributes", 0, "step"], 0.7),
         ("a product that the sums do not give", made["moments, every derived column"], ["study", "schema", "derived"], [LONG_PRODUCT, NO_PRODUCT]),
         ("clipping in the moments suite", moments, ["study", "clipping"], {"columns": ["hours"], "centre": [2.0], "deviations": [1.0], "radius": 1.0}),
+        ("a weight without steps in the moments suite", moments, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 0}),
+        ("a weight with steps in the rows suite", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 8}),
+        ("a weight finer than there is room", moments, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 1025}),
+        ("a weight of nobody's", rows, ["study", "weight"], {"attribute": "income", "weights": [], "steps": 0}),
+        ("a weight that may be 0", moments, ["study", "weight"], {"attribute": "hours", "weights": [], "steps": 8}),
+        ("a yes or no for a weight", rows, ["study", "weight"], {"attribute": "smoker", "weights": [], "steps": 0}),
+        ("a weight of 0", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 0.0], "steps": 0}),
+        ("a level without a weight", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0], "steps": 0}),
+        ("a table of weights for a number", rows, ["study", "weight"], {"attribute": "age", "weights": [1.0, 2.0], "steps": 0}),
+        ("a weight 20,000 times another's", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 20000.0], "steps": 0}),
+        ("a weight beside a budget", made["rows, a budget and clipping"], ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 0}),
+        ("no weight, but said so", rows, ["study", "weight"], None),
         ("clipping without a budget", rows, ["study", "clipping"], {"columns": ["bmi"], "centre": [25.0], "deviations": [1.0], "radius": 1.0}),
     ]  # fmt: skip
     names = {study.study.id: name for name, study, _ in every}

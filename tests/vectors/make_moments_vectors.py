@@ -20,12 +20,14 @@ from trimask_core.moments.challenge import (
     derive_challenge,
 )
 from trimask_core.moments.check import FORMS, forms, verdict
+from trimask_core.moments.column import MomentsColumn
 from trimask_core.moments.field import P, expand_elements, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements, build_report
 from trimask_core.moments.sharing import payloads, read_share, split
 from trimask_core.randomness import Stream
 from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.weight import Weight
 
 FOLDER = Path(__file__).parent
 STUDY = bytes(range(32))
@@ -50,17 +52,25 @@ EFFECTS = Schema(
         Derived("three", "product", ("region_age", "smoker")),
     ),
 )
-CASES: list[tuple[str, Schema, float | None, dict[str, Any], int]] = [
-    ("one binary answer", Schema((SMOKER,)), None, {"smoker": True}, 2),
-    ("a grid with centre and scale, a choice, a product", SMALL, None, {"hours": 6, "smoker": False, "region": "north"}, 2),
-    ("a row inside the ball", SMALL, 2.25, {"hours": 2.5, "smoker": True, "region": "west"}, 2),
-    ("a row shrunk to the ball", SMALL, 2.25, {"hours": 6, "smoker": True, "region": "west"}, 3),
+DESIGN = Schema((HOURS, SMOKER, Attribute("design_weight", "continuous", 0.5, 8.0)))
+BY_REGION = Weight("region", (1.0, 2.5, 4.0), 256)
+CASES: list[tuple[str, Schema, float | None, dict[str, Any], int, Weight | None]] = [
+    ("one binary answer", Schema((SMOKER,)), None, {"smoker": True}, 2, None),
+    ("a grid with centre and scale, a choice, a product", SMALL, None,
+     {"hours": 6, "smoker": False, "region": "north"}, 2, None),
+    ("a row inside the ball", SMALL, 2.25, {"hours": 2.5, "smoker": True, "region": "west"}, 2, None),
+    ("a row shrunk to the ball", SMALL, 2.25, {"hours": 6, "smoker": True, "region": "west"}, 3, None),
     ("steps of a thousandth, a square, a logarithm", LARGE, None,
-     {"age": 37, "weight": 71.3, "smoker": False, "region": "south"}, 3),
+     {"age": 37, "weight": 71.3, "smoker": False, "region": "south"}, 3, None),
     ("bins, a threshold, products with choices, a product of three", EFFECTS, None,
-     {"age": 64, "hours": 3, "smoker": True, "region": "north"}, 2),
+     {"age": 64, "hours": 3, "smoker": True, "region": "north"}, 2, None),
     ("bins of a number that is shrunk to the ball", EFFECTS, 2.9,
-     {"age": 90, "hours": 6, "smoker": True, "region": "west"}, 2),
+     {"age": 90, "hours": 6, "smoker": True, "region": "west"}, 2, None),
+    ("weights by the levels of a choice", SMALL, None, {"hours": 4.5, "smoker": True, "region": "south"}, 2, BY_REGION),
+    ("weights by bins of a number that is shrunk to the ball", EFFECTS, 2.9,
+     {"age": 90, "hours": 6, "smoker": True, "region": "west"}, 2, Weight("age_group", (3.0, 1.0, 0.25), 64)),
+    ("a weight that is answered", DESIGN, None, {"hours": 1, "smoker": True, "design_weight": 3.2}, 3,
+     Weight("design_weight", (), 1024)),
 ]  # fmt: skip
 
 
@@ -95,6 +105,15 @@ def challenge_dict(challenge: Challenge) -> dict[str, Any]:
     }
 
 
+def column_dict(column: MomentsColumn) -> dict[str, Any]:
+    """A column as another implementation should find it."""
+    return {
+        "name": column.name, "kind": column.kind, "offset": column.offset, "width": column.width,
+        "largest": column.largest, "first_bit": column.first_bit, "weights": list(column.weights),
+        "factors": column.factors and list(column.factors),
+    }  # fmt: skip
+
+
 def layout_dict(layout: MomentsLayout) -> dict[str, Any]:
     """What another implementation should find before it makes a report."""
     ball = layout.ball
@@ -102,14 +121,8 @@ def layout_dict(layout: MomentsLayout) -> dict[str, Any]:
         "bits": layout.bits,
         "elements": layout.elements,
         "radius_squared": str(layout.radius_squared),
-        "columns": [
-            {
-                "name": column.name, "kind": column.kind, "offset": column.offset, "width": column.width,
-                "largest": column.largest, "first_bit": column.first_bit, "weights": list(column.weights),
-                "factors": column.factors and list(column.factors),
-            }
-            for column in layout.columns
-        ],
+        "columns": [column_dict(column) for column in layout.columns],
+        "root": layout.root and column_dict(layout.root),
         "choices": [list(bits) for bits in layout.choices],
         "comparisons": [
             {
@@ -130,10 +143,15 @@ def layout_dict(layout: MomentsLayout) -> dict[str, Any]:
 
 
 def report_case(
-    name: str, schema: Schema, row_norm: float | None, answers: dict[str, Any], providers: int
+    name: str,
+    schema: Schema,
+    row_norm: float | None,
+    answers: dict[str, Any],
+    providers: int,
+    weight: Weight | None,
 ) -> dict[str, Any]:
     """One honest report from answers to verdict."""
-    layout, source = MomentsLayout.of(schema, row_norm), Recorded(name)
+    layout, source = MomentsLayout.of(schema, row_norm, weight), Recorded(name)
     encoded = layout.encode(answers)
     elements = build_report(layout, answers, source)
     seeds, vector = split(elements, providers, source)
@@ -150,12 +168,14 @@ def report_case(
         "name": name,
         "schema": schema.to_dict(),
         "row_norm": row_norm,
+        "weight": weight and weight.to_dict(),
         "answers": answers,
         "layout": layout_dict(layout),
         "randomness": source.reads,
         "bits": "".join(map(str, encoded.bits)),
         "z": list(encoded.z),
         "clipped": encoded.clipped,
+        "root": encoded.root,
         "elements": numbers(elements),
         "payloads": [payload.hex() for payload in sent],
         "submission_id": submission.hex(),
@@ -172,7 +192,7 @@ def report_case(
 
 def refused() -> dict[str, Any]:
     """Reports and payloads that must not be accepted, each with the reason."""
-    _, schema, row_norm, answers, _ = CASES[2]
+    _, schema, row_norm, answers, _, _ = CASES[2]
     layout = MomentsLayout.of(schema, row_norm)
     honest = build_report(layout, answers, Recorded("refused"))
     challenge = derive_challenge(challenge_key(STUDY, CONTRIBUTIONS[:2]), STUDY, 7, layout)
@@ -199,6 +219,7 @@ def refused() -> dict[str, Any]:
         z[4] = z[0] * z[1]
         elements = _elements(bits, z, 123456789, 987654321)
         roots.append({"bit": 0, "value": str(value), "elements": numbers(elements), "verdict": of(elements)})
+    weighted = weights_refused()
     vector = pack(honest)
     wrong = {
         "a vector one byte short": b"\x02" + vector[:-1],
@@ -220,7 +241,44 @@ def refused() -> dict[str, Any]:
         "challenge": challenge_dict(challenge),
         "altered": altered,
         "roots": roots,
+        "weighted": weighted,
         "payloads_for_the_last_of_two": {name: payload.hex() for name, payload in wrong.items()},
+    }
+
+
+def weights_refused() -> dict[str, Any]:
+    """Reports of a weighted study by whoever counts more than the study says: the best proofs there are for them."""
+    schema, answers = SMALL, {"hours": 4.5, "smoker": True, "region": "south"}
+    layout = MomentsLayout.of(schema, None, BY_REGION)
+    challenge = derive_challenge(challenge_key(STUDY, CONTRIBUTIONS[:2]), STUDY, 7, layout)
+    form, encoded = forms(layout, challenge), layout.encode(answers)
+    root, z, q = encoded.root, list(encoded.z), layout.q
+    largest = layout.root.largest if layout.root else 0
+
+    def proved(s: int, columns: list[int]) -> list[int]:
+        return _elements(encoded.bits, [*z, s, *columns], 123456789, 987654321)
+
+    cases = {
+        "the root of another level": proved(largest, [largest * value for value in z]),
+        "a root beyond the largest": proved(2 * largest, [2 * largest * value for value in z]),
+        "a root of 0": proved(0, [0] * q),
+        "minus the root": proved(-root, [-root * value for value in z]),
+        "one column with a larger root": proved(root, [largest * z[0], *(root * value for value in z[1:])]),
+        "columns without their root": proved(root, z),
+    }
+    found = {
+        name: {
+            "elements": numbers(elements),
+            "verdict": verdict(form.apply([value % P for value in elements], first=True)),
+        }
+        for name, elements in cases.items()
+    }
+    return {
+        "schema": schema.to_dict(),
+        "weight": BY_REGION.to_dict(),
+        "challenge": challenge_dict(challenge),
+        "honest": numbers(proved(root, [root * value for value in z])),
+        "cases": found,
     }
 
 

@@ -21,7 +21,7 @@ export async function challengeOf(key, studyId, bucket, layout) {
     }
   };
   const u = [];
-  for (const _ of layout.columns) u.push(await draw(0n));
+  for (const _ of layout.proved) u.push(await draw(0n));
   const [uRho, r] = [await draw(1n), await draw(BigInt(2 * layout.bits + 1))];
   const g = [];
   for (let check = 0; check < layout.choices.length + 2 * layout.comparisons.length + Number(layout.ball !== null); check++) g.push(await draw(0n));
@@ -51,7 +51,7 @@ function basisAt(degree, x) {
 
 /** @param {MomentsLayout} layout @param {Challenge} challenge */
 export function formsOf(layout, { u, uRho, r, g }) {
-  const [m, q] = [layout.bits, layout.columns.length];
+  const [m, q] = [layout.bits, layout.proved.length];
   /** @param {number} j @param {number} l */
   const product = (j, l) => m + Math.min(j, l) * q - (Math.min(j, l) * (Math.min(j, l) - 1)) / 2 + Math.abs(j - l);
   const rho = m + (q * (q + 1)) / 2;
@@ -61,7 +61,7 @@ export function formsOf(layout, { u, uRho, r, g }) {
   let [sConstant, linearConstant] = [0n, 0n];
   /** @param {bigint[]} form @param {number} place @param {bigint} value */
   const add = (form, place, value) => (form[place] = modulo(form[place] + value));
-  layout.columns.forEach((column, j) => {
+  layout.proved.forEach((column, j) => {
     const weight = u[j];
     sConstant -= weight * column.offset;
     const each = column.kind === "bounded" || column.kind === "log" ? 2n : 1n;

@@ -18,6 +18,7 @@ import { expandKey, expandSpare, tagComponent } from "../../client/web/device/ro
 import { Schema } from "../../client/web/device/schema.js";
 import { parseStudy } from "../../client/web/device/signed_study.js";
 import { Study } from "../../client/web/device/study.js";
+import { Weight } from "../../client/web/device/weight.js";
 import { buildSubmission, componentInfo, sealingKeyId, submissionIdOf } from "../../client/web/device/submission.js";
 import { decodeMessage, encodeMessage } from "../../client/web/device/wire.js";
 import { challengeOf, FORMS, formsOf, readShare, verdict } from "./moments_check.js";
@@ -180,15 +181,16 @@ export const CHECKS = {
     same(String(P), p);
     same((await expandElements(fromHex(expansion.seed), 8)).map(String), expansion.elements, "expansion");
     for (const one of cases) {
-      const layout = new MomentsLayout(schemaOf(one.schema, text), one.row_norm);
+      const schema = schemaOf(one.schema, text);
+      const layout = new MomentsLayout(schema, one.row_norm, one.weight && new Weight(find(readJson(text), JSON.stringify(one.weight)), schema));
       same([layout.bits, layout.elements, layout.choices], [one.layout.bits, one.layout.elements, one.layout.choices], one.name);
       same(
-        layout.columns.map((column) => [column.name, column.kind, Number(column.offset), Number(column.width), Number(column.largest), column.firstBit, column.weights.map(Number), column.factors]),
-        one.layout.columns.map((/** @type {any} */ c) => [c.name, c.kind, c.offset, c.width, c.largest, c.first_bit, c.weights, c.factors]),
+        [...layout.columns, ...(layout.root ? [layout.root] : [])].map((column) => [column.name, column.kind, Number(column.offset), Number(column.width), Number(column.largest), column.firstBit, column.weights.map(Number), column.factors]),
+        [...one.layout.columns, ...(one.layout.root ? [one.layout.root] : [])].map((/** @type {any} */ c) => [c.name, c.kind, c.offset, c.width, c.largest, c.first_bit, c.weights, c.factors]),
         one.name,
       );
       const encoded = layout.encode(one.answers);
-      same([encoded.bits.join(""), encoded.z.map(Number), encoded.clipped], [one.bits, one.z, one.clipped], one.name);
+      same([encoded.bits.join(""), encoded.z.map(Number), encoded.clipped, Number(encoded.root)], [one.bits, one.z, one.clipped, one.root], one.name);
       const source = recorded(fromHex(one.randomness.join("")));
       const elements = buildReport(layout, one.answers, source);
       same(elements.map(String), one.elements, `${one.name}: elements`);
@@ -219,6 +221,15 @@ export const CHECKS = {
       same(verdict(forms.apply(altered, true)), wanted, `altered at ${place}`);
     }
     for (const { elements, verdict: wanted } of all.roots) same(verdict(forms.apply(elements.map(BigInt), true)), wanted, "roots");
+    const { weighted } = all;
+    const held = schemaOf(weighted.schema, text);
+    const counts = formsOf(new MomentsLayout(held, null, new Weight(find(readJson(text), JSON.stringify(weighted.weight)), held)), {
+      u: weighted.challenge.u.map(BigInt), uRho: BigInt(weighted.challenge.u_rho), r: BigInt(weighted.challenge.r), g: weighted.challenge.g.map(BigInt),
+    });
+    same(verdict(counts.apply(weighted.honest.map(BigInt), true)), null, "an honest weight");
+    for (const [why, { elements, verdict: wanted }] of Object.entries(/** @type {Record<string, any>} */ (weighted.cases))) {
+      same(verdict(counts.apply(elements.map(BigInt), true)), wanted, why);
+    }
     const payloads = Object.entries(all.payloads_for_the_last_of_two);
     for (const [why, payload] of payloads) {
       await refused(() => readShare(fromHex(String(payload)), 2, 2, layout.elements), why);

@@ -9,6 +9,7 @@ from trimask_core.form import Form
 from trimask_core.schema import Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_core.web import Web
+from trimask_core.weight import Weight
 from trimask_theory._strict_toml import names_of, refuse_unknown
 from trimask_theory.expected import Expected
 
@@ -88,6 +89,7 @@ class StudyDefinition:
     licence: str = ""
     web: Web | None = None
     expected: Expected | None = None
+    weight: Weight | None = None
 
     def changed(self, **changes: Any) -> StudyDefinition:
         """With settings of [privacy] and [collection] replaced, by name; None leaves a setting as it is."""

@@ -20,6 +20,7 @@ from trimask_core.form_schema import check_schema
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Budget, SuiteName
 from trimask_core.web import Web
+from trimask_core.weight import Weight
 from trimask_theory import suite_settings
 from trimask_theory._strict_toml import Table, names_of, refuse_unknown
 from trimask_theory.definition import (
@@ -35,6 +36,7 @@ from trimask_theory.expected import read_expected
 __all__ = [
     "CLIPPING_COLUMN_KEYS",
     "TOP_KEYS",
+    "WEIGHT_KEYS",
     "ClippingPlan",
     "CollectionPlan",
     "Method",
@@ -53,12 +55,14 @@ TOP_KEYS = (
     "collection",
     "attributes",
     "derived",
+    "weight",
     "form",
     "licence",
     "web",
     "expected",
 )
 CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
+WEIGHT_KEYS = ("attribute", "weights")
 _Word = TypeVar("_Word", bound=str)
 _BOUNDED = ("continuous", "integer")
 _METHODS: tuple[Method, ...] = get_args(Method)
@@ -89,6 +93,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
         licence=top.text("licence", ""),
         web=_web(top.table("web")) if "web" in data else None,
         expected=read_expected(top.table("expected"), schema) if "expected" in data else None,
+        weight=_weight(top.table("weight"), schema) if "weight" in data else None,
     )
     suite_settings.check_definition(definition)
     return definition
@@ -104,6 +109,23 @@ def _form(data: object, schema: Schema) -> Form:
 def _web(table: Table) -> Web:
     table.refuse_unknown(names_of(Web))
     return Web(table.words("hosts"), table.text("page_sha256"))
+
+
+def _weight(table: Table, schema: Schema) -> Weight:
+    table.refuse_unknown(WEIGHT_KEYS)
+    name = table.text("attribute")
+    weight = Weight(name)
+    if "weights" in table.data:
+        given = table.table("weights")
+        levels = Weight(name, (1.0,)).levels(schema)
+        given.refuse_unknown(levels)
+        weight = Weight(name, tuple(given.required(level) for level in levels))
+    elif name in schema.groups:
+        raise StudyError(
+            f"weight: {name} is a choice: give [weight.weights], a number for each of its levels"
+        )
+    weight.check(schema)
+    return weight
 
 
 def _word(table: Table, name: str, allowed: tuple[_Word, ...]) -> _Word:

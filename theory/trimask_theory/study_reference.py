@@ -14,7 +14,7 @@ from trimask_core.web import Web
 from trimask_theory._reference import Section
 from trimask_theory.definition import CollectionPlan, PrivacyTarget
 from trimask_theory.expected import COLUMN_KEYS, CORRELATION_KEYS
-from trimask_theory.study_definition import CLIPPING_COLUMN_KEYS, TOP_KEYS
+from trimask_theory.study_definition import CLIPPING_COLUMN_KEYS, TOP_KEYS, WEIGHT_KEYS
 
 __all__ = ["SECTIONS", "render_page"]
 
@@ -34,6 +34,7 @@ SECTIONS = (
             "collection": "How answers are collected and published.",
             "attributes": "What people are asked, one table each; one at least.",
             "derived": "Columns that the device forms of answers, one table each.",
+            "weight": "How much each person's answers count; all count the same without it.",
             "form": "What people are shown, in every language; a plain form is made of the attributes without it.",
             "expected": "What is expected of the answers, for `trimask plan --study`; no part of the study.",
         },
@@ -49,6 +50,7 @@ SECTIONS = (
             "collection": ("table", "required"),
             "attributes": ("tables", "required"),
             "derived": ("tables", ""),
+            "weight": ("table", ""),
             "form": ("table", ""),
             "expected": ("table", ""),
         },
@@ -167,6 +169,20 @@ SECTIONS = (
             "levels": "Names of the bins, one more than cuts; `below_40`, `40_to_65`, `from_65` when left out.",
         },
         Derived,
+    ),
+    Section(
+        "`[weight]`",
+        "How much each person's answers count: devices multiply their rows by the root of the weight, so every mean, share "
+        "and regression of a release is a weighted one ([researchers.md](researchers.md#survey-weights)). Signed with the "
+        "study; people are told. Only the ratios of weights matter.",
+        {
+            "attribute": "A numeric attribute with a minimum above 0, whose answer is the weight; or a categorical "
+            "attribute or bins.",
+            "weights": "Of a choice or bins: a table with a number above 0 for each level, such as "
+            "`{north = 1.0, south = 2.5}`.",
+        },
+        keys=WEIGHT_KEYS,
+        given={"attribute": _NAME, "weights": ("table of numbers", "")},
     ),
     Section(
         "`[[expected.columns]]`",

@@ -66,6 +66,8 @@ def check_definition(definition: StudyDefinition) -> None:
         given = [name for name in ("step", "centre", "scale") if getattr(attribute, name) is not None]
         refuse_foreign_keys(suite, "attributes", given, f"attributes.{attribute.name}")
     _CHECKS[suite](definition)
+    if definition.weight is not None:
+        _check_weight(definition)
 
 
 def _is_set(settings: Any, field: Field[Any]) -> bool:
@@ -113,6 +115,19 @@ def _check_moments(definition: StudyDefinition) -> None:
     elif not privacy.exact and not _has_pair(privacy):
         raise StudyError(
             "[privacy] needs epsilon and delta, or a [privacy.budget], or exact = true (no noise at all, for checks)"
+        )
+
+
+def _check_weight(definition: StudyDefinition) -> None:
+    instead = "Take [weight] out, declare the products of a choice with the columns, and weight afterwards: fit.weighted"
+    if definition.privacy.budget is not None:
+        raise StudyError(
+            f"[weight] and [privacy.budget]: private answers are made for rows that all count the same. {instead}"
+        )
+    if definition.privacy.protect == "unit":
+        raise StudyError(
+            '[weight] and privacy.protect = "unit": an answer that changes the weight moves the whole row, and not by 1. '
+            f'Set protect = "record". Or: {instead}'
         )
 
 

@@ -72,7 +72,7 @@ def derive_challenge(key: bytes, study_id: bytes, bucket: int, layout: MomentsLa
         raise ParameterError("bucket", f"from 0 to {BUCKETS - 1}", bucket)
     stream = Stream(key, _CHALLENGE + _prefixed(study_id) + bytes([bucket]))
     return Challenge(
-        u=tuple(draw(stream) for _ in layout.columns),
+        u=tuple(draw(stream) for _ in layout.proved),
         u_rho=_at_least(1, stream),
         r=_at_least(2 * layout.bits + 1, stream),
         g=tuple(draw(stream) for _ in layout.linear_checks),

@@ -63,7 +63,7 @@ def verdict(sums: Sequence[int]) -> str | None:
 
 def _forms(layout: MomentsLayout, challenge: Challenge, p: int) -> Forms:
     u, u_rho, m = challenge.u, challenge.u_rho, layout.bits
-    if len(u) != layout.q or len(challenge.g) != len(layout.linear_checks):
+    if len(u) != layout.size or len(challenge.g) != len(layout.linear_checks):
         raise ParameterError("challenge", "of this layout")
     if u_rho % p == 0 or not 2 * m < challenge.r < p:
         raise ParameterError(
@@ -71,7 +71,7 @@ def _forms(layout: MomentsLayout, challenge: Challenge, p: int) -> Forms:
         )
     s, quadratic, phi, eta, linear = ([0] * layout.elements for _ in FORMS)
     s_constant = linear_constant = 0
-    for weight, column, terms in zip(u, layout.columns, layout.terms, strict=True):
+    for weight, column, terms in zip(u, layout.proved, layout.terms, strict=True):
         s_constant -= weight * column.offset
         for index, coefficient in terms:
             s[index] += weight * coefficient
@@ -79,8 +79,8 @@ def _forms(layout: MomentsLayout, challenge: Challenge, p: int) -> Forms:
     place = layout.products.start
     for j, weight in enumerate(u):
         quadratic[place] = weight * weight
-        quadratic[place + 1 : place + layout.q - j] = [2 * weight * other for other in u[j + 1 :]]
-        place += layout.q - j
+        quadratic[place + 1 : place + layout.size - j] = [2 * weight * other for other in u[j + 1 :]]
+        place += layout.size - j
     for index, weight in zip(layout.rho_products, u, strict=True):
         quadratic[index] = 2 * u_rho * weight
     quadratic[layout.rho_squared] = u_rho * u_rho

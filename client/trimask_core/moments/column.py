@@ -7,6 +7,7 @@ product   z_a z_b (a square: a = b)                  w_a w_b                    
 interval  1 if the number is in it, else 0           1                                one (and those of `Comparison`)
 log       2 answer - 1000, thousandths of its range  1000                             of the answer
 clipped   1 if the row was shrunk, else 0            4                                one
+root      s, by which the others are multiplied      S                                `trimask_core.moments.weighted`
 
 The offset is `steps` (the middle of the range) or round(2 (centre - minimum) / step). An integer attribute has steps of
 1, a continuous one of `step` (a thousandth of its range unless given), a binary one has the answers 0 and 1. Halves
@@ -39,7 +40,7 @@ __all__ = [
     "columns_of",
 ]
 
-ColumnKind = Literal["bounded", "level", "interval", "product", "log", "clipped"]
+ColumnKind = Literal["bounded", "level", "interval", "product", "log", "clipped", "root"]
 CLIPPED = "clipped"
 # One bit that costs 1/16 of |x|^2: a shrunk row has to make room for it. The noise on its sum is then 4 times a level's.
 _CLIPPED_WIDTH = 4

@@ -1,10 +1,10 @@
 """Which elements a report has, in one fixed order that devices and providers agree on.
 
-m bits and q columns make 2m + q(q+1)/2 + q + 4 elements of the field:
+m bits and q columns (in a weighted study 2q + 1: `weighted`) make 2m + q(q+1)/2 + q + 4 elements of the field:
 
     b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first); logarithms, bins
-                        and thresholds in theirs (every interval, then `above` and `below`); `clipped`; what is left of
-                        the ball
+                        and thresholds in theirs (every interval, then `above` and `below`); `clipped`; the root of an
+                        answered weight; what is left of the ball
     T_jl, j <= l        products z_j z_l, upper triangle row by row
     rho                 uniform; hides s in the check
     rho z_1..rho z_q
@@ -37,7 +37,10 @@ from trimask_core.moments.column import (
 )
 from trimask_core.moments.field import P
 from trimask_core.moments.natural import NaturalColumn, natural_columns
+from trimask_core.moments.noise import EntryNoise, release_noise
+from trimask_core.moments.weighted import root_column, weighted_columns
 from trimask_core.schema import Schema
+from trimask_core.weight import Weight
 
 __all__ = ["Encoded", "LinearCheck", "MomentsLayout"]
 
@@ -46,11 +49,19 @@ _LARGEST_PRODUCT = 2**59  # sums are decoded as signed numbers below P / 2, with
 
 @dataclass(frozen=True)
 class Encoded:
-    """One row: every bit, every z, and whether it was shrunk to the ball."""
+    """One row: every bit, every z, whether it was shrunk to the ball, and the root s of its weight (1 without weights)."""
 
     bits: tuple[int, ...] = field(repr=False)
     z: tuple[int, ...] = field(repr=False)
     clipped: bool = field(repr=False)
+    root: int = field(default=1, repr=False)
+    proved: tuple[int, ...] = field(default=(), repr=False)
+    """The columns whose products are shared and checked: z, or z, s and s z."""
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """(1, z) times s: the row whose products are added up."""
+        return (self.root, *(self.root * value for value in self.z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +83,59 @@ class MomentsLayout:
     ball: Ball | None
     ball_bit: int  # the first bit of what is left of the ball: all bits before it are answers'
     comparisons: tuple[Comparison, ...] = ()  # of bins and thresholds
+    weight: Weight | None = None
+    root: MomentsColumn | None = None  # s of a weighted study
 
     @staticmethod
-    def of(schema: Schema, row_norm: float | None = None) -> MomentsLayout:
-        """The layout of a schema, with a ball of radius `row_norm` where one is given."""
-        return _layout(schema, row_norm)
+    def of(schema: Schema, row_norm: float | None = None, weight: Weight | None = None) -> MomentsLayout:
+        """The layout of a schema, with a ball of radius `row_norm` and with weights where they are given."""
+        return _layout(schema, row_norm, weight)
 
     @property
     def q(self) -> int:
         """How many columns there are, beside x_0 = 1."""
         return len(self.columns)
+
+    @cached_property
+    def proved(self) -> tuple[MomentsColumn, ...]:
+        """The columns whose products a report has: the q columns; in a weighted study s and s z_1..s z_q after them."""
+        if self.root is None:
+            return self.columns
+        bounds = [self.bound(j) for j in range(self.q)]
+        return (*self.columns, *weighted_columns(self.columns, bounds, self.root))
+
+    @property
+    def size(self) -> int:
+        """How many columns the proof has."""
+        return self.q if self.root is None else 2 * self.q + 1
+
+    @property
+    def published(self) -> tuple[MomentsColumn, ...]:
+        """The columns whose products are opened in sums; in a weighted study s stands first, for x_0."""
+        return self.columns if self.root is None else self.proved[self.q :]
+
+    @property
+    def published_bounds(self) -> tuple[int, ...]:
+        """No accepted report has larger ones."""
+        if self.root is None:
+            return tuple(self.bound(j) for j in range(self.q))
+        return tuple(column.largest for column in self.published)
+
+    @property
+    def firsts(self) -> int:
+        """How many of a release's totals are of the row of x_0: sums of z, or of s^2 and s^2 z."""
+        return len(self.published)
+
+    @property
+    def totals(self) -> int:
+        """How many totals a release has."""
+        return self.q * (self.q + 1) // 2 + self.q + (self.root is not None)
+
+    def noises(self, sigma: float, honest: int) -> list[EntryNoise]:
+        """One provider's noise on each total of a release; the sum of all weights has some, the number of people none."""
+        widths = [column.width for column in self.published]
+        found = release_noise(widths, sigma, honest)
+        return found if self.root is None else found[len(widths) :]
 
     @cached_property
     def bits(self) -> int:
@@ -91,12 +145,12 @@ class MomentsLayout:
     @property
     def elements(self) -> int:
         """How many field elements a report has."""
-        return 2 * self.bits + self.q * (self.q + 1) // 2 + self.q + 4
+        return 2 * self.bits + self.size * (self.size + 1) // 2 + self.size + 4
 
     @property
     def products(self) -> range:
         """Where T is."""
-        return range(self.bits, self.bits + self.q * (self.q + 1) // 2)
+        return range(self.bits, self.bits + self.size * (self.size + 1) // 2)
 
     @property
     def rho(self) -> int:
@@ -105,8 +159,8 @@ class MomentsLayout:
 
     @property
     def rho_products(self) -> range:
-        """Where rho z_1..rho z_q are."""
-        return range(self.rho + 1, self.rho + 1 + self.q)
+        """Where rho times each column of the proof is."""
+        return range(self.rho + 1, self.rho + 1 + self.size)
 
     @property
     def rho_squared(self) -> int:
@@ -125,15 +179,15 @@ class MomentsLayout:
 
     def product(self, j: int, k: int) -> int:
         """Where T_jk is, for columns j and k from 0 in either order."""
-        if not (0 <= j < self.q and 0 <= k < self.q):
-            raise ParameterError("column", f"from 0 to {self.q - 1}")
+        if not (0 <= j < self.size and 0 <= k < self.size):
+            raise ParameterError("column", f"from 0 to {self.size - 1}")
         low, high = min(j, k), max(j, k)
-        return self.bits + low * self.q - low * (low - 1) // 2 + high - low
+        return self.bits + low * self.size - low * (low - 1) // 2 + high - low
 
     @cached_property
     def terms(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each column, z_j + offset_j as (index, coefficient) pairs over a report's elements."""
-        return tuple(self._terms(column) for column in self.columns)
+        return tuple(self._terms(column) for column in self.proved)
 
     def _terms(self, column: MomentsColumn) -> tuple[tuple[int, int], ...]:
         if column.factors is not None:
@@ -205,7 +259,21 @@ class MomentsLayout:
         if self.ball is not None:
             z = self.ball.clip(self.columns, z)
         clipped = self.ball is not None and z[-1] == 1
-        return Encoded(tuple(self._bits(z)), tuple(z), clipped)
+        bits = self._bits(z)
+        if self.weight is None or self.root is None:
+            return self._encoded(bits, z, clipped, 1)
+        if self.weight.weights:
+            # Of the level the report says: a number that was shrunk to the ball is in the interval it is shrunk to.
+            held = zip(self.root.weights, bits[self.root.first_bit :], strict=False)
+            return self._encoded(bits, z, clipped, sum(root * bit for root, bit in held))
+        root = self.weight.whole_root(self.schema, float(values[self.weight.attribute]))
+        own = bits_of(root + self.root.offset, self.root.weights)
+        bits[self.root.first_bit : self.root.first_bit + len(own)] = own
+        return self._encoded(bits, z, clipped, root)
+
+    def _encoded(self, bits: Sequence[int], z: Sequence[int], clipped: bool, root: int) -> Encoded:
+        proved = z if self.root is None else (*z, root, *(root * value for value in z))
+        return Encoded(tuple(bits), tuple(z), clipped, root, tuple(proved))
 
     def _bits(self, z: Sequence[int]) -> list[int]:
         bits = [0] * self.ball_bit
@@ -228,10 +296,15 @@ class MomentsLayout:
     def totals_of(self, elements: Sequence[int], reports: int = 0) -> tuple[list[int], list[int]]:
         """First moments z (q of them) and products T (upper triangle) in one report, share or sum of those, modulo P.
 
-        `reports` is how many reports' constants to add: 1 for a whole report, N for R_1's sum of N, 0 for the others'.
+        Of a weighted study the products of s and s z: those with s first, then the others. `reports` is how many
+        reports' constants to add: 1 for a whole report, N for R_1's sum of N, 0 for the others'.
         """
         if len(elements) != self.elements:
             raise ParameterError("elements", f"{self.elements} field elements", len(elements))
+        if self.root is not None:
+            chosen = range(self.q, self.size)
+            found = [elements[self.product(j, k)] % P for j in chosen for k in chosen if k >= j]
+            return found[: self.firsts], found[self.firsts :]
         first = [
             (sum(elements[index] * coefficient for index, coefficient in terms) - reports * column.offset) % P
             for column, terms in zip(self.columns, self.terms, strict=True)
@@ -240,7 +313,7 @@ class MomentsLayout:
 
 
 @lru_cache(maxsize=64, typed=True)  # typed: True is refused, though it is equal to 1.0
-def _layout(schema: Schema, row_norm: float | None) -> MomentsLayout:
+def _layout(schema: Schema, row_norm: float | None, weight: Weight | None) -> MomentsLayout:
     found = columns_of(schema)
     columns, used = found.columns, found.bits
     ball = None
@@ -252,10 +325,16 @@ def _layout(schema: Schema, row_norm: float | None) -> MomentsLayout:
         columns = (*columns, clipped_column(used))
         used += 1
         ball = Ball.of(columns, row_norm)
-    layout = MomentsLayout(schema, row_norm, columns, found.choices, ball, used, found.comparisons)
+    root = None
+    if weight is not None:
+        root = root_column(schema, weight, found.choices, used)
+        used += 0 if weight.weights else len(root.weights)
+    layout = MomentsLayout(
+        schema, row_norm, columns, found.choices, ball, used, found.comparisons, weight, root
+    )
     layout.natural  # noqa: B018 - refused here if the schema's own columns could not be found from z
-    for j, column in enumerate(columns):
-        if layout.largest(j, j) >= _LARGEST_PRODUCT:
+    for column, bound in zip(layout.published, layout.published_bounds, strict=True):
+        if bound * bound >= _LARGEST_PRODUCT:
             raise ImpossibleStudy(
                 "overflow", f"{column.name}: its squares do not fit; give coarser steps (step)"
             )

@@ -21,7 +21,7 @@ __all__ = ["build_report"]
 def build_report(layout: MomentsLayout, answers: Mapping[str, object], source: RandomSource) -> list[int]:
     """The elements of a report of these answers; rho is drawn from `source` first, then f(0)."""
     encoded = layout.encode(answers)
-    return _elements(encoded.bits, encoded.z, draw(source), draw(source))
+    return _elements(encoded.bits, encoded.proved, draw(source), draw(source))
 
 
 def _elements(bits: Sequence[int], z: Sequence[int], rho: int, f_zero: int, p: int = P) -> list[int]:

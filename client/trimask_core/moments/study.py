@@ -12,6 +12,7 @@ from trimask_core.errors import ImpossibleStudy
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.noise import entry_noise
 from trimask_core.schema import Schema
+from trimask_core.weight import Weight
 
 __all__ = ["DEVIATIONS", "LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
 
@@ -53,6 +54,7 @@ class MomentsStudy(MomentsSettings):
     """The settings together with what they are read with: the schema, sigma, N and how many providers there are."""
 
     schema: Schema
+    weight: Weight | None
     row_norm: float
     sigma: float
     release_rows: int
@@ -62,7 +64,7 @@ class MomentsStudy(MomentsSettings):
     @cached_property
     def layout(self) -> MomentsLayout:
         """Bits, columns and products of a report, in their order."""
-        return MomentsLayout.of(self.schema, self.ball_norm)
+        return MomentsLayout.of(self.schema, self.ball_norm, self.weight)
 
     @property
     def max_release_rows(self) -> int:
@@ -93,16 +95,17 @@ class MomentsStudy(MomentsSettings):
 
     def _check_overflow(self) -> None:
         """2 N max|T| and 12 deviations of all noise must stay below 2^59 (docs/theory/verified-moments.md#room)."""
-        layout, most = self.layout, self.max_release_rows
-        for j, column in enumerate(layout.columns):
-            for l in range(j, layout.q):  # noqa: E741 (the letters of the page on verified moments)
-                largest = layout.largest(j, l)
+        published, most = self.layout.published, self.max_release_rows
+        bounds = self.layout.published_bounds
+        for j, column in enumerate(published):
+            for l in range(j, len(published)):  # noqa: E741 (the letters of the page on verified moments)
+                largest = bounds[j] * bounds[l]
                 noise = entry_noise(
-                    self.sigma, column.width, layout.columns[l].width, self.honest_providers, j == l
+                    self.sigma, column.width, published[l].width, self.honest_providers, j == l
                 )
                 if (most * largest << noise.shift) + DEVIATIONS * self.right * noise.sigma >= LARGEST_TOTAL:
                     raise ImpossibleStudy(
                         "moments_overflow",
-                        f"{column.name} x {layout.columns[l].name}: sums of products up to {largest:.3g} over {most} "
+                        f"{column.name} x {published[l].name}: sums of products up to {largest:.3g} over {most} "
                         "people do not fit 2^59; give a larger step, a smaller release_rows, or fewer derived columns",
                     )

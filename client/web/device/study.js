@@ -15,6 +15,7 @@ import { readProtection } from "./protection.js";
 import { items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
 import { Schema } from "./schema.js";
 import { readWeb } from "./web.js";
+import { Weight } from "./weight.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {import("./json.js").JsonObject} JsonObject */
@@ -50,7 +51,7 @@ export class Study {
   /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id @param {SuiteCode} code */
   constructor(data, id, code) {
     if (data["format"] !== FORMAT) throw new StudyError(`this is not a study of format ${FORMAT}`);
-    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders"]);
+    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders", "weight"]);
     this.id = id;
     const [title, purpose, contact, tlsRoots, admission, signer, ownerKey, access, licence] = TEXTS.map((name) => textOf(data[name], name));
     this.title = String(title);
@@ -77,12 +78,15 @@ export class Study {
     this.clipping = data["clipping"] === null ? null : new Clipping(/** @type {JsonObject} */ (data["clipping"]), this.schema);
     /** Where the survey page may come from, and its hash; null in a study without one. */
     this.web = data["web"] === null ? null : readWeb(data["web"]);
+    /** How much each person's answers count; null where all count the same. Written only where there is one. */
+    this.weight = "weight" in data ? new Weight(data["weight"], this.schema) : null;
     this.#checkAdmission();
     const suite = objectOf(data["suite"], "suite");
     this.suite = textOf(suite["name"], "suite.name");
     this.#rows = null;
     this.#moments = null;
     this.#code = code;
+    this.#checkWeight();
     this.#readSuite(suite);
     this.#checkClipping();
     this.#checkParties();
@@ -128,7 +132,7 @@ export class Study {
     } else {
       if (this.clipping !== null) impossible("clipping", "is of the rows suite; the moments suite has a ball", "clipping");
       if (!(rowNorm > 0)) impossible("row_norm", "must be above 0", "protection.row_norm");
-      this.#moments = new this.#code.MomentsStudy(suite, around, this.schema);
+      this.#moments = new this.#code.MomentsStudy(suite, around, this.schema, this.weight);
     }
   }
 
@@ -149,6 +153,14 @@ export class Study {
       impossible("admission_signer", "must be the owner's key where the owner signs, and empty otherwise", "owner_key");
     }
     if (key === toHex(this.collector.identity)) impossible("admission_signer", "must not be the collector's own", "owner_key");
+  }
+
+  #checkWeight() {
+    if (this.weight === null) return;
+    const { budget, public: promise } = this.protection;
+    if (budget !== null) impossible("weight", "private answers are made for rows that all count the same", "weight");
+    if (promise?.neighbours.relation === "unit") impossible("weight", "an answer that changes the weight moves the whole row", "weight");
+    if ((this.suite === "rows") !== (this.weight.steps === 0)) impossible("weight", "steps are of the moments suite alone", "weight.steps");
   }
 
   #checkClipping() {
@@ -218,6 +230,11 @@ export class Study {
   encode(answers) {
     const row = this.schema.encode(answers);
     return this.clipping === null ? row : this.clipping.apply(row);
+  }
+
+  /** The root of a person's weight, by which the row is multiplied; 1 in a study without weights. @param {import("./schema.js").Answers} answers */
+  rootOf(answers) {
+    return this.weight === null ? 1 : this.weight.root(this.weight.of(this.schema.read(answers)));
   }
 
   /** With the seed of B_0, which must be the one the study commits to. @param {Uint8Array} seed */

@@ -13,7 +13,22 @@ import { general } from "../form/plain_text.js";
 export function exactStatement(study, unchecked) {
   const told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you yours can " +
     "see that you answered, not what.";
-  return [promise(study, unchecked), collusion(study), ...(study.reminders ? [told] : []), `Study id: ${hex(study.id)}.`];
+  return [promise(study, unchecked), collusion(study), ...weights(study), ...(study.reminders ? [told] : []), `Study id: ${hex(study.id)}.`];
+}
+
+/** How many times as much as another a person may count, and by the answer to what.
+ * @param {Study} study */
+export function weightValues(study) {
+  const { bounds: [low, high] = [1, 1], asked = "" } = study.weight ?? {};
+  const label = study.schema.attributes.find(({ name }) => name === asked)?.label;
+  return { times: general(high / low, 3), question: label || asked };
+}
+
+/** @param {Study} study @returns {string[]} */
+function weights(study) {
+  if (study.weight === null) return [];
+  const { times, question } = weightValues(study);
+  return [`Answers do not all count the same: one person's may count up to ${times} times as much as another's, by the answer to “${question}”.`];
 }
 
 /** Whether what is published has noise in it.

@@ -60,10 +60,23 @@ def tell(
         way=own.way,
         promise=own.promise,
         truth=plain_truth(study, words.language),
-        notes=(*own.notes, words.say("study.reminders")) if study.reminders else own.notes,
+        notes=(*own.notes, *_weights(study, words), *_reminders(study, words)),
         study_id=study.id.hex(),
         unknown=_unknown(parties, words),
     )
+
+
+def _reminders(study: Study, words: Catalogue) -> tuple[str, ...]:
+    return (words.say("study.reminders"),) if study.reminders else ()
+
+
+def _weights(study: Study, words: Catalogue) -> tuple[str, ...]:
+    """That some people's answers count more than others'."""
+    if study.weight is None:
+        return ()
+    asked = study.weight.asked(study.schema)
+    times = study.weight.times(study.schema)
+    return (words.say("study.weights", times=times, question=asked.label or asked.name),)
 
 
 def _unknown(parties: tuple[Standing, ...], words: Catalogue) -> str:

@@ -92,7 +92,7 @@ def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
     rows : DataFrame, or mappings
         People whose answers may be seen: a column an attribute, in original units.
     study : Study or Schema
-        Whose columns they are.
+        Whose columns they are; a study's people are weighted as it says.
     formula : str
         "response ~ column + C(group)"; docs/researchers.md has what may be written.
 
@@ -110,8 +110,9 @@ def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
     >>> trimask.fit.ols_from_rows(people, schema, "y ~ x").params.round(6).tolist()
     [1.0, 2.0]
     """
-    schema = study if isinstance(study, Schema) else study.schema
-    return _fit(row_moments(rows, schema), formula, "rows")
+    if isinstance(study, Schema):
+        return _fit(row_moments(rows, study), formula, "rows")
+    return _fit(row_moments(rows, study.schema, weight=study.weight), formula, "rows")
 
 
 def _fit(moments: Moments, formula: str, basis: Basis, sigma: float | None = None) -> OLSResults:

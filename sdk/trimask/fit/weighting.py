@@ -4,6 +4,7 @@ Statement. Let every person of level l of a group weigh w_l, and let the product
 declared. Then sum of w x_j x_k over people = sum_l w_l <l x_j, x_k>: weighted second moments are linear in the release's
 own, and so is their noise. Weights are chosen after collection (shares of a census, say), as often as one likes, at no
 further privacy cost; what it costs is declared before, 1 in a row's squared norm for each product. Works in both suites.
+A study whose devices weighted their rows already (`[weight]`, `trimask.weights`) is refused: weights would multiply.
 
 Weighted moments are scaled to Kish's effective number of people, n_eff = (sum w)^2 / sum w^2, so that every fit takes
 sampling errors at n_eff. **Approximate**: that is the sampling error where weights have nothing to do with the residuals'
@@ -110,6 +111,12 @@ def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
     (['one', 'age'], True)
     """
     moments, by = moments_of(dataset), plain_name(by)
+    if moments.weight is not None:
+        raise ParameterError(
+            "dataset",
+            f"one whose people count the same; devices weighted these by {moments.weight.attribute} already, and a second "
+            "weight would multiply the first",
+        )
     schema = moments.schema
     levels = schema.groups.get(by)
     if levels is None or not schema.ones:

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from trimask.dataset import Dataset
+from trimask.moments import row_moments
 from trimask_cli.table.people import Answers
 from trimask_core.errors import TrimaskError
-from trimask_core.moments.noise import release_noise
 from trimask_core.study import Study
 from trimask_core.upload import upload_bytes_of
 
@@ -42,8 +42,7 @@ class _Rows:
     data_file = "dataset.parquet"
 
     def gram_error(self, study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
-        rows = np.array([study.schema.encode(answers) for answers in people])
-        exact = rows.T @ rows
+        exact = row_moments(people, study.schema, weight=study.weight).gram
         return float(np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() / np.abs(exact).max())
 
     def collected(self, study: Study) -> str:
@@ -66,9 +65,9 @@ class _Moments:
         found = _published(dataset.path.parent)
         if not sigma and found != exact:
             raise TrimaskError("the release without noise is not the sum of the encoded rows")
-        widths = [column.width for column in layout.columns]
-        scales = [*widths, *(w * v for j, w in enumerate(widths) for v in widths[j:])]
-        noises = release_noise(widths, sigma, study.moments.honest_providers)
+        widths = [1] * (layout.root is None) + [column.width for column in layout.published]
+        scales = [w * v for j, w in enumerate(widths) for v in widths[j:]][-layout.totals :]
+        noises = layout.noises(sigma, study.moments.honest_providers)
         entries = list(zip(found, exact, scales, noises, strict=True))
         away = max(abs(math.ldexp(got, -noise.shift) - true) / scale for got, true, scale, noise in entries)
         return away / max(abs(true) / scale for _, true, scale, _ in entries)
@@ -94,11 +93,11 @@ def report_of(study: Study) -> SuiteReport:
 
 
 def _totals(study: Study, people: Sequence[Answers]) -> list[int]:
-    """Sums of z and of products of z over all encoded rows, in whole numbers."""
-    rows = [study.moments.layout.encode(answers).z for answers in people]
-    q = range(study.moments.layout.q)
-    first = [sum(row[j] for row in rows) for j in q]
-    return [*first, *(sum(row[j] * row[k] for row in rows) for j in q for k in q[j:])]
+    """Sums of z and of products of z, weighted where the study is, over all encoded rows, in whole numbers."""
+    layout = study.moments.layout
+    rows, q = [layout.encode(answers).counted for answers in people], range(layout.q + 1)
+    every = [sum(row[j] * row[k] for row in rows) for j in q for k in q[j:]]
+    return every[-layout.totals :]  # without the number of people, which is public
 
 
 def _published(folder: Path) -> list[int]:

@@ -20,6 +20,7 @@ from trimask.drafting import drafted
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.moments import Matrix, Moments
 from trimask.observed import ObservedMoments, ObservedRows, entry_variances
+from trimask.weights import effective
 from trimask_core.errors import ConfigError
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.schema import Schema
@@ -47,6 +48,8 @@ class Prediction:
     se_sampling: tuple[float, ...]
     bias: tuple[float, ...]
     problem: str = ""
+    effective_rows: int | None = None
+    """How many people n are worth by their weights; None where all count the same."""
 
     @property
     def inflation(self) -> float:
@@ -63,6 +66,7 @@ class Prediction:
         return {
             "suite": self.suite,
             "rows": self.rows,
+            "effective_rows": self.effective_rows,
             "sigma": self.sigma,
             "row_norm": self.row_norm,
             "clipped": self.clipped,
@@ -99,7 +103,16 @@ class Population:
         rows = self.scaled(study.schema)
         norms = np.linalg.norm(rows, axis=1)
         limit = study.protection.row_norm
-        return rows * np.minimum(1.0, limit / norms)[:, None], float((norms > limit * (1 + 1e-12)).mean())
+        kept = np.minimum(1.0, limit / norms) * self.roots(study)
+        return rows * kept[:, None], float((norms > limit * (1 + 1e-12)).mean())
+
+    def roots(self, study: Study) -> Matrix:
+        """The root of each person's weight over the largest; ones in a study without weights."""
+        weight, schema = study.weight, study.schema
+        if weight is None:
+            return np.ones(len(self.people))
+        used = [weight.used(schema, weight.of(schema, one)) for one in self.people]
+        return np.sqrt(np.array(used) / weight.bounds(schema)[1])
 
     def reports(self, layout: MomentsLayout) -> tuple[Matrix, float]:
         """(1, z / w) of the moments suite as sent, and the share shrunk to the ball."""
@@ -108,6 +121,8 @@ class Population:
             widths = np.array([column.width for column in layout.columns], dtype=np.float64)
             z = np.array([one.z for one in encoded], dtype=np.float64) / widths
             rows = np.column_stack([np.ones(len(z)), z])
+            if layout.weight is not None:
+                rows *= np.array([[one.root / layout.weight.steps] for one in encoded])
             self._reports[layout] = rows, float(np.mean([one.clipped for one in encoded]))
         return self._reports[layout]
 
@@ -127,7 +142,9 @@ def predict_study(study: Study, population: Population, formula: str) -> Predict
     """The same of a study that is made already."""
     n = study.release_rows
     moments, kept, clipped = expected_moments(study, population, n)
-    whole = _plain(study.schema, population.scaled(study.schema), n)
+    rows = population.scaled(study.schema) * population.roots(study)[:, None]
+    whole = _plain(study, rows.T @ rows * (n / len(rows)), n)
+    worth = None if study.weight is None else whole.rows
     shape = study.suite.name, n, study.protection.sigma, study.protection.row_norm, clipped
     truth = fit.ols(whole, formula)
     bias = fit.ols(kept, formula).coefficients - truth.coefficients
@@ -137,10 +154,12 @@ def predict_study(study: Study, population: Population, formula: str) -> Predict
         found = fit.ols(moments, formula)
     except (NoiseExceedsSignal, CollinearColumns) as error:
         lost = (math.inf,) * len(names)
-        return Prediction(*shape, names, coefficients, lost, lost, raw, tuple(map(float, bias)), str(error))
+        return Prediction(
+            *shape, names, coefficients, lost, lost, raw, tuple(map(float, bias)), str(error), worth
+        )
     return Prediction(
         *shape, names, coefficients, tuple(map(float, found.bse)), tuple(map(float, found.bse_privacy)), raw,
-        tuple(map(float, bias)),
+        tuple(map(float, bias)), effective_rows=worth,
     )  # fmt: skip
 
 
@@ -156,12 +175,16 @@ def expected_moments(study: Study, population: Population, n: int) -> tuple[Mome
         rows, clipped = population.reports(study.moments.layout)
         gram = rows.T @ rows * (n / len(rows))
         observed = ObservedMoments(study, gram, entry_variances(study), n)
-        kept = observed.uncorrected()
-    return observed.moments("expected"), Moments(study.schema, kept, n, 0.0), clipped
+        kept = observed.unscaled()
+    return observed.moments("expected"), _plain(study, kept, n), clipped
 
 
-def _plain(schema: Schema, rows: Matrix, n: int) -> Moments:
-    return Moments(schema, rows.T @ rows * (n / len(rows)), n, 0.0)
+def _plain(study: Study, gram: Matrix, n: int) -> Moments:
+    """Without noise; weighted sums are brought to the people they are worth."""
+    if study.weight is None:
+        return Moments(study.schema, gram, n, 0.0)
+    rows, factor = effective(study.weight, study.schema, gram, n)
+    return Moments(study.schema, factor * gram, rows, 0.0, weight=study.weight)
 
 
 def people_needed(definition: StudyDefinition, population: Population, formula: str, wanted: Mapping[str, float],

@@ -16,8 +16,10 @@ __all__ = ["render"]
 
 def render(plan: OwnPlan) -> RenderableType:
     """Errors of every coefficient in every suite, then what to write to have less of them."""
-    rows = next(iter(plan.suites.values())).as_given.rows
-    head = f"{plan.definition.title}: {plan.formula}, one release of {rows:,} people"
+    given = next(iter(plan.suites.values())).as_given
+    head = f"{plan.definition.title}: {plan.formula}, one release of {given.rows:,} people"
+    if given.effective_rows is not None and plan.definition.weight is not None:
+        head += f", worth {given.effective_rows:,} by their weights ({plan.definition.weight.attribute})"
     parts: list[RenderableType] = [Text(head, style="bold"), Text(f"By {plan.basis}.", style="dim"), Text()]
     parts.append(_errors(plan))
     note = (

@@ -17,6 +17,7 @@ from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.sharing import check_share_form, read_share
 from trimask_core.schema import Schema
+from trimask_core.weight import Weight
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 MAKE: dict[str, Any] = runpy.run_path(str(FOLDER / "make_moments_vectors.py"))
@@ -30,7 +31,8 @@ def test_making_them_again_gives_the_same_files() -> None:
 
 
 def layout_of(case: dict[str, Any]) -> MomentsLayout:
-    return MomentsLayout.of(Schema.from_dict(case["schema"]), case["row_norm"])
+    weight = None if case.get("weight") is None else Weight.from_dict(case["weight"])
+    return MomentsLayout.of(Schema.from_dict(case["schema"]), case.get("row_norm"), weight)
 
 
 def challenge_of(data: dict[str, Any]) -> Challenge:
@@ -54,7 +56,9 @@ def test_a_report_from_its_bytes(case: dict[str, Any]) -> None:
     assert elements == list(map(int, case["elements"]))
     assert elements[: layout.bits] == [int(bit) for bit in case["bits"]]
     first, _ = layout.totals_of(elements, reports=1)
-    assert first == [z % P for z in case["z"]]
+    root = case["root"]
+    expected = [root * root * z % P for z in case["z"]]
+    assert first == (expected if case["weight"] is None else [root * root, *expected])
     key = challenge_key(study, [bytes.fromhex(each) for each in case["contributions"]])
     assert key.hex() == case["challenge_key"]
     bucket = bytes.fromhex(case["submission_id"])[0]
@@ -74,7 +78,9 @@ def test_a_report_from_its_bytes(case: dict[str, Any]) -> None:
 
 def test_the_cases_cover_both_sides_of_the_ball() -> None:
     assert {case["clipped"] for case in REPORTS["cases"] if case["row_norm"]} == {True, False}
-    assert len({hashlib.sha256(case["payloads"][0].encode()).digest() for case in REPORTS["cases"]}) == 7
+    assert len({hashlib.sha256(case["payloads"][0].encode()).digest() for case in REPORTS["cases"]}) == len(
+        REPORTS["cases"]
+    )
 
 
 def test_every_altered_element_is_refused_with_its_reason() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trimask_core.clipping import Clipping
 from trimask_core.errors import StudyError
 from trimask_core.study import Party, Protection, Study, SuiteSettings
+from trimask_core.weight import Weight
 from trimask_theory.study_definition import StudyDefinition
 
 __all__ = ["Draft"]
@@ -24,8 +25,14 @@ class Draft:
     now_ms: int
     owner_key: bytes = b""
 
-    def study(self, suite: SuiteSettings, protection: Protection, clipping: Clipping | None = None) -> Study:
-        """The study with these settings of its suite."""
+    def study(
+        self,
+        suite: SuiteSettings,
+        protection: Protection,
+        clipping: Clipping | None = None,
+        weight: Weight | None = None,
+    ) -> Study:
+        """The study with these settings of its suite; `weight` is the definition's unless given."""
         definition, plan = self.definition, self.definition.collection
         signer = plan.admission_signer or ("owner" if plan.admission == "invited" else "")
         if signer == "owner" and not self.owner_key:
@@ -54,4 +61,5 @@ class Draft:
             web=definition.web,
             form=None if definition.form is None else definition.form.created(self.now_ms),
             clipping=clipping,
+            weight=definition.weight if weight is None else weight,
         )

@@ -17,10 +17,14 @@ from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.randomness import RandomSource
 from trimask_core.study import Protection, Study
+from trimask_core.weight import MOST_STEPS, Weight
 from trimask_theory import moments_grid, moments_noise
 from trimask_theory.plans.draft import Draft
 
 __all__ = ["create", "radius", "verify"]
+
+_FEWEST_STEPS = 16
+"""S of a weighted study is halved down to here where totals would not fit; a coarser weight would be none."""
 
 
 def radius(radius_squared: Fraction) -> float:
@@ -45,24 +49,40 @@ def create(draft: Draft, _: RandomSource) -> Study:
             "honest_providers",
             f"honest_providers must be between 1 and {providers - 1}, one fewer than the right providers",
         )
-    layout = MomentsLayout.of(draft.definition.schema, privacy.row_norm)
+    weight = draft.definition.weight
+    if weight is None:
+        return _create(draft, honest, None)
+    # The finest roots of weights whose products have room: docs/theory/verified-moments.md#weights.
+    steps = MOST_STEPS
+    while True:
+        try:
+            return _create(draft, honest, replace(weight, steps=steps))
+        except ImpossibleStudy as error:
+            if error.reason not in ("overflow", "moments_overflow") or steps <= _FEWEST_STEPS:
+                raise
+        steps //= 2
+
+
+def _create(draft: Draft, honest: int, weight: Weight | None) -> Study:
+    privacy, providers = draft.definition.privacy, len(draft.right)
+    layout = MomentsLayout.of(draft.definition.schema, privacy.row_norm, weight)
     norm = radius(layout.radius_squared)
     settings = MomentsSettings(honest_providers=honest, ball_norm=privacy.row_norm)
     # Without noise first: errors in sizes or parties are reported before sigma is computed.
-    exact = draft.study(settings, Protection(norm, 0.0, "exact", budget=privacy.budget))
+    exact = draft.study(settings, Protection(norm, 0.0, "exact", budget=privacy.budget), weight=weight)
     if privacy.exact or privacy.budget is not None:
         return exact
     if privacy.epsilon is None or privacy.delta is None:
         raise StudyError("give epsilon and delta, or exact = true for a release without noise")
     found = moments_noise.calibrate(privacy.epsilon, privacy.delta, norm * norm, providers, honest)
     moments_grid.check_overflow(
-        [column.width for column in layout.columns],
-        [layout.bound(j) for j in range(layout.q)],
+        [column.width for column in layout.published],
+        layout.published_bounds,
         exact.moments.max_release_rows,
         found.sigma,
         providers,
         honest,
-        [column.name for column in layout.columns],
+        [column.name for column in layout.published],
     )
     return replace(exact, protection=Protection(norm, found.sigma, found.method, found.guarantee))
 

@@ -1,9 +1,9 @@
 """From answers to the components of a row.
 
-Order matters (docs/architecture.md, "The path of a row", step 2): encode, clip if the study asks for it, round to the
-grid, add discrete Gaussian noise; then the noise columns under B_0; then round and split. What follows the noise is
-post-processing of integers, so floating point after that step cannot weaken the guarantee of a row; that of a release
-rests on docs/theory/calibration.md#discrete-noise as well.
+Order matters (docs/architecture.md, "The path of a row", step 2): encode, clip if the study asks for it, multiply by the
+root of the weight if it has one, round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then
+round and split. What follows the noise is post-processing of integers, so floating point after that step cannot weaken
+the guarantee of a row; that of a release rests on docs/theory/calibration.md#discrete-noise as well.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
     limit = study.protection.row_norm
     if norm > limit:  # only where the study asks for a smaller R than the schema allows
         row = [value * (limit / norm) for value in row]
+    if study.weight is not None:
+        root = study.weight.root(study.schema, answers)
+        row = [value * root for value in row]
     # Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
     clipped = limit < study.schema.row_norm
     steps = [

@@ -8,7 +8,7 @@ import { StudyError } from "../errors.js";
  * One column; `largest` bounds |z|, `factors` are the columns of a product.
  * @typedef {object} Column
  * @property {string} name
- * @property {"bounded" | "level" | "interval" | "product" | "log" | "clipped"} kind
+ * @property {"bounded" | "level" | "interval" | "product" | "log" | "clipped" | "root"} kind
  * @property {string} source the attribute it is read from; empty for a product and `clipped`
  * @property {bigint} offset
  * @property {bigint} width
@@ -35,7 +35,7 @@ export const CLIPPED = "clipped";
 const DEFAULT_STEPS = 1000n;
 const DIVIDES = 1e-9;
 /** @type {Omit<Column, "name" | "kind">} */
-const PLAIN = {
+export const PLAIN = {
   source: "", offset: 0n, width: 1n, largest: 1n, minimum: 0, step: 2, steps: 1n, level: null, firstBit: -1, weights: [], factors: null, group: "", number: -1,
   first: 0n, last: 0n,
 };

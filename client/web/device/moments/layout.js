@@ -5,15 +5,16 @@ import { Ball, boxRadiusSquared } from "./ball.js";
 import { answerOf, bitsOf, CLIPPED, clippedColumn, columnsOf, holds, shrinks } from "./column.js";
 import { Fraction, wholeRoot } from "./fraction.js";
 import { checkNatural } from "./natural.js";
+import { rootColumn, weightedColumns } from "./weighted.js";
 
 /** @typedef {import("./column.js").Column} Column */
-/** @typedef {{ bits: bigint[], z: bigint[], clipped: boolean }} Encoded */
+/** `proved`: the columns whose products are shared and checked: z, or z, s and s z. @typedef {{ bits: bigint[], z: bigint[], clipped: boolean, root: bigint, proved: bigint[] }} Encoded */
 
 const LARGEST_PRODUCT = 2n ** 59n; // sums are decoded as signed numbers below P / 2, with room for noise
 
 export class MomentsLayout {
-  /** @param {import("../schema.js").Schema} schema @param {number | null} rowNorm of the ball */
-  constructor(schema, rowNorm) {
+  /** @param {import("../schema.js").Schema} schema @param {number | null} rowNorm of the ball @param {import("../weight.js").Weight | null} [weight] */
+  constructor(schema, rowNorm, weight = null) {
     const found = columnsOf(schema);
     this.schema = schema;
     this.choices = found.choices;
@@ -25,14 +26,24 @@ export class MomentsLayout {
     this.ball = rowNorm === null ? null : new Ball(this.columns, rowNorm);
     /** The first bit of what is left of the ball: all bits before it are answers'. */
     this.ballBit = found.used + (rowNorm === null ? 0 : 1);
+    this.weight = weight;
+    /** s of a weighted study. */
+    this.root = weight === null ? null : rootColumn(schema, weight, found.choices, this.ballBit);
+    if (weight !== null && this.root !== null && !weight.weights.length) this.ballBit += this.root.weights.length;
     this.bits = this.ballBit + (this.ball === null ? 0 : this.ball.weights.length);
-    const q = this.columns.length;
-    this.elements = 2 * this.bits + (q * (q + 1)) / 2 + q + 4;
+    const bounds = this.columns.map((_, j) => this.bound(j));
+    const published = this.root === null ? this.columns : weightedColumns(this.columns, bounds, this.root);
+    /** The columns whose products are opened in sums, s first in a weighted study, each with the largest a report can have. */
+    this.published = published.map((column, j) => ({ column, bound: this.root === null ? /** @type {bigint} */ (bounds[j]) : column.largest }));
+    /** The columns whose products a report has: the q columns; in a weighted study s and s z_1..s z_q after them. */
+    this.proved = this.root === null ? this.columns : [...this.columns, ...published];
+    const size = this.proved.length;
+    this.elements = 2 * this.bits + (size * (size + 1)) / 2 + size + 4;
     /** R^2 >= |x|^2 of every row the check accepts, x_0 = 1 counted: the box's, or the ball's. */
     this.radiusSquared = rowNorm === null ? boxRadiusSquared(this.columns) : Fraction.of(rowNorm).squared();
     checkNatural(schema, this.columns);
-    this.columns.forEach((column, j) => {
-      if (this.bound(j) ** 2n >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
+    this.published.forEach(({ column, bound }) => {
+      if (bound ** 2n >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
     });
   }
 
@@ -65,7 +76,19 @@ export class MomentsLayout {
       }
     }
     if (this.ball !== null) z = this.ball.clip(this.columns, z);
-    return { bits: this.#bits(z), z, clipped: this.ball !== null && z[z.length - 1] === 1n };
+    const clipped = this.ball !== null && z[z.length - 1] === 1n;
+    const bits = this.#bits(z);
+    if (this.weight === null || this.root === null) return { bits, z, clipped, root: 1n, proved: z };
+    const { firstBit, weights, offset } = this.root;
+    let root = 0n;
+    if (this.weight.weights.length) {
+      // Of the level the report says: a number that was shrunk to the ball is in the interval it is shrunk to.
+      root = weights.reduce((total, one, i) => total + one * bits[firstBit + i], 0n);
+    } else {
+      root = this.weight.wholeRoot(this.weight.of(values));
+      bitsOf(root + offset, weights).forEach((bit, i) => (bits[firstBit + i] = bit));
+    }
+    return { bits, z, clipped, root, proved: [...z, root, ...z.map((value) => root * value)] };
   }
 
   /** @param {bigint[]} z */

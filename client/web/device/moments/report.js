@@ -13,12 +13,12 @@ const [SEED, VECTOR] = [Uint8Array.of(1), Uint8Array.of(2)];
  * @param {MomentsLayout} layout @param {import("../schema.js").Answers} answers @param {RandomSource} source
  */
 export function buildReport(layout, answers, source) {
-  const { bits, z } = layout.encode(answers);
+  const { bits, proved } = layout.encode(answers);
   const [rho, fZero] = [draw(source), draw(source)];
-  const products = z.flatMap((value, j) => z.slice(j).map((other) => modulo(value * other)));
+  const products = proved.flatMap((value, j) => proved.slice(j).map((other) => modulo(value * other)));
   const further = extend([fZero, ...bits]); // f at m+1..2m
   const h = [fZero, ...further].map((value) => modulo(value * value - value));
-  return [...bits, ...products, rho, ...z.map((value) => modulo(rho * value)), modulo(rho * rho), fZero, ...h];
+  return [...bits, ...products, rho, ...proved.map((value) => modulo(rho * value)), modulo(rho * rho), fZero, ...h];
 }
 
 /**

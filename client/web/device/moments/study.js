@@ -2,6 +2,7 @@
 import { StudyError } from "../errors.js";
 import { ldexp } from "../floats.js";
 import { keysOf, realOrNull, wholeOf } from "../reading.js";
+import { Fraction } from "./fraction.js";
 import { MomentsLayout } from "./layout.js";
 
 /** @typedef {import("../json.js").JsonObject} JsonObject */
@@ -10,12 +11,14 @@ const LARGEST_TOTAL = 1n << 59n;
 const [DEVIATIONS, SMALLEST, FINE] = [12, 4, 256];
 
 export class MomentsStudy {
-  /** @param {JsonObject} data @param {import("../rows/study.js").Around} around @param {import("../schema.js").Schema} schema */
-  constructor(data, around, schema) {
+  /** @param {JsonObject} data @param {import("../rows/study.js").Around} around @param {import("../schema.js").Schema} schema @param {import("../weight.js").Weight | null} weight */
+  constructor(data, around, schema, weight) {
     keysOf(data, ["name", "honest_providers", "ball_norm"], "suite");
     this.honestProviders = wholeOf(data["honest_providers"], "suite.honest_providers");
     this.ballNorm = realOrNull(data["ball_norm"], "suite.ball_norm");
-    this.layout = new MomentsLayout(schema, this.ballNorm);
+    this.layout = new MomentsLayout(schema, this.ballNorm, weight);
+    // sqrt(2) R^2 bounds what a record moves whatever x_0 is, from here on.
+    if (weight !== null && this.layout.radiusSquared.below(new Fraction(2n))) throw new StudyError("a weighted study needs a ball_norm of at least 1.415", "weight", "weight");
     this.#check(around);
   }
 
@@ -30,11 +33,11 @@ export class MomentsStudy {
     if (!(rowNorm * rowNorm >= this.layout.radiusSquared.toNumber() * (1 - 1e-12))) {
       throw new StudyError("is below the norm of the rows the proof lets pass", "row_norm", "protection.row_norm");
     }
-    const { columns } = this.layout;
-    columns.forEach((column, j) => {
-      for (let l = j; l < columns.length; l++) {
-        const largest = this.layout.bound(j) * this.layout.bound(l);
-        const noise = entryNoise(sigma, column.width, columns[l]?.width ?? 1n, this.honestProviders, j === l);
+    const { published } = this.layout;
+    published.forEach(({ column, bound }, j) => {
+      for (const { column: one, bound: most } of published.slice(j)) {
+        const largest = bound * most;
+        const noise = entryNoise(sigma, column.width, one.width, this.honestProviders, one === column);
         const total = ((3n * BigInt(releaseRows) * largest) << noise.shift) + BigInt(DEVIATIONS * right) * noise.sigma;
         if (total >= LARGEST_TOTAL) throw new StudyError(`sums of ${column.name} do not fit 2^59`, "moments_overflow");
       }

@@ -1,6 +1,6 @@
 /**
- * From answers to the components of a row: encode, clip if the study asks for it, round to the grid, add discrete Gaussian
- * noise; then the noise columns under B_0; then round and split. What follows the noise is post-processing of integers.
+ * From answers to the components of a row: encode, clip if the study asks for it, multiply by the root of the weight if it has one,
+ * round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then round and split. What follows the noise is post-processing of integers.
  */
 import { Stream } from "../crypto.js";
 import { VerificationError } from "../errors.js";
@@ -43,13 +43,13 @@ function exact(value) {
 
 /**
  * x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen.
- * @param {RowSettings} study @param {number[]} row @param {RandomSource} source
+ * @param {RowSettings} study @param {number[]} row @param {RandomSource} source @param {number} [root] of the weight: 1 in a study without
  */
-export function noisyAnswers(study, row, source) {
+export function noisyAnswers(study, row, source, root = 1) {
   const norm = Math.sqrt(fsum(row.map((value) => value * value)));
   const limit = study.rowNorm;
   // Only where the study asks for a smaller R than the schema allows.
-  const held = norm > limit ? row.map((value) => value * (limit / norm)) : row;
+  const held = (norm > limit ? row.map((value) => value * (limit / norm)) : row).map((value) => value * root);
   // Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
   const whole = limit < study.schemaRowNorm ? Math.trunc : roundHalfEven;
   const steps = held.map((value) => onGrid(value, study.gridExponent, whole));

@@ -1,7 +1,7 @@
 // A study as its page tells it: who asks, what for, where the answers go, what is promised, who would have to collude.
 
 import { button, h, paragraphs } from "../dom.js";
-import { exactStatement, guessWords } from "../exact.js";
+import { exactStatement, guessWords, weightValues } from "../exact.js";
 import { plainTruth } from "../truth_words.js";
 import { standings } from "./institutions.js";
 
@@ -94,6 +94,7 @@ function notes(guide, study) {
   if (study.suite !== "rows") found.push(guide.say(noise ? "moments.note" : "moments.note.exact"));
   else found.push(guide.say(study.rows.tagHolders.length > 0 ? "rows.note.tagged" : "rows.note"));
   if (mu !== null) found.push(guide.say("rows.together", { parts: guide.words.number(study.right.length), chance: guessWords(mu) }));
+  if (study.weight !== null) found.push(guide.say("study.weights", weightValues(study)));
   if (study.reminders) found.push(guide.say("study.reminders"));
   return found;
 }

@@ -200,6 +200,7 @@ export default {
  "study.reminders": "Wer Sie eingeladen hat, kann sehen, dass Sie geantwortet haben, um die anderen zu erinnern; nicht, was.",
  "study.signed": "Jede hier genannte Einrichtung hat diese Studie unterschrieben. Dieses Gerät hat die Unterschriften geprüft.",
  "study.unknown": "Diesem Browser nicht bekannt: {names}. Sie haben diese Studie unterschrieben, aber niemand, dem dieser Browser vertraut, sagt, wer sie sind. Fragen Sie im Zweifel die Person, die Sie eingeladen hat.",
+ "study.weights": "Nicht alle Antworten zählen gleich viel: Die einer Person können bis zu {times}-mal so viel zählen wie die einer anderen, je nach der Antwort auf „{question}“.",
  "study.where": "Wohin Ihre Antworten gehen",
  "study.who": "Wer fragt",
  "study.why": "Wozu",

@@ -200,6 +200,7 @@ export default {
  "study.reminders": "Whoever invited you can see that you answered, so as to remind the others; not what you answered.",
  "study.signed": "Every institution named here has signed this study. This device has checked the signatures.",
  "study.unknown": "Not known to this browser: {names}. They have signed this study, but nobody this browser trusts says who they are. If in doubt, ask whoever invited you.",
+ "study.weights": "Answers do not all count the same: one person's may count up to {times} times as much as another's, by the answer to “{question}”.",
  "study.where": "Where your answers go",
  "study.who": "Who asks",
  "study.why": "What for",

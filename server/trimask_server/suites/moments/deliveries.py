@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.moments.field import pack
-from trimask_core.moments.noise import release_noise
 from trimask_core.moments.release import (
     COMMITMENTS,
     TOTALS,
@@ -163,8 +162,7 @@ class Deliveries:
             values = [values[place] for place in question.places(layout)]
             noises = question.noises(layout, honest)
         else:
-            widths = [column.width for column in layout.columns]
-            noises = release_noise(widths, study.protection.sigma, honest)
+            noises = layout.noises(study.protection.sigma, honest)
         values = await node.workers.run(add_noise, values, noises, secret.noise(study.id, what))
         publics = {
             int(other[1:]): await self._introductions.peer_key(study, other)

@@ -147,4 +147,4 @@ def _count(study: Study, question: bytes) -> int:
         from trimask_theory.moments_question import MomentsQuestion  # half a second, for who is asked one
 
         return len(MomentsQuestion.read(question, study).places(layout))
-    return layout.q + len(layout.products)
+    return layout.totals

@@ -50,14 +50,14 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _content(study: Study, number: int, gathered: Gathered) -> dict[str, object]:
-    q = study.moments.layout.q
+    firsts = study.moments.layout.firsts
     return {
         "format": "trimask-moments/1",
         "release": number,
         "accepted": gathered.accepted_count,
         "accepted_hash": gathered.accepted_hash.hex(),
         "columns": [column.name for column in study.moments.layout.columns],
-        "first": gathered.totals[:q],
-        "products": gathered.totals[q:],
+        "first": gathered.totals[:firsts],
+        "products": gathered.totals[firsts:],
         "deliveries": gathered.shown(),
     }

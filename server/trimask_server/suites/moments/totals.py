@@ -37,7 +37,7 @@ def exchange_key_message(study_id: bytes, role: str, public: bytes) -> bytes:
 
 
 def add_up(layout: MomentsLayout, shares: Sequence[Sequence[int]], reports: int, *, first: bool) -> list[int]:
-    """A provider's share of the totals: z_1..z_q, then the products; `first` is R_1, who has the constants."""
+    """A provider's share of the totals: those of x_0's row, then the products; `first` is R_1, who has the constants."""
     proof = [0] * (layout.elements - layout.products.stop)
     elements = [sum(column) % P for column in zip(*shares, strict=True)]
     if not elements:
