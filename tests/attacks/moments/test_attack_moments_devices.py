@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 
 from moments_cases import forged
+from trimask import fit
 from trimask_client import Client
 from trimask_core.errors import TrimaskError
 from trimask_core.moments.field import P
@@ -27,6 +29,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_payloads, seal_under
+from trimask_core.weight import Weight
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_server.suites.moments.totals import add_noise
@@ -138,6 +141,40 @@ def test_rows_that_are_not_allowed_are_refused_one_by_one(
         (dataset,) = lab.datasets(study)
     assert {dataset.standing(receipt) for receipt in true} == {"counted"}
     assert {dataset.standing(receipt) for receipt in false} == {"refused"}
+
+
+def test_nobody_counts_otherwise_than_the_study_says(make_lab: MakeLab) -> None:
+    """A weighted study (docs/theory/verified-moments.md#weights): whoever takes a larger root than that of their level, or
+    one for some columns alone, is refused; the release is the weighted sum of the others, exactly, and so are fits.
+    """
+    lab = make_lab(2)
+    weight = Weight("region", (1.0, 2.5, 4.0), 256)
+    signed = open_moments(lab, release_rows=20, weight=weight)
+    study, people = signed.study, moments_people(20)
+    layout, before = study.moments.layout, lab.refusals("R1")
+    encoded = layout.encode(people[0])
+    bits, z, s = list(encoded.bits), list(encoded.z), encoded.root
+    false = [
+        forged(layout, bits, [*z, 256, *(256 * value for value in z)]),
+        forged(layout, bits, [*z, 1024, *(1024 * value for value in z)]),
+        forged(layout, bits, [*z, s, *(s * value for value in z[1:]), 256 * z[0]]),
+    ]
+    with Client(signed) as client:
+        for elements in false:
+            client.send(shared(study, elements))
+        for person in people:
+            client.submit(person)
+    lab.close(study)
+    release = published(lab, study)
+    assert release["accepted"] == 20
+    assert (release["first"], release["products"]) == exact_totals(study, people)
+    assert (lab.refusals("R1") - before)["bad_products"] == len(false)
+    (dataset,) = lab.datasets(study)
+    used = weight.table(study.schema)
+    w = np.sqrt([used[person["region"]] for person in people])
+    design = np.column_stack([np.ones(20), [person["age"] for person in people]]) * w[:, None]
+    theirs = np.linalg.lstsq(design, np.array([person["smoker"] for person in people]) * w, rcond=None)[0]
+    np.testing.assert_allclose(fit.ols(dataset, "smoker ~ age").params, theirs, rtol=1e-9)
 
 
 def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
