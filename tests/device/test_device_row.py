@@ -45,6 +45,7 @@ def _study(case: dict[str, Any]) -> Any:
     study = SimpleNamespace(
         schema=SimpleNamespace(row_norm=norm),
         encode=lambda _: list(row),
+        weight=None,
         protection=SimpleNamespace(row_norm=float.fromhex(case["row_norm"]), sigma=sigma),
         grid=Grid(case["grid_exponent"]),
         tau=float.fromhex(case["tau"]),

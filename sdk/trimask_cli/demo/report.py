@@ -50,6 +50,7 @@ class Outcome:
             "suite": self.study.suite.name,
             "dataset_id": self.dataset.id,
             "participants": self.dataset.rows,
+            "effective_participants": self.dataset.moments.rows,
             "sigma": self.dataset.sigma,
             "guarantee": {
                 "public": protection.public and protection.public.to_dict(),
@@ -143,6 +144,9 @@ def print_report(outcome: Outcome, console: Console) -> None:
         f"submitted in {outcome.seconds['submit']:.1f} s, all in {outcome.seconds['total']:.1f} s. "
         f"{upload_words(study)}"
     )
+    if study.weight is not None:
+        worth = f"{outcome.dataset.moments.rows:,} of {outcome.dataset.rows:,} people in effect"
+        console.print(f"Weighted by {escape(study.weight.words(study.schema))}: {worth}, and all fits are weighted.")
     console.print(_fits_table(outcome))
     if outcome.problem:
         console.print(outcome.problem, style="bold yellow", markup=False)

@@ -23,6 +23,8 @@ from trimask_theory.plans.draft import Draft
 
 __all__ = ["create", "radius", "verify"]
 
+_NO_ROOM = ("overflow", "moments_overflow")
+"""Why a study is impossible whose totals do not fit."""
 _FEWEST_STEPS = 16
 """S of a weighted study is halved down to here where totals would not fit; a coarser weight would be none."""
 
@@ -58,7 +60,7 @@ def create(draft: Draft, _: RandomSource) -> Study:
         try:
             return _create(draft, honest, replace(weight, steps=steps))
         except ImpossibleStudy as error:
-            if error.reason not in ("overflow", "moments_overflow") or steps <= _FEWEST_STEPS:
+            if error.reason not in _NO_ROOM or steps <= _FEWEST_STEPS:
                 raise
         steps //= 2
 
