@@ -146,7 +146,9 @@ def print_report(outcome: Outcome, console: Console) -> None:
     )
     if study.weight is not None:
         worth = f"{outcome.dataset.moments.rows:,} of {outcome.dataset.rows:,} people in effect"
-        console.print(f"Weighted by {escape(study.weight.words(study.schema))}: {worth}, and all fits are weighted.")
+        console.print(
+            f"Weighted by {escape(study.weight.words(study.schema))}: {worth}, and all fits are weighted."
+        )
     console.print(_fits_table(outcome))
     if outcome.problem:
         console.print(outcome.problem, style="bold yellow", markup=False)
