@@ -10,11 +10,16 @@ import pytest
 from trimask_client import Client
 from trimask_client.words import explain_study
 from trimask_core.errors import StudyError, VerificationError
+from trimask_core.form import Form
 from trimask_core.guarantee import Neighbours
 from trimask_core.protection import Protection
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.receipt import Receipt
 from trimask_core.rows import collusion
+from trimask_core.weight import Weight
+from trimask_mobile.model.catalogue import catalogue
+from trimask_mobile.model.story import tell
+from trimask_terminal.study_view import approval_words
 
 
 def test_the_study_in_words(made_study: Any) -> None:
@@ -63,6 +68,17 @@ def test_an_exact_study_says_that_it_promises_nothing(make_study: Any) -> None:
     assert "no differential-privacy guarantee" in text
     assert "by a factor" not in text
     assert "Noise is added" not in text
+
+
+def test_people_are_told_that_some_count_more(make_study: Any) -> None:
+    """On every device: the terminal's words, the app's page of the study, and what a party agrees to."""
+    study = make_study(label="told weights", weight=Weight("region", (1.0, 2.0, 3.5))).study
+    told = "may count up to 3.5 times as much as another's, by the answer to “region”"
+    assert told in explain_study(study)
+    notes = tell(study, Form.for_schema(study.schema), catalogue("en"), "en").notes
+    assert any(told in note for note in notes)
+    assert any("nobody can check that it is its own" in line for line in approval_words(study, "R1"))
+    assert "do not all count the same" not in explain_study(make_study(label="told weights").study)
 
 
 def test_the_weaker_guarantee_comes_first_and_weak_numbers_are_said(make_study: Any) -> None:

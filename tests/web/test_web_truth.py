@@ -14,6 +14,7 @@ from trimask_core.protection import Budget
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
 from trimask_core.truth_words import plain_truth
+from trimask_core.weight import Weight
 from trimask_web import run_node
 
 LANGUAGES = ("en", "de", "ar", "hi", "fr")
@@ -46,6 +47,7 @@ def studies(make_study: Any) -> list[Study]:
         one = replace(public, epsilon=epsilon, delta=1e-6, adds_up=None, enclosed=None)
         kept = replace(study.protection, public=one, collector=one, by_honest_rows=table)
         found.append(replace(study, protection=kept))
+    found += [make_study(label="truth weights", weight=Weight("region", (1.0, 2.0, 3.5))).study]
     exact = make_study(sigma=0.0, label="truth exact").study
     for budget in (None, Budget(mu=0.7), Budget(1.0, 1e-7), Budget(0.5, 1e-7, 0.2)):
         found.append(replace(exact, protection=replace(exact.protection, budget=budget)))
