@@ -15,4 +15,4 @@ def page_folder() -> Path:
     for folder in (own / "web", own.parent / "web"):
         if (folder / "index.html").is_file():
             return folder
-    raise ConfigError("the files of the survey page are missing here: install trimask-client anew")
+    raise ConfigError("the files of the survey page are missing here: reinstall trimask-client")

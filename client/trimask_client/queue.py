@@ -2,7 +2,7 @@
 
 The rules, which hold whenever the process is killed or the power fails:
 
-- A payload is written once, under its submission id, and never again: not edited, not drawn anew. It may be sent as
+- A payload is written once, under its submission id, and never again: not edited, not drawn again. It may be sent as
   often as needed, for the same bytes give the same receipt.
 - Nothing is sent before its payload is on disk; a payload leaves the disk only after its receipt is on it.
 - A withdrawal is on disk before anybody is asked; from then on its payload is never sent again.
@@ -308,7 +308,7 @@ class Queue:
         """Give up a submission that is not sent. What providers have of it stays there, unused unless all have it.
 
         The draft it was sealed from, if it is still held and the payload can be in no block (never tried, or refused for
-        good), is the study's draft again, to be changed and sealed anew; with `forget` it goes as well.
+        good), is the study's draft again, to be changed and sealed again; with `forget` it goes as well.
         """
         name = submission_id.hex()
         with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):

@@ -1,4 +1,4 @@
-"""What an invited device shows to every right provider: that somebody is invited, and to this one submission.
+"""What an invited device shows to every right provider: proof of an invitation, valid for this one submission.
 
 It holds two signatures. The admitting party signed the public key of an invitation; that key signed study, submission id and
 the digests of the sealed parts for all right providers. Whoever sees it can only replay it: with a different id or sealed

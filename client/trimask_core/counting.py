@@ -15,7 +15,7 @@ _DAY = 24 * 60
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a date written year-month-day, and in no other of ISO 8601's ways."""
+    """Whether a text is a date written year-month-day, and in no other form of ISO 8601."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -1,6 +1,6 @@
 """The form's built-in texts: yes and no, and what is wrong with an answer.
 
-English where a language has none; a question's own `message` goes before them.
+English where a language has none; a question's own `message` takes precedence.
 """
 
 from __future__ import annotations

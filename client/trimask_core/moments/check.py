@@ -12,7 +12,7 @@ A report is accepted iff Q = s^2, eta = phi^2 - phi and lambda = 0. With u_rho !
 whatever the answers are, and the other three follow from them. A report that is not valid passes with probability at
 most 2/(P-1) if its products are wrong, 2m/(P-2m-1) if a bit is not one, 1/P if a linear check fails.
 
-What a provider computes is a share of these values. It is for the other right providers alone: s is linear in u.
+What a provider computes is a share of these values. Only the other right providers may see it, because s is linear in u.
 """
 
 from __future__ import annotations

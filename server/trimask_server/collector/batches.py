@@ -95,7 +95,7 @@ class Batches:
             self._kept[block.block_id] = signatures
 
     def _declined_for_ever(self, answers: list[Assigned], withdrawn: set[bytes]) -> bool:
-        """Whether a provider goes on declining what is planned: a plan made anew leaves withdrawn rows out and follows the
+        """Whether a provider goes on declining what is planned: a new plan leaves withdrawn rows out and follows the
         draw, so one that names the same rows again, or is never satisfied, would hold up the study for ever."""
         if any(answer.not_drawn for answer in answers) or withdrawn <= self._withdrawn:
             self._declined += 1

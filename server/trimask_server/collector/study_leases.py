@@ -59,7 +59,7 @@ class Drivers:
             driver.wake.set()
 
     async def run(self) -> None:
-        """Take studies on for as long as the node runs."""
+        """Drive studies for as long as the node runs."""
         node = self._node
         self._spawn(self._look_after_closed(), "following up closed studies")
         while True:

@@ -175,7 +175,7 @@ class Certificates:
     def server_credentials(self, *, mutual: bool) -> grpc.ServerCredentials:
         """Credentials that look here at every handshake.
 
-        gRPC is told of a certificate only when it is another one than before. Told anew at every handshake, 1.85 loses
+        gRPC is told of a certificate only when it is another one than before. Told again at every handshake, 1.85 loses
         count of who uses the old one, and a hundred silent connections end the process ("Check failed: prior > 0").
         """
         told = self.material

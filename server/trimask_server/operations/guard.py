@@ -101,7 +101,7 @@ def unchanged(_method: str, handler: Any) -> Any:
 class GuardedServer:
     """Where servicers are added: asks the gate who may call them, and turns exceptions into counted, logged answers.
 
-    Handlers are wrapped once, as they are added. An interceptor would do the same for every call anew, at a tenth of
+    Handlers are wrapped once, as they are added. An interceptor would do the same for every call again, at a tenth of
     what a call costs. `inside` is wrapped around a handler first, so what it raises is answered here too; `outside` last.
     `arriving` reads the message before all of these.
     """

@@ -34,7 +34,7 @@ class HttpPort:
         self.port = 0
 
     async def start(self, routes: list[web.RouteDef], *, shared: bool = False) -> None:
-        """Listen on `http_listen`; workers of one node may share it, and any of them answers."""
+        """Listen on `http_listen`; workers of one node may share it; any of them answers."""
         application = web.Application(client_max_size=1 << 16)
         application.add_routes(
             [

@@ -56,7 +56,7 @@ class Draw:
 class RowStore:
     """Rows: each accepted once, in at most one block, permanently; erased with their block.
 
-    A row comes sealed and is encrypted once more: under its study's intake key while it waits, under its block's key
+    A row arrives sealed and is encrypted once more: under its study's intake key while it waits, under its block's key
     from the moment it is in one. Erasing a block destroys that key, so that no copy of the rows can be read.
     """
 

@@ -98,7 +98,7 @@ class Vault:
         return DataKey(secret, context, self._source)
 
     def rewrap(self, tx: Transaction) -> int:
-        """Wrap every key that is not under the active master key anew; how many."""
+        """Wrap again every key that is not under the active master key; how many."""
         active = self.ring.active.key_id
         rows = tx.rows(
             "SELECT study_id, scope, master_id, wrapped FROM data_keys WHERE master_id <> ?", (active,)

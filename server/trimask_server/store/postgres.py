@@ -48,7 +48,7 @@ WHERE store_writers.last_group < excluded.last_group
 
 
 class _PostgresSession:
-    """The writing connection, opened anew whenever it is lost."""
+    """The writing connection, reopened whenever it is lost."""
 
     def __init__(self, url: str, schema: str, source: RandomSource) -> None:
         self._url = url
@@ -248,7 +248,7 @@ class PostgresStore:
             raise
 
     async def scrub(self) -> None:
-        """VACUUM; and the table of data keys is written anew, so that a destroyed key is in none of its pages."""
+        """VACUUM; and the table of data keys is rewritten, so that a destroyed key is in none of its pages."""
         await asyncio.get_running_loop().run_in_executor(self._scrubbing, self._scrub)
 
     def _scrub(self) -> None:

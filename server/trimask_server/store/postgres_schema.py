@@ -122,7 +122,7 @@ def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) ->
 
 
 def vacuum(connection: Connection) -> None:
-    """Make dead rows' space free for use again; write the table of data keys anew, which leaves no old page of it."""
+    """Make dead rows' space free for use again; rewrite the table of data keys, which leaves no old page of it."""
     tables = [
         name
         for (name,) in connection.execute(

@@ -153,7 +153,7 @@ class SqliteStore:
             self._reading.execute("ROLLBACK")
 
     async def scrub(self) -> None:
-        """Write the table of data keys anew and truncate the write-ahead log: a destroyed key is in neither file.
+        """Rewrite the table of data keys and truncate the write-ahead log: a destroyed key is in neither file.
 
         Overwriting on deletion is not enough: when SQLite moves rows between pages it leaves copies of them in the
         unused middle of the old page, and those it does not overwrite. The few keys are worth writing again; the
