@@ -128,6 +128,14 @@ def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
     assert elsewhere[0] == 409
     status, text = _ask(ops_lab, "POST", "/console/sign-in", {"token": "trimask_" + "A" * 43})
     assert (status, "was not made here" in text) == (403, True)
+    # A sandboxed frame elsewhere sends the same Origin as these pages, "null": the browser says which it is.
+    whole = {"token": mine.partition("=")[2]}
+    framed = _ask(ops_lab, "POST", "/console/sign-in", whole, Origin="null", Sec_Fetch_Site="cross-site")
+    assert (framed[0], "another page" in framed[1], "Set-Cookie" in framed[1]) == (403, True, False)
+    assert (
+        _ask(ops_lab, "POST", "/console/sign-in", whole, Origin="null", Sec_Fetch_Site="same-origin")[0]
+        == 303
+    )
     assert owner.study_status(filled.study).state == "open"
     policy = _ask(ops_lab, "GET", "/console")[1]
     assert "form-action 'self'" in policy

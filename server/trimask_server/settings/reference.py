@@ -21,7 +21,8 @@ NODE_WORDS: Mapping[str, str] = {
     "ledgers there",
     "peer_listen": "where nodes and the owner connect: mutual TLS",
     "listen": "where devices and researchers connect: TLS; required, except on left providers",
-    "owner_tls_name": "on the collector: the DNS name in the owner's certificate",
+    "owner_tls_name": "the DNS name in the owner's certificate: on the collector, and on right providers that sign "
+    "invitations or tell which were used; one owner for all studies of a node",
     "allow_collectors": "collectors whose studies are accepted, by identity (hex) or TLS name; any when left out",
     "worker_listen": "where peers reach this process if [several](operations.md#several-workers) run the node",
     "worker_address": "the address under which they reach it, if it differs",

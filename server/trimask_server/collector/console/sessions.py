@@ -80,7 +80,13 @@ class Sessions:
 
 
 def same_origin(request: web.Request) -> bool:
-    """Whether a form came from these pages, as far as the browser says where it came from."""
+    """Whether a form came from these pages, as far as the browser says where it came from.
+
+    These pages send no referrer, and for that reason "null" as their origin; so does a sandboxed frame of anybody's, which
+    `Sec-Fetch-Site` tells apart (browsers send it over HTTPS and to loopback, and no page can set it).
+    """
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        return False
     origin = request.headers.get("Origin", "")
     host = request.headers.get("X-Forwarded-Host", request.host)
     return origin in ("", "null") or urlsplit(origin).netloc == host
