@@ -85,6 +85,13 @@ def test_a_cover_lies_above_the_curve(slack: float) -> None:
         assert release.delta(epsilon) <= (1 - slack) * gdp.delta(epsilon, mu) + slack
 
 
+@pytest.mark.parametrize("sigma", [0.11, 0.1, 1e-4])
+def test_next_to_no_noise_is_covered_by_nothing(sigma: float) -> None:
+    """Before, this never ended: one proposal of such a study and an institution would have worked out for ever what it adds
+    up to."""
+    assert gaussian_cover(MaskedRelease(sigma, 64, 9, row_norm=3.0), 1e-9) == math.inf
+
+
 def test_studies_of_nobody_are_refused() -> None:
     with pytest.raises(ValueError, match="one or more"):
         total([])

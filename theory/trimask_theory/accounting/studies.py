@@ -27,6 +27,11 @@ from trimask_theory.masked_noise import Protection
 __all__ = ["Total", "gaussian_cover", "mechanisms_of", "total"]
 
 
+_LARGEST_MU = 1000.0
+_LARGEST_LOSS = 700.0
+_LARGEST_SPREAD = 40.0
+
+
 @dataclass(frozen=True)
 class Total:
     """(epsilon, delta) of several studies together, of each alone at the same delta, and by adding stated pairs up."""
@@ -129,18 +134,26 @@ def _key(part: Mechanism) -> tuple[object, ...]:
 def gaussian_cover(mechanism: Mechanism, slack: float) -> float:
     """The least mu (to a thousandth, rounded up) with delta(e) <= (1 - slack) delta_mu(e) + slack at every e >= 0.
 
+    Infinite where none up to 1,000 will do, or losses are spread too far to look: next to no noise.
+
     Both curves fall, so between two places it is enough to compare the mechanism's at the lower with the other's at the
     upper one. The mechanism's curve is that of its lattice, which lies above its own.
     """
     slack = probability("slack", slack)
+    if mechanism.spread > _LARGEST_SPREAD:  # nor would anybody wait for its lattice
+        return math.inf
     step = mechanism.spread / 100
     worst = 0.0
     for loss in loss_distributions(mechanism, step):
         mass, losses = loss.mass, loss.losses
         # delta(e) at e = losses[k] is the sum over j > k of m_j (1 - e^(e - l_j)), from sums over the tails.
         heavy = np.cumsum(mass[::-1])[::-1] - mass
-        light = np.cumsum((mass * np.exp(-losses))[::-1])[::-1] - mass * np.exp(-losses)
-        deltas = np.maximum(heavy - np.exp(losses) * light, 0.0) * (1 + 1e-9) + 1e-18 + loss.infinity_mass
+        weighted = mass * np.exp(-np.maximum(losses, 0.0))  # those below 0 are in no tail that is looked at
+        light = np.cumsum(weighted[::-1])[::-1] - weighted
+        with np.errstate(over="ignore", invalid="ignore"):
+            exact = np.maximum(heavy - np.exp(losses) * light, 0.0)
+        # Beyond what e^l can be computed for, the tail's mass is above delta.
+        deltas = np.where(losses < _LARGEST_LOSS, exact, heavy) * (1 + 1e-9) + 1e-18 + loss.infinity_mass
         held = (losses >= 0) & (deltas > slack)
         if held.any():
             worst = max(
@@ -157,6 +170,8 @@ def _least_mu(epsilons: Any, deltas: Any, start: float) -> float:
 
     low, high = 0.0, max(start, 1e-6)
     while not enough(high):
+        if high > _LARGEST_MU:
+            return math.inf
         low, high = high, 1.5 * high
     while high - low > 5e-4 * high:
         middle = 0.5 * (low + high)

@@ -188,7 +188,8 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     if privacy.protect == "record":
         slack = privacy.delta * _SLACK
         release = MaskedRelease(sigma, draft.release_rows, draft.attributes, row_norm=row_norm + moved / 2)
-        public = replace(public, adds_up=(gaussian_cover(release, slack), slack))
+        mu = gaussian_cover(release, slack)
+        public = replace(public, adds_up=(mu, slack) if math.isfinite(mu) else None)
     if privacy.certified:
         public, collector = (
             replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
