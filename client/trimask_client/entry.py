@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trimask_client.transport import Unreachable
 from trimask_core.backoff import Backoff
+from trimask_core.errors import Refused, TrimaskError
 from trimask_core.receipt import ProviderReceipt, Receipt
 
-__all__ = ["DONE", "PAUSES_MS", "Entry", "State", "provider_receipt", "receipt_record"]
+__all__ = ["DONE", "PAUSES_MS", "Entry", "State", "cause_of", "provider_receipt", "receipt_record"]
 
 State = Literal["waiting", "refused", "sent", "damaged", "withdrawing", "withdrawn", "too_late"]
 DONE: tuple[State, ...] = ("sent", "withdrawn", "too_late")
@@ -21,7 +23,8 @@ class Entry:
     """`received_by` are the right providers whose receipts are here, of `providers` in all.
 
     Of a withdrawal, `withdrawn_by` are those that have signed that the submission is erased. `held`: the draft it was sealed
-    from is still here, because no provider has accepted it yet.
+    from is still here, because no provider has accepted it yet. `why` is in English; `causes` says the same by role and code
+    (see `cause_of`), for whoever has words of their own.
     """
 
     submission_id: bytes
@@ -36,6 +39,7 @@ class Entry:
     receipt: Receipt | None = None
     withdrawn_by: tuple[str, ...] = ()
     held: bool = False
+    causes: tuple[tuple[str, str], ...] = ()
 
     def words(self, now_ms: int) -> str:
         """What a person is told."""
@@ -95,6 +99,13 @@ def _span(milliseconds: int) -> str:
     if minutes < 100:
         return f"in about {minutes} minute{'s' if minutes > 1 else ''}"
     return f"in about {-(-minutes // 60)} hours"
+
+
+def cause_of(error: TrimaskError) -> str:
+    """Why a provider has no part: a refusal's reason, "offline" if it was not reached, "untrusted" for a wrong answer."""
+    if isinstance(error, Refused):
+        return str(error.reason)
+    return "offline" if isinstance(error, Unreachable) else "untrusted"
 
 
 def receipt_record(receipt: ProviderReceipt) -> dict[str, Any]:

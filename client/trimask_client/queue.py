@@ -30,6 +30,7 @@ from trimask_client.opening import refuse_closed, refuse_uninvited
 from trimask_client.queue_records import (
     DRAFTS,
     HELD,
+    KINDS,
     PAYLOADS,
     PROGRESS,
     RECEIPTS,
@@ -302,6 +303,7 @@ class Queue:
             progress["next_ms"],
             progress["why"],
             held=name in self._vault.names(HELD),
+            causes=tuple((role, code) for role, code in progress.get("causes", ())),
         )
 
     def discard(self, submission_id: bytes, *, forget: bool = False) -> None:
@@ -316,6 +318,11 @@ class Queue:
                 self._take_up(submission_id)
             for kind in (PAYLOADS, PROGRESS, HELD):
                 self._vault.delete(kind, name)
+
+    def let_go(self, submission_id: bytes) -> None:
+        """Delete the draft that is held for a submission; its sealed payload stays, and is sent. For a device that somebody
+        else keeps: a refusal then costs the answers, and nobody finds them on it."""
+        self._records.release_draft(submission_id.hex())
 
     def _take_up(self, submission_id: bytes) -> None:
         entry, name = self.entry(submission_id), submission_id.hex()
@@ -340,6 +347,14 @@ class Queue:
             for kind in (DRAFTS, STUDIES):
                 self._vault.delete(kind, study_id.hex())
         self._clients.pop(study_id, None)
+
+    def forget_all(self) -> None:
+        """Forget everything this queue has, what cannot be read any more too."""
+        with self._disk.lock("sending", wait=True), self._disk.lock("records", wait=True):
+            for kind in KINDS:
+                for name in self._vault.names(kind):
+                    self._vault.delete(kind, name)
+        self._clients.clear()
 
     # Receipts
 

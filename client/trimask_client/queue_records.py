@@ -16,6 +16,7 @@ __all__ = ["QueueRecords"]
 
 STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS = "studies", "drafts", "payloads", "progress", "receipts"
 WITHDRAWALS, HELD = "withdrawals", "held"
+KINDS = (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS, HELD)
 
 
 class QueueRecords:
@@ -56,7 +57,7 @@ class QueueRecords:
         return {draft_id for draft_id in found if draft_id}
 
     def release_draft(self, name: str) -> None:
-        """A provider has accepted, so the draft is no longer needed: delete it."""
+        """Delete the draft of a payload: a provider has accepted, or somebody else keeps the device from now on."""
         if name in self.vault.names(HELD):
             with self._disk.lock("records", wait=True):
                 self.vault.delete(HELD, name)
@@ -71,7 +72,7 @@ class QueueRecords:
     def recover(self) -> None:
         """Finish what a crash cut off: half-written files, payloads that have their receipt, drafts that were sealed."""
         with self._disk.lock("records", wait=True):
-            for kind in (STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS, HELD):
+            for kind in KINDS:
                 self.vault.tidy(kind)
             for name in self.vault.names(WITHDRAWALS):
                 for kind in (PAYLOADS, PROGRESS, RECEIPTS, HELD):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimask_client.client import Client
-from trimask_client.entry import PAUSES_MS, provider_receipt, receipt_record
+from trimask_client.entry import PAUSES_MS, cause_of, provider_receipt, receipt_record
 from trimask_client.queue_records import PROGRESS, QueueRecords
 from trimask_core.errors import Refused, TrimaskError
 from trimask_core.randomness import RandomSource
@@ -45,6 +45,7 @@ def send_payload(
         records.save(PROGRESS, name, progress)
     received = {item["role"]: provider_receipt(item) for item in progress["receipts"]}
     failures: list[str] = []
+    causes: list[tuple[str, str]] = []
     asked_ms = 0
     for provider in range(1, len(sealed) + 1):
         role = f"R{provider}"
@@ -54,6 +55,7 @@ def send_payload(
             received[role] = client.upload(submission, provider, admission)
         except TrimaskError as error:
             failures.append(str(error) if role in str(error) else f"{role}: {error}")
+            causes.append((role, cause_of(error)))
             if isinstance(error, Refused):
                 asked_ms = max(asked_ms, error.retry_after_ms or 0)
             if isinstance(error, Refused) and error.reason.final:
@@ -71,7 +73,7 @@ def send_payload(
         _finish(submission, client, received, payload, records)
         return
     progress["attempts"] += 1
-    progress["why"] = "; ".join(failures).rstrip(".")
+    progress["why"], progress["causes"] = "; ".join(failures).rstrip("."), causes
     # Never sooner than a provider asked for.
     pause_ms = max(asked_ms, round(PAUSES_MS.pause(progress["attempts"], source)))
     progress["next_ms"] = clock.now_ms() + pause_ms

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kivy.app import App
 from kivy.clock import Clock
+from kivy.core.clipboard import Clipboard
 from kivy.core.window import Window
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.screenmanager import NoTransition, ScreenManager
 
 from trimask_core.errors import TrimaskError
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.guide import Guide
+from trimask_mobile.model.interviewer import Interviewer
+from trimask_mobile.model.stuck import Stuck
 from trimask_mobile.model.worker import Workers
 from trimask_mobile.platforms import Platform, this_platform
 from trimask_mobile.screens.consent import ConsentScreen
 from trimask_mobile.screens.eligibility import EligibilityScreen
+from trimask_mobile.screens.handed import HandedScreen
 from trimask_mobile.screens.institutions import InstitutionsScreen
+from trimask_mobile.screens.interviewer import InterviewerScreen
+from trimask_mobile.screens.interviewing import InterviewingScreen
 from trimask_mobile.screens.invitation import InvitationScreen
+from trimask_mobile.screens.pin import PinScreen
 from trimask_mobile.screens.problem import ProblemScreen
 from trimask_mobile.screens.question import QuestionScreen
 from trimask_mobile.screens.receipt import ReceiptScreen
+from trimask_mobile.screens.remove import RemoveScreen
 from trimask_mobile.screens.review import ReviewScreen
 from trimask_mobile.screens.sending import SendingScreen
 from trimask_mobile.screens.settings import SettingsScreen
@@ -40,7 +48,7 @@ __all__ = ["SurveyApp"]
 SCREENS = (
     StartingScreen, StudiesScreen, InvitationScreen, StudyScreen, ConsentScreen, EligibilityScreen, QuestionScreen,
     ReviewScreen, SendingScreen, ReceiptScreen, WithdrawScreen, SettingsScreen, InstitutionsScreen,
-    ProblemScreen,
+    ProblemScreen, RemoveScreen, InterviewerScreen, PinScreen, InterviewingScreen, HandedScreen,
 )  # fmt: skip
 TICK_SECONDS = 5.0
 
@@ -50,41 +58,71 @@ def _post(call: Callable[[], None]) -> None:
 
 
 class SurveyApp(App):
-    """The app. `link` is the invitation it was opened with, if any."""
+    """The app. `link` is the invitation it was opened with, if any; `device` makes the device of a folder."""
 
     title = "Trimask"
 
     def __init__(
-        self, link: str = "", *, platform: Platform | None = None, device: Device | None = None, **values: Any
+        self,
+        link: str = "",
+        *,
+        platform: Platform | None = None,
+        device: Callable[[Path], Device] | None = None,
+        **values: Any,
     ) -> None:
         super().__init__(**values)
         self._link, self._platform = link, platform or this_platform()
-        self._device = device
+        self._make_device = device or self._own_device
+        self._device: Device | None = None
         self._drawing = False
+        self._mode = "own"
+
+    def _own_device(self, home: Path) -> Device:
+        return Device(home, key=lambda: self._platform.key(home))
 
     def build(self) -> BoxLayout:
-        """Make every screen once; nothing is read from disk here."""
+        """Make every screen once; nothing is read from disk here but the device's key."""
         Window.clearcolor = rgba("ground")
         Window.softinput_mode = "below_target"  # the soft keyboard does not cover the field
-        if self._device is None:
-            home = self._platform.home(self.user_data_dir)
-            self._device = Device(home, key=self._platform.key(home))
         self.workers = Workers(_post)
-        self.guide = Guide(self._device, self.workers, self._changed, self._platform.language())
-        self.guide.sends_when_closed = self._platform.sends_when_closed
-        look.words = self.guide.words.words
         self.manager = ScreenManager(transition=NoTransition())
-        for screen in SCREENS:
-            self.manager.add_widget(screen(guide=self.guide))
-        self.manager.get_screen("invitation").scan = self._platform.scan
-        receipt = self.manager.get_screen("receipt")
-        receipt.save, receipt.share = self._platform.save, self._platform.share
-        self.keys = Keys(lambda: self.page, self.guide.back)
+        self.keys = Keys(lambda: self.page, lambda: bool(self.guide.back()))
+        Window.bind(on_touch_down=self._touched, on_key_down=self._touched, on_textinput=self._touched)
         # Android draws an app under its bars; the pages begin beside them.
         self._frame = BoxLayout()
         self._frame.add_widget(self.manager)
         Window.bind(size=self._inset)
+        self._begin()
         return self._frame
+
+    def _begin(self) -> None:
+        """The device, and every screen over it; or the page that says why not."""
+        language = self._platform.language()
+        try:
+            self._device = self._make_device(self._platform.home(self.user_data_dir))
+        except (OSError, TrimaskError) as error:
+            self.guide: Any = Stuck(error, language, self._again)
+            look.words = self.guide.words.words
+            self.manager.add_widget(ProblemScreen(guide=self.guide))
+            self._draw()
+            return
+        self.guide = Interviewer(self._device, self.workers, self._changed, language)
+        self.guide.sends_when_closed = self._platform.sends_when_closed
+        look.words = self.guide.words.words
+        for screen in SCREENS:
+            self.manager.add_widget(screen(guide=self.guide))
+        for name in ("invitation", "interviewing"):
+            self.manager.get_screen(name).scan = self._platform.scan
+        receipt = self.manager.get_screen("receipt")
+        receipt.save, receipt.share = self._platform.save, self._platform.share
+        self.manager.get_screen("remove").save = self._platform.save
+
+    def _again(self) -> None:
+        """Once more from the beginning, where the device could not be read."""
+        self.manager.clear_widgets()
+        self._begin()
+        if self._device is not None:
+            self.on_start()
 
     def _inset(self, *_: object) -> None:
         """The system's bars come, go and turn with the phone."""
@@ -94,21 +132,21 @@ class SurveyApp(App):
         """The window is there: read, and go where the person was."""
         self._platform.entered()
         self._inset()
+        if self._device is None:
+            return
         self._platform.listen(self.guide.open_link)
         self.guide.start(self._link)
         Clock.schedule_interval(self._tick, TICK_SECONDS)
 
     def on_pause(self) -> bool:
         """Everything is on disk already; what is to be sent, the system sends where it can."""
-        self._platform.left(waiting=self._waits())
+        self._platform.left(waiting=self._device is not None and self._waits())
         return True
 
     def _waits(self) -> bool:
         """Whether anything is to be sent. Being sealed at this moment counts: it is on disk before a job begins."""
-        if self.guide.sending is not None:
-            return True
         try:
-            return self.guide.device.queue.next_ms() is not None
+            return self.guide.sending is not None or self.guide.something_waits()
         except (TrimaskError, OSError):
             return True
 
@@ -116,7 +154,8 @@ class SurveyApp(App):
         """Perhaps the network is back."""
         self._platform.entered()
         self._inset()
-        self.guide.tick()
+        if self._device is not None:
+            self.guide.tick()
 
     def on_stop(self) -> None:
         """Finish writing."""
@@ -128,6 +167,10 @@ class SurveyApp(App):
     def _tick(self, _: float) -> None:
         self._inset()
         self.guide.tick()
+
+    def _touched(self, *_: object) -> bool:
+        self.guide.touched()
+        return False
 
     @property
     def page(self) -> Page:
@@ -145,9 +188,13 @@ class SurveyApp(App):
         guide = self.guide
         look.words = guide.words.words
         look.scale = guide.scale
+        if self._mode == "session" != guide.mode:
+            Clipboard.copy("")  # what a respondent has copied is not the next one's
+        self._mode = guide.mode
         if guide.participation is None:
             for screen in self.manager.screens:
-                screen.forget()
+                if screen.name != guide.screen:
+                    screen.forget()
         moved = self.manager.current != guide.screen
         page = self.manager.get_screen(guide.screen)
         page.refresh()

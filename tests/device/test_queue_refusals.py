@@ -276,3 +276,47 @@ def test_forgetting_a_study_leaves_nothing_of_it(at: At, answers: Mapping[str, o
     at.queue.forget(at.study_id)
     assert [path for path in at.folder.glob("*/*") if path.is_file()] == []
     assert at.open().studies() == ()
+
+
+def test_causes_say_by_code_what_why_says_in_english(at: At) -> None:
+    at.nodes.moods = {
+        "R1": Unreachable("no network"),
+        "R2": VerificationError("not its signature"),
+        "R3": Refused(Reason.RATE_LIMITED, "wait"),
+    }
+    at.queue.seal(at.study_id, ANSWERS)
+    (entry,) = at.queue.send()
+    assert entry.causes == (("R1", "offline"), ("R2", "untrusted"), ("R3", "rate_limited"))
+    at.nodes.moods = {"R2": Refused(Reason.EXPIRED_KEY, "retired")}
+    (entry,) = at.queue.send(now=True)
+    assert (entry.state, entry.causes) == ("refused", (("R2", "expired_key"),))
+    assert at.open().entry(entry.submission_id) == entry
+
+
+def test_a_held_draft_can_be_let_go_and_what_is_sealed_is_sent(at: At) -> None:
+    """A device that somebody else keeps holds no answers for a refusal that may come."""
+    at.nodes.moods = {"R1": Unreachable("no network")}
+    at.queue.save_draft(at.study_id, ANSWERS)
+    entry = at.queue.seal(at.study_id)
+    at.queue.let_go(entry.submission_id)
+    at.queue.let_go(entry.submission_id)  # twice is the same
+    assert (at.held(), at.queue.entry(entry.submission_id).held) == ([], False)
+    at.nodes.moods.clear()
+    assert [one.state for one in at.queue.send(now=True)] == ["sent"]
+
+
+def test_everything_can_be_forgotten_what_cannot_be_read_too(at: At) -> None:
+    at.queue.save_draft(at.study_id, ANSWERS)
+    at.nodes.moods = {"R3": Unreachable("no network")}
+    entry = at.queue.seal(at.study_id)
+    at.queue.send()
+    path = at.folder / "payloads" / entry.submission_id.hex()
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert at.queue.entry(entry.submission_id).state == "damaged"
+    at.queue.forget(at.study_id)
+    assert [one.state for one in at.queue.entries()] == [
+        "damaged"
+    ]  # of which study it was cannot be read either
+    at.queue.forget_all()
+    assert (at.queue.entries(), at.queue.studies()) == ((), ())
+    assert not [path for path in at.folder.rglob("*") if path.is_file() and path.suffix != ".lock"]

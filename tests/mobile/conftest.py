@@ -20,6 +20,7 @@ import pytest
 
 from trimask_core.invitation import Invitation, Link
 from trimask_core.party_files import admission_key
+from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab
 from trimask_mobile.model.device import Device
@@ -28,7 +29,7 @@ from trimask_proto.v1.study_pb2 import GetStudyResponse
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import issue_certificate, make_authority
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).absolute().parents[2]
 NAMES = {
     "collector": "Institute for Sleep Research",
     "R1": "City Hospital",
@@ -37,6 +38,9 @@ NAMES = {
     "L1": "Patients' Association",
     "L2": "Statistics Office",
 }
+AT_REVIEW = {
+    "age": "1984-05-17", "wellbeing": 7.0, "sleep_hours": "7.5", "shift_work": "no", "exercise": "some",
+}  # fmt: skip
 # What a phone does not have.
 BLOCKED = (
     "grpc,numpy,scipy,pandas,pyarrow,matplotlib,aiohttp,trimask,trimask_cli,trimask_server,trimask_theory"
@@ -185,6 +189,16 @@ class Phone:
         self.tap("Next")
         self.on("review")
 
+    def interviewed(self, *, begun: bool = False) -> None:
+        """From the interviewer's page to the respondent's review."""
+        if not begun:
+            self.tap("Next respondent")
+        self.see("This device is the interviewer's", screen="handed")
+        self.tap("Begin")
+        self.consent()
+        self.eligible()
+        self.answer()
+
     def to_review(self, link: str) -> None:
         """The whole way to the review."""
         self.open(link)
@@ -215,6 +229,13 @@ class MobileLab(Lab):
                 admission_key(self.folder / "owner")
             )
         return str(Link(study.collector.address, study.id, invitation))
+
+    def invitations(self, signed: SignedStudy, count: int) -> list[str]:
+        """Links for so many people."""
+        study, ends = signed.study, int(time.time() * 1000) + 3_600_000
+        key = admission_key(self.folder / "owner")
+        drawn = (Invitation.draw(study.id, ends, SystemRandom()).signed_with(key) for _ in range(count))
+        return [str(Link(study.collector.address, study.id, one)) for one in drawn]
 
     @contextlib.contextmanager
     def served(self, signed: SignedStudy) -> Iterator[str]:
@@ -282,18 +303,16 @@ def phone(tmp_path: Path) -> Iterator[Callable[..., Phone]]:
 
 
 @pytest.fixture
-def at_review(tmp_path: Path, phone: Callable[..., Phone]) -> Callable[[SignedStudy], Phone]:
+def at_review(tmp_path: Path, phone: Callable[..., Phone]) -> Callable[..., Phone]:
     """Starts the app on a phone whose owner has filled in the form and left on the review page."""
 
-    def start(signed: SignedStudy) -> Phone:
+    def start(signed: SignedStudy, invitation: Invitation | None = None) -> Phone:
         study = signed.study
         assert study.form is not None
         device = Device(tmp_path / "phone" / "app")
-        device.queue.join(signed, study.id)
+        device.queue.join(signed, study.id, invitation)
         part = Participation(study.id, study.form, "", "en", "review", name="Ada Lovelace", agreed=True)
-        part.responses = {
-            "age": "1984-05-17", "wellbeing": 7.0, "sleep_hours": "7.5", "shift_work": "no", "exercise": "some",
-        }  # fmt: skip
+        part.responses = dict(AT_REVIEW)
         device.save_draft(study.id, part.to_record())
         device.keep_consent(study.id, part.sign(int(time.time() * 1000)))
         device.keep_where({"screen": "review", "study": study.id.hex(), "link": ""})

@@ -422,8 +422,9 @@ class Driver:
 
 
 def main() -> None:
-    home = args.home / "app"
-    app = SurveyApp(args.link, platform=TestPlatform(), device=Device(home, timeout_seconds=args.timeout))
+    app = SurveyApp(
+        args.link, platform=TestPlatform(), device=lambda home: Device(home, timeout_seconds=args.timeout)
+    )
     app._run_prepare()
     driver = Driver(app)
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()

@@ -5,6 +5,7 @@ Not a test: pictures differ by a pixel from one renderer to the next, so they ar
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from conftest import MobileLab, Phone  # type: ignore[import-not-found]
 
-OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "images"
+OUT = (
+    Path(sys.argv[1]).absolute()
+    if len(sys.argv) > 1
+    else Path(__file__).absolute().parents[2] / "docs" / "images"
+)
 
 
 def main() -> None:
@@ -27,6 +32,7 @@ def main() -> None:
         the_way(lab, folder)
         on_its_side(lab, folder)
         what_goes_wrong(lab, folder)
+        interviews(lab, folder)
 
 
 def shot(app: Phone, name: str) -> None:
@@ -159,6 +165,61 @@ def what_goes_wrong(lab: MobileLab, folder: Path) -> None:
                 app.open(link)
                 app.see("Not everybody has signed")
             shot(app, "unapproved")
+            app.tap("My studies")
+            app.on("studies")
+            app.tap("Text size and language")
+            app.tap("Remove everything from this phone")
+            app.on("remove")
+            shot(app, "remove")
+
+
+def interviews(lab: MobileLab, folder: Path) -> None:
+    """Several respondents on one device; and a phone whose folder cannot be written."""
+    signed = lab.study(admission="invited")
+    with Phone(folder / "four", "--density", "2", "--size", "720x1280") as app:
+        app.on("studies")
+        app.tap("Text size and language")
+        app.tap("Interviewer mode")
+        app.on("interviewer")
+        app.write("new pin", "271828")
+        app.write("pin again", "271828")
+        shot(app, "interviewer")
+        app.tap("Begin interviewer mode")
+        app.on("interviewing")
+        app.do("clipboard", "\n".join(lab.invitations(signed, 12)))
+        app.tap("Paste invitations")
+        app.see("12 invitations left")
+        shot(app, "interviewing")
+        with lab.down("R2"):
+            app.interviewed()
+            app.tap("Send")
+            app.see("You may hand the device back")
+            app.do("show_text", "Note your number")
+            shot(app, "session-waiting")
+            app.tap("Finish and hand back")
+            app.on("pin")
+            shot(app, "pin")
+            app.write("pin", "271828")
+            app.tap("Unlock")
+            app.on("interviewing")
+            app.see("Waiting to be sent")
+            app.do("show_text", "Number")
+            shot(app, "interviewing-uploads")
+        app.tap("Next respondent")
+        app.on("handed")
+        shot(app, "handed")
+        app.interviewed(begun=True)
+        app.tap("Send")
+        app.see("Sent. Thank you!")
+        shot(app, "session-receipt")
+        app.do("show_text", "Keep my receipt")
+        shot(app, "session-code")
+    with contextlib.chdir(folder):  # the page names the file, and the picture no folder of whoever makes it
+        Path("phone").mkdir()
+        Path("phone/app").write_text("in the way")
+        with Phone(Path("phone"), "--density", "2", "--size", "720x1280") as app:
+            app.see("This phone does not let the app save")
+            shot(app, "stuck")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_no_network_half_way_then_it_arrives_once(
         app.tap("Send")
         texts = app.see("1 of 3 institutions have their part. It is tried again in about a minute")["texts"]
         assert texts.count("Not reached yet") == 2
-        assert any(text.startswith("Why: R2") for text in texts)
+        assert any(text.startswith("Why: Data Trust North: not reached") for text in texts)
         app.tap("My studies")
         app.see("Waiting to be sent", screen="studies")
         app.tap("Details")

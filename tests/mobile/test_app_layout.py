@@ -88,6 +88,51 @@ def each_screen(lab: Any, start: Callable[..., Any]) -> Iterator[Any]:
     app.open(lab.link(signed, expires_ms=1))
     app.see("expired", screen="problem")
     yield app
+    app.tap("My studies")
+    app.on("studies")
+    app.tap("Remove from this phone")
+    app.on("remove")
+    app.tap("Save the receipts first")
+    yield app
+    app.tap("Keep")
+    app.on("studies")
+    app.tap("Text size and language")
+    app.tap("Interviewer mode")
+    app.write("new pin", "123456")
+    app.write("pin again", "123456")
+    app.tap("Begin interviewer mode")
+    app.see("one of the first a stranger would try")
+    yield app
+    for field in ("new pin", "pin again"):
+        app.do("clear", field)
+        app.do("type", "271828")
+    app.tap("Begin interviewer mode")
+    app.on("interviewing")
+    app.do("clipboard", lab.link(signed))
+    app.tap("Paste invitations")
+    app.see("Invitations added: 1.")
+    app.tap("End interviewer mode")
+    yield app
+    app.tap("Next respondent")
+    app.on("handed")
+    yield app
+    app.tap("Begin")
+    app.consent_open()
+    app.write("name", "Ada")
+    app.tap("Back")
+    app.tap("Back")
+    app.on("handed")
+    app.tap("Stop and hand the device back")
+    app.see("Your answers so far are deleted")
+    yield app
+    app.tap("Stop and delete")
+    app.on("pin")
+    for _ in range(3):
+        app.write("pin", "111222")
+        app.tap("Unlock")
+        app.see("This is not the PIN.")
+    app.see("Too many wrong PINs")
+    yield app
 
 
 def check(app: Any, sizes: list[tuple[int, int, float]]) -> tuple[str, list[str]]:
@@ -115,7 +160,7 @@ def sweep(lab: Any, start: Callable[..., Any], pick: Callable[[], list[tuple[int
     assert wrong == []
     assert seen == {
         "studies", "invitation", "study", "consent", "eligibility", "question", "review", "settings", "institutions",
-        "sending", "receipt", "withdraw", "problem",
+        "sending", "receipt", "withdraw", "problem", "remove", "interviewer", "interviewing", "handed", "pin",
     }  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import pytest
 
+from trimask_app_model import AtOnce, Offline, fill, to_questions
 from trimask_client import Endpoint, Unreachable
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
@@ -18,45 +20,18 @@ from trimask_core.institutions import Directory, Institution
 from trimask_core.question import Kind
 from trimask_core.randomness import SystemRandom
 from trimask_core.refusals import Reason, Status, Unlisted
+from trimask_core.showing import _APP_LETTERS
 from trimask_core.signed_study import SignedStudy
+from trimask_core.writing import month_names
+from trimask_mobile.model import catalogue as catalogue_module
 from trimask_mobile.model.catalogue import LANGUAGES, catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide
+from trimask_mobile.model.months import listed_months
 from trimask_mobile.model.participation import Participation
 from trimask_mobile.model.problem import Problem, explain
 from trimask_mobile.model.shelf import spent_words
 from trimask_mobile.model.worker import Workers
-
-T = TypeVar("T")
-
-
-class AtOnce:
-    """Runs every job where it is; what a test looks at next has happened."""
-
-    def records(
-        self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[TrimaskError], None]
-    ) -> None:
-        try:
-            result = job()
-        except TrimaskError as error:
-            failed(error)
-        else:
-            done(result)
-
-    network = records
-
-    def post(self, call: Callable[[], None]) -> None:
-        call()
-
-
-class Offline:
-    """No provider can be reached."""
-
-    def call(self, endpoint: Endpoint, *_: object) -> bytes:
-        raise Unreachable(f"{endpoint.address}: no network")
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -71,16 +46,6 @@ def start(tmp_path: Path, signed_study: SignedStudy) -> Callable[[], Guide]:
         return guide
 
     return make
-
-
-def to_questions(guide: Guide) -> Participation:
-    guide.show(guide.items[0])
-    guide.next()
-    guide.agree(True)
-    guide.sign_name("Ada Lovelace")
-    guide.next()
-    assert guide.participation is not None
-    return guide.participation
 
 
 def test_a_study_without_a_form_gets_a_plain_one(start: Callable[[], Guide]) -> None:
@@ -272,11 +237,28 @@ def test_catalogues_have_the_same_texts_with_the_same_values() -> None:
     assert catalogue("de_AT").language == "de"
 
 
+def test_months_have_names_in_every_language_the_app_can_write() -> None:
+    table = json.loads(
+        (Path(catalogue_module.__file__).parents[1] / "words" / "months.json").read_text("utf-8")
+    )
+    assert set(LANGUAGES) < set(table)
+    assert {"fr", "pl", "cs", "el", "ru", "uk", "tr", "vi", "sw", "pt", "lt", "fi"} < set(table)
+    for language, names in table.items():
+        assert len(set(names)) == 12, language
+        assert not {letter for name in names for letter in name if ord(letter) not in _APP_LETTERS}, language
+    for language in ("en", "de", "fr", "es"):  # which core names too, and reads
+        assert listed_months(language) == month_names(language)
+    assert listed_months("pl-PL")[4] == "maj"
+    assert listed_months("el")[0] == "Ιανουάριος"
+    assert listed_months("am")[0] == "01"
+
+
 def test_no_text_is_left_over() -> None:
     """Every text is used by a screen or the model, by its name or by the beginning a name is made of."""
     root = Path(__file__).parents[2] / "mobile" / "trimask_mobile"
     sources = "".join(path.read_text() for path in root.rglob("*") if path.suffix in (".py", ".kv"))
     made = ("shelf.", "problem.", "receipt.", "sending.", "when.", "studies.spent.", "date.")
+    made += ("session.", "locked.", "unlocked.", "interviewing.", "pin.wrong.", "cause.", "remove.")
     made += ("rows.promise.", "moments.promise.", "moments.picture.result.")
     for key in catalogue("en").words:
         assert f"'{key}'" in sources or f'"{key}"' in sources or key.startswith(made), key
@@ -445,17 +427,6 @@ def test_refused_answers_can_be_changed_and_sent_again(tmp_path: Path, signed_st
     guide.send()
     guide.discard()
     assert [line.state for line in guide.items] == ["new"]
-
-
-def fill(guide: Guide) -> dict[str, Any]:
-    """Every question, then send."""
-    given = {"age": "44", "bmi": "25", "smoker": "no", "region": "west"}
-    for name, value in given.items():
-        guide.answer(name, value)
-        guide.next()
-    assert guide.screen == "review", guide.problems
-    guide.next()
-    return given
 
 
 def test_what_waits_can_be_withdrawn(start: Callable[[], Guide]) -> None:

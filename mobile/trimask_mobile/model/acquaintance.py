@@ -27,9 +27,9 @@ class Acquaintance(AppState):
 
     def choose_unknown(self, refuse: bool) -> None:
         """Refuse studies with institutions that are not known, or show that they are not."""
-        self.refuse_unknown = refuse
+        self.refuse_unknown, device = refuse, self.device
         self._runner.records(
-            lambda: self.device.know(refuse_unknown=refuse), lambda _: self._keep_settings(), self._failed
+            lambda: device.know(refuse_unknown=refuse), lambda _: self._keep_settings(), self._failed
         )
         self._changed()
 
@@ -44,7 +44,7 @@ class Acquaintance(AppState):
 
     def add_directory(self) -> None:
         """Keep what was pasted."""
-        found, refuse = self.pasted_directory, self.refuse_unknown
+        found, refuse, device = self.pasted_directory, self.refuse_unknown, self.device
         if found is None:
             return
 
@@ -52,6 +52,4 @@ class Acquaintance(AppState):
             self.pasted_directory = None
             self._changed()
 
-        self._runner.records(
-            lambda: self.device.add_directory(found, refuse_unknown=refuse), done, self._failed
-        )
+        self._runner.records(lambda: device.add_directory(found, refuse_unknown=refuse), done, self._failed)

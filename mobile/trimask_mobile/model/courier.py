@@ -6,7 +6,6 @@ from trimask_client import Unreachable
 from trimask_core.errors import TrimaskError
 from trimask_core.receipt_link import receipt_link
 from trimask_mobile.model.acquaintance import Acquaintance
-from trimask_mobile.model.catalogue import catalogue
 from trimask_mobile.model.device import CallState, Opened
 from trimask_mobile.model.participation import Consent
 from trimask_mobile.model.problem import DiskError, Problem, explain
@@ -30,13 +29,13 @@ class Courier(Acquaintance):
             self.problems = {part.at: wrong[part.at]}
             self._changed()
             return
-        answers = part.answers()
+        answers, device = part.answers(), self.device
         self._sealed, self._dirty = True, False
         self.sending = Sending(mask="busy", active=True)
         self._go("sending")
 
         def seal() -> Item:
-            return item(self.device, self.device.seal(part.study_id, answers))
+            return item(device, device.seal(part.study_id, answers))
 
         def sealed(line: Item) -> None:
             self.participation = None
@@ -49,7 +48,7 @@ class Courier(Acquaintance):
             self._failed(error)
 
         self._runner.network(
-            lambda: self.device.check_open(part.study_id),
+            lambda: device.check_open(part.study_id),
             lambda _: self._runner.records(seal, sealed, failed),
             failed,
         )
@@ -73,22 +72,22 @@ class Courier(Acquaintance):
     def _upload(self, *, now: bool) -> None:
         if self._uploading:
             return
-        self._uploading = True
+        self._uploading, device = True, self.device
         if self.sending is not None:
             self.sending.begin()
             self._changed()
 
         def watch(address: str, state: CallState) -> None:
             def tell() -> None:
-                if self.sending is not None:
+                if self.sending is not None and device is self.device:
                     self.sending.called(address, state)
                     self._changed()
 
             self._runner.post(tell)
 
         def run() -> tuple[Item, ...]:
-            self.device.send(now=now, watch=watch)
-            return items(self.device)
+            device.send(now=now, watch=watch)
+            return items(device)
 
         def done(found: tuple[Item, ...]) -> None:
             self._uploading, self.items = False, found
@@ -126,19 +125,21 @@ class Courier(Acquaintance):
             self.items = found
             self.participation, self.sending, self.item, self.problem = None, None, None, None
             self.opened, self.link_text, self.link_problem = None, "", ""
-            self.words = catalogue(self._language)
+            self.words = self._catalogue(self._language)
             self._go("studies")
 
-        self.busy = False
-        self._runner.records(lambda: items(self.device), done, self._failed)
+        self.busy, device = False, self.device
+        self._runner.records(lambda: items(device), done, self._failed)
 
     def _open_entry(self, line: Item) -> None:
+        device = self.device
+
         def done(kept: tuple[Opened, Consent | None]) -> None:
             self.opened, self.consent = kept
             self._show_item(line, send=False)
 
         self._runner.records(
-            lambda: (self.device.open(line.study_id), self.device.consent(line.study_id)), done, self._failed
+            lambda: (device.open(line.study_id), device.consent(line.study_id)), done, self._failed
         )
 
     def _show_item(self, line: Item, *, send: bool) -> None:
@@ -155,18 +156,18 @@ class Courier(Acquaintance):
 
     def discard(self) -> None:
         """Forget a submission that was refused or cannot be read, and the draft it was sealed from."""
-        entry = self._entry
+        entry, device = self._entry, self.device
         self._runner.records(
-            lambda: self.device.queue.discard(entry.submission_id, forget=True),
+            lambda: device.queue.discard(entry.submission_id, forget=True),
             lambda _: self.show_studies(),
             self._failed,
         )
 
     def answer_again(self) -> None:
         """Take up the draft of a submission that was refused before any institution had accepted it."""
-        entry = self._entry
+        entry, device = self._entry, self.device
         self._runner.records(
-            lambda: self.device.queue.discard(entry.submission_id),
+            lambda: device.queue.discard(entry.submission_id),
             lambda _: self.open_study(entry.study_id),
             self._failed,
         )
@@ -177,8 +178,9 @@ class Courier(Acquaintance):
 
     def delete_draft(self, line: Item) -> None:
         """Forget what was answered so far."""
+        device = self.device
         self._runner.records(
-            lambda: self.device.delete_draft(line.study_id), lambda _: self.show_studies(), self._failed
+            lambda: device.delete_draft(line.study_id), lambda _: self.show_studies(), self._failed
         )
 
     # Receipts and withdrawing
@@ -205,7 +207,7 @@ class Courier(Acquaintance):
 
     def _import(self, text: str) -> None:
         """A receipt of another device, as its file's text or its link: kept, and shown."""
-        self.busy = True
+        self.busy, device = True, self.device
         self._changed()
 
         def done(line: Item) -> None:
@@ -219,7 +221,7 @@ class Courier(Acquaintance):
                 else Problem("receipt", str(error))
             )
 
-        self._runner.network(lambda: item(self.device, self.device.import_receipt(text)), done, failed)
+        self._runner.network(lambda: item(device, device.import_receipt(text)), done, failed)
 
     def ask_withdraw(self) -> None:
         """The page that says what withdrawing can and cannot do; of what is sent, or still waits."""
@@ -231,12 +233,10 @@ class Courier(Acquaintance):
             return
         self.busy = True
         self._changed()
-        submission_id = self._entry.submission_id
+        submission_id, device = self._entry.submission_id, self.device
 
         def done(line: Item) -> None:
             self.busy, self.item = False, line
             self._go("receipt")
 
-        self._runner.network(
-            lambda: item(self.device, self.device.withdraw(submission_id)), done, self._failed
-        )
+        self._runner.network(lambda: item(device, device.withdraw(submission_id)), done, self._failed)

@@ -21,6 +21,7 @@ from trimask_core.invitation import Link
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt_link import read_receipt
 from trimask_core.showing import app_languages
+from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_mobile.model.participation import Consent
 
@@ -30,6 +31,7 @@ CallState = Literal["busy", "done", "failed"]
 Watch = Callable[[str, CallState], None]
 _CONSENTS, _APP = "consents", "app"
 _WHERE, _SETTINGS = "00", "01"
+_KEYS = ("device.key", "device.key.wrapped")  # a computer's, a phone's (`phone.wrapped_key`)
 
 
 @dataclass(frozen=True)
@@ -67,38 +69,57 @@ class _Watched:
 
 
 class Device:
-    """One person's studies on this device, all of it encrypted under the device's key."""
+    """One person's studies on this device, all of it encrypted under the device's key: `key`, what it gives, or a file's."""
 
     def __init__(
         self,
         home: Path,
         *,
-        key: bytes | None = None,
+        key: bytes | Callable[[], bytes | None] | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
         timeout_seconds: float = 15.0,
+        institutions: Path | None = None,
     ) -> None:
-        key = key or device_key(home / "device.key")
+        self.home = home
         self.clock = clock or SystemClock()
         self._timeout = timeout_seconds
+        self._given, self._given_key = transport, key
+        self._institutions = institutions or home / "institutions"
         self._transport = _Watched(transport or LazyTransport())
+        self._set_up()
+
+    def _set_up(self) -> None:
+        home = self.home
+        given = self._given_key() if callable(self._given_key) else self._given_key
+        key = given or device_key(home / _KEYS[0])
         self.queue = Queue(
             home,
             key,
             transport=self._transport,
             clock=self.clock,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=self._timeout,
         )
-        self._vault = Vault(FileDisk(home / "survey"), key, SystemRandom())
+        self.vault = Vault(FileDisk(home / "survey"), key, SystemRandom())
         for kind in (_CONSENTS, _APP):
-            self._vault.tidy(kind)
-        self._home = home
-        self.directories = _directories(home)
+            self.vault.tidy(kind)
+        self.directories = _directories(self._institutions)
         self.know(refuse_unknown=bool(self.settings().get("refuse_unknown", False)))
 
     def close(self) -> None:
         """Drop the connections."""
         self.queue.close()
+
+    def beside(self, home: Path, key: bytes) -> Device:
+        """Another person's device on this one: records and key of its own, the same clock, network and institutions."""
+        return Device(
+            home,
+            key=key,
+            transport=self._given,
+            clock=self.clock,
+            timeout_seconds=self._timeout,
+            institutions=self._institutions,
+        )
 
     # Institutions
 
@@ -108,24 +129,28 @@ class Device:
 
     def add_directory(self, directory: Directory, *, refuse_unknown: bool) -> None:
         """Keep a directory whose keeper's key the person has compared; it takes the place of an older one of the same."""
-        folder = self._home / "institutions"
+        folder = self._institutions
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"{directory.keeper_key.hex()[:16]}.json"
         fresh = path.with_suffix(".new")
         fresh.write_text(directory.to_json(), encoding="utf-8")
         fresh.replace(path)
-        self.directories = _directories(self._home)
+        self.directories = _directories(self._institutions)
         self.know(refuse_unknown=refuse_unknown)
 
     # Studies
 
     def open_link(self, link: Link) -> bytes:
         """Fetch, check and keep the study of an invitation; its id."""
-        signed = fetch_linked(link, timeout_seconds=self._timeout)
+        signed = self.fetch(link)
         study_id = self.queue.join(signed, link.study_id, link.invitation)
         if self._entry(study_id) is None:
             self.queue.check_open(study_id)  # before anybody takes pains
         return study_id
+
+    def fetch(self, link: Link) -> SignedStudy:
+        """The study of an invitation, from where the link says; checked against it."""
+        return fetch_linked(link, timeout_seconds=self._timeout)
 
     def open(self, study_id: bytes) -> Opened:
         """A joined study; its approvals are verified again."""
@@ -151,6 +176,28 @@ class Device:
         """The study in the client's own words, whole."""
         return self.queue.client(study_id).explain()
 
+    # Removing
+
+    def remove(self, study_id: bytes) -> None:
+        """All there is of one study here. What was sent stays where it is, and cannot be withdrawn from here any more."""
+        self.queue.forget(study_id)
+        self.forget_consent(study_id)
+        self.keep_where({})
+
+    def remove_all(self) -> None:
+        """All there is of any study, and the key it was encrypted under; type size, language and known institutions stay."""
+        settings = self.settings()
+        self.queue.forget_all()
+        for name in self.vault.names(_CONSENTS):
+            self.vault.delete(_CONSENTS, name)
+        self.vault.delete(_APP, _WHERE)
+        if not isinstance(self._given_key, bytes):
+            self.vault.delete(_APP, _SETTINGS)
+            for name in _KEYS:
+                (self.home / name).unlink(missing_ok=True)
+            self._set_up()
+            self.keep_settings(settings)
+
     # Drafts, consent, where the person is
 
     def save_draft(self, study_id: bytes, record: Mapping[str, Any]) -> None:
@@ -163,11 +210,11 @@ class Device:
 
     def keep_consent(self, study_id: bytes, consent: Consent) -> None:
         """Keep what was signed, as long as the person takes part: it says what they agreed to."""
-        self._vault.put(_CONSENTS, study_id.hex(), consent.to_record())
+        self.vault.put(_CONSENTS, study_id.hex(), consent.to_record())
 
     def forget_consent(self, study_id: bytes) -> None:
         """Delete what somebody signed who then did not take part."""
-        self._vault.delete(_CONSENTS, study_id.hex())
+        self.vault.delete(_CONSENTS, study_id.hex())
 
     def consent(self, study_id: bytes) -> Consent | None:
         """What was signed for a study."""
@@ -176,7 +223,7 @@ class Device:
 
     def keep_where(self, where: Mapping[str, Any]) -> None:
         """Which page is shown, to show it again after a crash."""
-        self._vault.put(_APP, _WHERE, dict(where))
+        self.vault.put(_APP, _WHERE, dict(where))
 
     def where(self) -> dict[str, Any]:
         """That page."""
@@ -184,7 +231,7 @@ class Device:
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Type size and language."""
-        self._vault.put(_APP, _SETTINGS, dict(settings))
+        self.vault.put(_APP, _SETTINGS, dict(settings))
 
     def settings(self) -> dict[str, Any]:
         """Type size and language."""
@@ -192,7 +239,7 @@ class Device:
 
     def _get(self, kind: str, name: str) -> dict[str, Any] | None:
         try:
-            return self._vault.get(kind, name)
+            return self.vault.get(kind, name)
         except VerificationError:
             return None  # a page to come back to, a type size: not worth refusing to start for
 
@@ -227,11 +274,11 @@ class Device:
             self._transport.watch = None
 
 
-def _directories(home: Path) -> tuple[Directory, ...]:
+def _directories(folder: Path) -> tuple[Directory, ...]:
     """The directory that comes with the app, if it does, and those put into the app's folder."""
     shipped = load_directories(Path(__file__).parent.parent / "institutions")
     try:
-        return (*shipped, *load_directories(home / "institutions"))
+        return (*shipped, *load_directories(folder))
     except ConfigError:
         return shipped  # a damaged one makes nobody known; the app starts all the same
 

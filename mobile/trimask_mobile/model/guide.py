@@ -8,11 +8,10 @@ from trimask_core.errors import InvitationError, TrimaskError
 from trimask_core.invitation import Link
 from trimask_core.receipt_link import is_receipt
 from trimask_core.showing import app_languages
-from trimask_mobile.model.catalogue import catalogue
-from trimask_mobile.model.courier import Courier
 from trimask_mobile.model.device import Opened
 from trimask_mobile.model.participation import Consent, Participation, sentence
 from trimask_mobile.model.problem import Problem
+from trimask_mobile.model.removal import Removal
 from trimask_mobile.model.shelf import Item, item, items
 from trimask_mobile.model.state import KEPT, SETTLED
 from trimask_mobile.theme import SCALES
@@ -20,21 +19,20 @@ from trimask_mobile.theme import SCALES
 __all__ = ["Guide"]
 
 
-class Guide(Courier):
+class Guide(Removal):
     """From an invitation through a study's form to sending."""
 
     def start(self, link: str = "") -> None:
         """Read what is kept and go where the person was, or to the invitation the app was opened with."""
 
+        device = self.device
+
         def read() -> tuple[dict[str, Any], dict[str, Any], tuple[Item, ...]]:
-            return self.device.settings(), self.device.where(), items(self.device)
+            return device.settings(), device.where(), items(device)
 
         def done(kept: tuple[dict[str, Any], dict[str, Any], tuple[Item, ...]]) -> None:
             settings, where, self.items = kept
-            self.scale = settings.get("scale", 1.0) if settings.get("scale") in SCALES else 1.0
-            self._language = str(settings.get("language", self._language))
-            self.refuse_unknown = bool(settings.get("refuse_unknown", False))
-            self.words = catalogue(self._language)
+            self._take_settings(settings)
             self.screen = "studies"
             if link or self._link_before_start:
                 self.open_link(link or self._link_before_start)
@@ -47,6 +45,12 @@ class Guide(Courier):
                 self._go("studies")
 
         self._runner.records(read, done, self._failed)
+
+    def _take_settings(self, settings: dict[str, Any]) -> None:
+        self.scale = settings.get("scale", 1.0) if settings.get("scale") in SCALES else 1.0
+        self._language = str(settings.get("language", self._language))
+        self.refuse_unknown = bool(settings.get("refuse_unknown", False))
+        self.words = self._catalogue(self._language)
 
     def open_link(self, text: str) -> None:
         """An invitation came from outside: the command line, another app, a scanner."""
@@ -89,9 +93,9 @@ class Guide(Courier):
         if link.invitation is not None and link.invitation.expires_ms <= self.device.clock.now_ms():
             self._stop(Problem("expired"))
             return
-        self.busy = True
+        self.busy, device = True, self.device
         self._changed()
-        self._runner.network(lambda: self.device.open_link(link), self._open, self._failed)
+        self._runner.network(lambda: device.open_link(link), self._open, self._failed)
 
     # A study
 
@@ -109,16 +113,18 @@ class Guide(Courier):
             self._show_item(line, send=False)
 
     def _open(self, study_id: bytes, *, resume: bool = False) -> None:
+        device = self.device
+
         def read() -> tuple[Opened, str, Item | None, Consent | None]:
-            opened = self.device.open(study_id)
-            line = None if opened.entry is None else item(self.device, opened.entry)
-            return opened, self.device.words(study_id), line, self.device.consent(study_id)
+            opened = device.open(study_id)
+            line = None if opened.entry is None else item(device, opened.entry)
+            return opened, device.words(study_id), line, device.consent(study_id)
 
         def done(kept: tuple[Opened, str, Item | None, Consent | None]) -> None:
             self.busy = False
             self.opened, self.whole_story, line, self.consent = kept
             self.link_text = ""
-            self.words = catalogue(self._language)
+            self.words = self._catalogue(self._language)
             if line is not None:
                 self._show_item(line, send=resume)
             else:
@@ -183,9 +189,9 @@ class Guide(Courier):
             if not part.ready_to_sign:
                 return
             self.consent = part.sign(self.device.clock.now_ms())
-            consent = self.consent
+            consent, device = self.consent, self.device
             self._runner.records(
-                lambda: self.device.keep_consent(part.study_id, consent), lambda _: None, self._failed
+                lambda: device.keep_consent(part.study_id, consent), lambda _: None, self._failed
             )
             part.forward()
         elif part.step == "eligibility":
@@ -231,6 +237,8 @@ class Guide(Courier):
                 self._moved()
             else:
                 self.show_studies()
+        elif self.screen == "remove":
+            self.leave_remove()
         elif self.screen in ("invitation", "receipt", "sending", "problem"):
             self.show_studies()
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trimask_client import Unreachable
@@ -13,9 +14,10 @@ from trimask_core.errors import (
     TrimaskError,
     VerificationError,
 )
+from trimask_core.refusals import Reason
 from trimask_mobile.model.catalogue import Catalogue
 
-__all__ = ["DiskError", "Problem", "explain"]
+__all__ = ["DiskError", "Problem", "causes_words", "explain"]
 
 
 class DiskError(TrimaskError):
@@ -59,3 +61,15 @@ def explain(error: TrimaskError) -> Problem:
     if isinstance(error, (StudyError, VerificationError)):
         return Problem("untrusted", detail)
     return Problem("other", detail, again=True)
+
+
+def causes_words(causes: Iterable[tuple[str, str]], names: Mapping[str, str], words: Catalogue) -> str:
+    """Which institution has no part and why, in the person's language; `names` by role."""
+    told = []
+    for role, code in causes:
+        reason = next((one for one in Reason if str(one) == code), None)
+        kind = (None if reason is None else reason.told) or "refused"
+        own = code in ("offline", "untrusted")
+        why = words.say(f"cause.{code}" if own else f"problem.{kind}.title")
+        told.append(words.say("cause.line", name=names.get(role, role), why=why))
+    return "; ".join(told)

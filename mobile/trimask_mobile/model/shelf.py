@@ -14,6 +14,7 @@ from trimask_core.study import Study
 from trimask_core.truth_words import guess_sentence, step_word
 from trimask_mobile.model.catalogue import Catalogue
 from trimask_mobile.model.device import Device
+from trimask_mobile.model.problem import causes_words
 from trimask_mobile.model.story import party_name
 
 __all__ = ["Item", "Provider", "items", "spent_words"]
@@ -62,7 +63,18 @@ class Item:
                 return catalogue.say("shelf.sealed.text")
             when = catalogue.span(self.entry.next_ms - now_ms)
             return catalogue.say("shelf.waiting.text", got=got, of=len(self.providers), when=when)
-        return catalogue.say(f"shelf.{self.state}.text", got=got, of=len(self.providers), why=self.entry.why)
+        return catalogue.say(
+            f"shelf.{self.state}.text", got=got, of=len(self.providers), why=self.why(catalogue)
+        )
+
+    def why(self, catalogue: Catalogue) -> str:
+        """Why not every institution has its part, in the person's language."""
+        if self.entry is None:
+            return ""
+        if self.state == "damaged":
+            return catalogue.say("cause.damaged")
+        names = {f"R{number}": provider.name for number, provider in enumerate(self.providers, 1)}
+        return causes_words(self.entry.causes, names, catalogue)
 
 
 def item(device: Device, entry: Entry) -> Item:

@@ -1,7 +1,8 @@
 """What the app knows and shows, and how it changes: the ground of the guide.
 
 On the screen's thread, and it never waits: what touches the disk or the network is given to a `Runner`, and the state
-that depends on it changes when the result comes back. `changed` is called after every change.
+that depends on it changes when the result comes back. `changed` is called after every change. A job is given the device it
+is about, not the guide's: that one may be another person's when the job's turn comes (`interviewer`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ __all__ = ["KEPT", "SETTLED", "AppState", "ScreenName"]
 
 ScreenName = Literal[
     "starting", "studies", "invitation", "study", "consent", "eligibility", "question", "review", "sending",
-    "receipt", "withdraw", "settings", "institutions", "problem",
+    "receipt", "withdraw", "settings", "institutions", "problem", "remove",
+    "interviewer", "pin", "interviewing", "handed",
 ]  # fmt: skip
 # What the receipt's page shows; the rest is on the page of sending.
 SETTLED = ("sent", "withdrawing", "withdrawn", "too_late")
@@ -87,6 +89,10 @@ class AppState:
             raise RuntimeError("a page about a submission without one")
         return self.item.entry
 
+    def _catalogue(self, language: str) -> Catalogue:
+        """The app's words as they are said now."""
+        return catalogue(language)
+
     # Settings
 
     def open_settings(self) -> None:
@@ -108,7 +114,7 @@ class AppState:
     def choose_language(self, language: str) -> None:
         """Everything in another language, at once. What was answered stays; a consent not yet given must be read again."""
         self._language = language
-        self.words = catalogue(language)
+        self.words = self._catalogue(language)
         if self.participation is not None:
             if self.participation.language != language and self.participation.step == "consent":
                 self.participation.agreed = False
@@ -127,7 +133,8 @@ class AppState:
         settings = {
             "scale": self.scale, "language": self._language, "refuse_unknown": self.refuse_unknown,
         }  # fmt: skip
-        self._runner.records(lambda: self.device.keep_settings(settings), lambda _: None, self._failed)
+        device = self.device
+        self._runner.records(lambda: device.keep_settings(settings), lambda _: None, self._failed)
         self._changed()
 
     # Moving
@@ -152,7 +159,7 @@ class AppState:
     def _tell(self) -> None:
         if self.opened is not None:
             language = self.participation.language if self.participation is not None else self._language
-            self.words = catalogue(language)
+            self.words = self._catalogue(language)
             self.story = tell(self.opened.study, self.opened.form, self.words, language, self.opened.parties)
 
     # Keeping
@@ -170,19 +177,20 @@ class AppState:
             "study": study_id.hex() if self.screen not in ("studies", "invitation") else "",
             "link": self.link_text,
         }
-        self._runner.records(lambda: self.device.keep_where(where), lambda _: None, self._failed)
+        device = self.device
+        self._runner.records(lambda: device.keep_where(where), lambda _: None, self._failed)
 
     def _forget_draft(self) -> None:
-        study_id = self._part.study_id
+        study_id, device = self._part.study_id, self.device
         self._sealed, self._dirty = True, False
-        self._runner.records(lambda: self.device.delete_draft(study_id), lambda _: None, self._failed)
+        self._runner.records(lambda: device.delete_draft(study_id), lambda _: None, self._failed)
 
     def _forget_person(self) -> None:
         """Nothing stays of somebody who may not take part: neither answers nor the name under the consent."""
-        study_id = self._part.study_id
+        study_id, device = self._part.study_id, self.device
         self.consent = None
         self._forget_draft()
-        self._runner.records(lambda: self.device.forget_consent(study_id), lambda _: None, self._failed)
+        self._runner.records(lambda: device.forget_consent(study_id), lambda _: None, self._failed)
 
     def _save(self) -> None:
         """Keep the draft. While one is being written, changes are gathered into the next."""
@@ -193,6 +201,7 @@ class AppState:
             return
         self._saving, self._dirty = True, False
         study_id, record = self.participation.study_id, copy.deepcopy(self.participation.to_record())
+        device = self.device
 
         def saved(_: object) -> None:
             self._saving = False
@@ -203,4 +212,4 @@ class AppState:
             self._saving = False
             self._failed(error)
 
-        self._runner.records(lambda: self.device.save_draft(study_id, record), saved, failed)
+        self._runner.records(lambda: device.save_draft(study_id, record), saved, failed)

@@ -14,6 +14,7 @@ from typing import Any
 
 from trimask_client import Queue
 from trimask_core.errors import TrimaskError
+from trimask_mobile.model.respondents import send_sessions
 from trimask_mobile.phone.keystore import AndroidKeyStore
 from trimask_mobile.phone.wrapped_key import wrapped_device_key
 
@@ -80,9 +81,11 @@ def main() -> None:
     again = True
     try:
         home = Path(os.environ["ANDROID_PRIVATE"])
-        queue = Queue(home, wrapped_device_key(home, AndroidKeyStore()))
+        key = wrapped_device_key(home, AndroidKeyStore())
+        queue = Queue(home, key)
         again = send_what_waits(queue)
         queue.close()
+        again = send_sessions(home, key) or again  # of respondents, in interviewer mode
     finally:
         autoclass(_CLASS).finish(again)
     time.sleep(60)  # were the process to end now, Android would take it for a failure and come again

@@ -12,6 +12,10 @@ __all__ = ["ConsentScreen"]
 class ConsentScreen(Page):
     """Signed with a typed name, which stays on the device."""
 
+    def forget(self) -> None:
+        """No name stays in the field."""
+        self.ids.person.wipe()
+
     def refresh(self) -> None:
         part, ids, words = self.guide.participation, self.ids, self.guide.words
         if part is None:

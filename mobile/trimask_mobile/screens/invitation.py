@@ -24,6 +24,11 @@ class InvitationScreen(Page):
     # A callable that scans and hands over what it read, or None where there is no scanner.
     scan = ObjectProperty(None, allownone=True)
 
+    def forget(self) -> None:
+        """No invitation stays in the field: it may be another's."""
+        if not self.guide.link_text:  # else it may be tried again
+            self.ids.link.wipe()
+
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
         if ids.link.text != guide.link_text:

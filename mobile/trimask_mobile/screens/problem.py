@@ -19,6 +19,9 @@ class ProblemScreen(Page):
         ids.words.text = problem.text(words)
         ids.advice.text = problem.advice(words)
         ids.detail.text = words.say("problem.detail", detail=problem.detail) if problem.detail else ""
+        ids.studies.disabled = self.bare = self.guide.mode == "stuck"
+        self.back = not self.bare
+        ids.studies.opacity = 0 if ids.studies.disabled else 1
         ids.again.disabled = not problem.again
         ids.again.opacity = 1 if problem.again else 0
 

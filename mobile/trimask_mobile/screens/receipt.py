@@ -7,6 +7,7 @@ from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 from trimask_mobile.model.catalogue import local_time
 from trimask_mobile.widgets.basics import StepRow
 from trimask_mobile.widgets.code import Code
+from trimask_mobile.widgets.keep import offer_to_keep
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
@@ -21,13 +22,25 @@ class ReceiptScreen(Page):
     tone = StringProperty("success")
     link = StringProperty("")
     has_receipt = BooleanProperty(True)
+    # On a device of somebody else's: another app of theirs is no place to share to.
+    in_session = BooleanProperty(False)
     # (name, text, saved, failed): told where it is, or why it is nowhere; (title, text): the system's share sheet, or None.
     save = ObjectProperty(None, allownone=True)
     share = ObjectProperty(None, allownone=True)
 
     def on_pre_enter(self, *_: object) -> None:
-        """A note about an earlier receipt does not belong here."""
-        self.saved = self.ids.code.text = ""
+        """A note about an earlier receipt does not belong here. A respondent takes theirs along: its code is shown."""
+        self.saved = ""
+        self.ids.code.text = self.link if self.in_session else ""
+
+    def forget(self) -> None:
+        """Nothing of a receipt that is not shown stays on the page, the key in its code least of all."""
+        ids = self.ids
+        self.saved = self.link = ids.code.text = ""
+        for one in (ids.head, ids.words, ids.study, ids.number, ids.consent):
+            one.text = ""
+        ids.signers.clear_widgets()
+        ids.keep.clear_widgets()
 
     def refresh(self) -> None:
         guide, words, ids = self.guide, self.guide.words, self.ids
@@ -35,6 +48,8 @@ class ReceiptScreen(Page):
         if item is None or item.entry is None:
             return
         entry, now_ms = item.entry, guide.device.clock.now_ms()
+        self.in_session = guide.mode == "session"
+        self.back = not self.in_session  # from a session the way leads over the button that ends it
         self.state, self.has_receipt = item.state, entry.receipt is not None
         self.link = guide.receipt_link if item.state == "sent" else ""
         unsent = item.state == "withdrawn" and not entry.withdrawn_by
@@ -56,6 +71,14 @@ class ReceiptScreen(Page):
             if receipt.role in entry.withdrawn_by:
                 when, state = words.say("receipt.erased"), "done"
             ids.signers.add_widget(StepRow(text=provider.name, detail=when, state=state))
+        digits = digits[:8].upper()
+        offer_to_keep(
+            ids.keep,
+            guide,
+            offered=self.in_session and item.state == "sent",
+            kept=guide.keep_receipt,
+            text=words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}"),
+        )
         ids.consent.text = ""
         if guide.consent is not None:
             given = guide.consent

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kivy.properties import BooleanProperty
+
 from trimask_mobile.widgets.basics import PushButton, StepRow
+from trimask_mobile.widgets.keep import offer_to_keep
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
@@ -16,12 +21,25 @@ def _show(button: PushButton, shown: bool) -> None:
 class SendingScreen(Page):
     """Leaving it stops nothing."""
 
+    sure = BooleanProperty(False)  # whether discarding is asked about
+
+    def forget(self) -> None:
+        """Nothing of a submission that is not shown stays on the page."""
+        self.ids.uploads.clear_widgets()
+        self.ids.keep.clear_widgets()
+        self.ids.note.text = self.ids.why.text = ""
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self.sure = False
+
     def refresh(self) -> None:
         guide, words, ids = self.guide, self.guide.words, self.ids
         sending = guide.sending
         if sending is None:
             return
         self.title = guide.study_title
+        self.back = guide.mode != "session"  # there the way leads over the button that ends it
         ids.mask.state, ids.split.state, ids.upload.state = sending.mask, sending.split, sending.upload
         if [row.text for row in ids.uploads.children[::-1]] != [one.name for one in sending.uploads]:
             ids.uploads.clear_widgets()
@@ -41,28 +59,59 @@ class SendingScreen(Page):
             when = words.span((entry.next_ms or 0) - guide.device.clock.now_ms())
             got = len(entry.received_by)
             ids.note.text = words.say(f"sending.waiting{service}", got=got, of=entry.providers, when=when)
-            ids.why.text = words.say("sending.why", why=entry.why) if entry.why else ""
+            why = "" if guide.item is None else guide.item.why(words)
+            ids.why.text = words.say("sending.why", why=why) if why else ""
         elif state in ("refused", "damaged"):
-            ids.note.text = words.say(f"sending.{state}", why=entry.why)
+            why = "" if guide.item is None else guide.item.why(words)
+            ids.note.text = words.say(f"sending.{state}", why=why)
             if entry.held:
                 ids.note.text += " " + words.say("sending.held")
+            if self.sure:
+                ids.note.text = words.say("sending.discard.sure")
         over = state in ("refused", "damaged")
         held = over and entry.held
         _show(ids.withdraw, state == "waiting")
-        _show(ids.discard, held)
+        _show(ids.discard, held and not self.sure)
+        ids.leave.text = words.say("sending.keep" if self.sure else "sending.leave")
+        ids.leave.disabled = guide.mode == "session" and guide.sealing
         ids.retry.disabled = state == "busy"
+        asks = over and (self.sure or not held)
         ids.retry.text = words.say(
-            "sending.again" if held else "sending.discard" if over else "sending.retry"
+            "sending.discard" if asks else "sending.again" if held else "sending.retry"
         )
-        ids.retry.kind = "secondary" if over else "primary"
+        ids.retry.kind = "danger" if self.sure else "secondary" if over else "primary"
+        self._offer(guide, entry, state)
+
+    def _offer(self, guide: Any, entry: Any, state: str) -> None:
+        offered = guide.mode == "session" and state == "waiting"
+        digits = entry.submission_id.hex()[:8].upper() if offered else ""
+        text = guide.words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}")
+        offer_to_keep(self.ids.keep, guide, offered=offered, kept=guide.keep_receipt, text=text)
+
+    def leave(self) -> None:
+        """To the list; or, where it was asked whether to discard, no."""
+        if self.sure:
+            self.ask(False)
+        else:
+            self.guide.show_studies()
+
+    def ask(self, sure: bool) -> None:
+        """Whether to discard is asked once more, or no longer."""
+        self.sure = sure
+        self.refresh()
 
     def retry(self) -> None:
-        """Try again; or, where nothing is to be tried any more, answer again if the draft is there, else forget it."""
+        """Try again; or, where nothing is to be tried any more, answer again if the draft is there, else discard it."""
         entry = self.guide.sending.entry
-        if entry is not None and entry.state in ("refused", "damaged"):
-            (self.guide.answer_again if entry.held else self.guide.discard)()
-        else:
+        if entry is None or entry.state not in ("refused", "damaged"):
             self.guide.try_now()
+        elif self.sure:
+            self.sure = False
+            self.guide.discard()
+        elif entry.held:
+            self.guide.answer_again()
+        else:
+            self.ask(True)
 
 
 load_kv(__file__)

@@ -97,6 +97,10 @@ class StudiesScreen(Page):
         main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
         main.bind(on_release=lambda *_: self.guide.show(item))
         buttons.add_widget(main)
+        if item.study_id and item.state != "draft":
+            remove = PushButton(text=words.say("remove.one"), kind="quiet")
+            remove.bind(on_release=lambda *_: self.guide.ask_remove(item))
+            buttons.add_widget(remove)
         if item.state == "draft":
             delete = PushButton(text=words.say("studies.delete"), kind="quiet")
             delete.bind(on_release=lambda *_: self._ask(item.study_id))

@@ -49,6 +49,7 @@ class StudyScreen(Page):
         ids.intro.text = story.intro
         ends = None if guide.opened is None else guide.opened.expires_ms
         ids.by.text = "" if ends is None else words.say("study.by", when=local_time(ends, words.language))
+        ids.once.text = "" if ends is None else words.say("study.once")
         ids.who.text = story.asked_by
         ids.contact.text = words.say("study.contact", contact=story.contact)
         ids.purpose.text = story.purpose

@@ -16,7 +16,8 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.textinput import TextInput
 from kivy.uix.widget import Widget
 
-from trimask_core.writing import date_order, month_names
+from trimask_core.writing import date_order
+from trimask_mobile.model.months import listed_months
 from trimask_mobile.platforms import decimal_keypad
 from trimask_mobile.widgets.basics import Focusable, PushButton
 from trimask_mobile.widgets.look import load_kv
@@ -38,6 +39,12 @@ class Field(Focusable, TextInput):
     @property
     def takes_text(self) -> bool:
         return True
+
+    def wipe(self) -> None:
+        """Nothing is in it, nor in what Ctrl-Z would bring back."""
+        if self.text:  # type: ignore[has-type]  # Kivy's own property
+            self.text = ""
+        self.reset_undo()
 
     def on_focused(self, _: object, focused: bool) -> None:
         if self.focus != focused:  # type: ignore[has-type]  # Kivy's own property
@@ -192,7 +199,7 @@ class DateEntry(BoxLayout):
     def __init__(self, language: str, words: Any, text: str, **values: Any) -> None:
         self.register_event_type("on_date")
         super().__init__(**values)
-        self._names = month_names(language)
+        self._names = listed_months(language)
         self._words = words
         given = dict(zip(("year", "month", "day"), text.split("-"), strict=False))
         self.text, self.month = text, given.get("month", "").lstrip("0")

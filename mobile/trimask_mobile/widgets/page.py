@@ -22,6 +22,7 @@ class Page(Screen):
 
     title = StringProperty("")
     back = BooleanProperty(True)
+    bare = BooleanProperty(False)  # without a way to the settings
     progress = NumericProperty(-1.0)
     guide = ObjectProperty(None)
     column = ObjectProperty(None, allownone=True)
@@ -73,6 +74,10 @@ class Page(Screen):
     def to_top(self) -> None:
         """Where a page is read from."""
         self.ids.scroll.scroll_y = 1
+
+    def show_bottom(self) -> None:
+        """Where something was added below: once it has its place."""
+        Clock.schedule_once(lambda _: setattr(self.ids.scroll, "scroll_y", 0), 0.05)
 
     def scroll_by(self, step: int) -> None:
         """Arrow keys where nothing has the focus."""
