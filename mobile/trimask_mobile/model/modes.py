@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Literal, TypeVar, get_args
 
 from trimask_core.errors import TrimaskError
+from trimask_core.stretching import STRETCH_COST
 from trimask_mobile.model.catalogue import Catalogue, catalogue
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.guide import Guide
-from trimask_mobile.model.pin import COST, PinLock, Unlocked
+from trimask_mobile.model.pin import PinLock, Unlocked
 from trimask_mobile.model.respondents import Respondent, Respondents
 from trimask_mobile.model.state import ScreenName
 from trimask_mobile.model.worker import Runner
@@ -70,7 +71,7 @@ class Moded(Guide):
         changed: Callable[[], None],
         language: str = "en",
         *,
-        cost: tuple[int, int, int] = COST,
+        cost: tuple[int, int, int] = STRETCH_COST,
     ) -> None:
         self.mode: Mode = "own"
         self._epoch = 0

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
-
 from trimask_client.record_store import Vault
 from trimask_core.clock import Clock
 from trimask_core.errors import TrimaskError, VerificationError
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.records import RecordCipher
+from trimask_core.stretching import STRETCH_COST, stretch
 
 __all__ = [
-    "COST",
     "FREE_TRIES",
     "LONGEST_MS",
     "PIN_DIGITS",
@@ -36,8 +34,6 @@ __all__ = [
 ]
 
 PIN_DIGITS = (6, 12)
-# OWASP's password storage cheat sheet: N = 2^15, r = 8, p = 3 is 32 MiB, which an old phone has.
-COST = (15, 8, 3)
 FREE_TRIES = 3
 LONGEST_MS = 3_600_000
 _FIRST_MS = 30_000
@@ -91,7 +87,7 @@ class PinLock:
         device: HasVault,
         *,
         source: RandomSource | None = None,
-        cost: tuple[int, int, int] = COST,
+        cost: tuple[int, int, int] = STRETCH_COST,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device, self._clock, self._source, self._cost = (
@@ -119,7 +115,7 @@ class PinLock:
                 f"a PIN has {PIN_DIGITS[0]} to {PIN_DIGITS[1]} digits that are no row of digits"
             )
         salt = self._source.read(16)
-        made = Unlocked(list(invitations), _stretch(pin, salt, self._cost))
+        made = Unlocked(list(invitations), stretch(pin, salt, self._cost))
         self._write(made, salt, self._cost)
         self._vault.delete(_KIND, _TRIES)
         return made
@@ -135,7 +131,7 @@ class PinLock:
         self._vault.put(_KIND, _TRIES, {"failures": failures, "until_ms": self._clock.now_ms() + wait})
         try:
             record = self._vault.get(_KIND, _LIST) or {}
-            key = _stretch(pin, bytes.fromhex(record["salt"]), tuple(record["cost"]))
+            key = stretch(pin, bytes.fromhex(record["salt"]), tuple(record["cost"]))
             text = RecordCipher(key, self._source).open(_NAME, bytes.fromhex(record["sealed"]))
         except (VerificationError, KeyError):
             self._not_before = self._monotonic() + wait / 1000
@@ -176,8 +172,3 @@ class PinLock:
             _NAME, json.dumps(unlocked.invitations).encode()
         )
         self._vault.put(_KIND, _LIST, {"salt": salt.hex(), "cost": list(cost), "sealed": sealed.hex()})
-
-
-def _stretch(pin: str, salt: bytes, cost: tuple[int, ...]) -> bytes:
-    log_n, r, p = cost
-    return Scrypt(salt=salt, length=32, n=1 << log_n, r=r, p=p).derive(pin.encode())
