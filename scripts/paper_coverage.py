@@ -212,10 +212,10 @@ _SUMS = (
         "among its own methods, [docs](private-pca-and-sums.md)",
     ),
     Result(
-        "comparison with [3] and [11] (section 6)",
+        "comparison with [3] and [11] (section 6, future work)",
         "",
         "",
-        "[3] as a baseline written anew, [docs](private-pca-and-sums.md); [11] not built",
+        "the paper prints none; [3] as a baseline written anew, [docs](private-pca-and-sums.md); [11] not built",
     ),
 )
 _NDIS = (
@@ -280,7 +280,12 @@ _NDIS = (
         "theory/test_relative.py::test_the_inherent_delta_is_that_of_the_pair_of_normals",
         "drawn by docs/figures/make_ndis_figures.py on data of the same shape; [docs](ndis-tables.md)",
     ),
-    Result("baseline [17]", "", "", "cannot be built: the paper prints no formula, only three sigma"),
+    Result(
+        "baseline [17]",
+        "",
+        "",
+        "not built: it bounds a mutual information; how that became (epsilon, delta) is not printed",
+    ),
 )
 _PCA = (
     Result(

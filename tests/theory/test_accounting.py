@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from itertools import pairwise
 
@@ -22,6 +23,8 @@ from trimask_theory.accounting import (
     PrivateComponents,
     Projection,
     VectorSum,
+    families,
+    mechanism,
 )
 
 RECORD = Neighbours("record")
@@ -169,3 +172,22 @@ def test_neighbours_that_differ_do_not_add_up() -> None:
         MaskedRelease(1.0, 50, 2).compose(Projection(3.0, 2))
     with pytest.raises(ParameterError, match="one or more"):
         Composition([])
+
+
+def test_a_composition_holds_for_neighbours_of_every_part() -> None:
+    near, far = LocalNoise(2.0, 0.5), LocalNoise(2.0, 3.0)
+    release = MaskedRelease(1.0, 40, 2, "unit")
+    for parts in ((near, far), (far, near), (release, near), (near, release)):
+        assert parts[0].compose(*parts[1:]).neighbours.distance == 0.5
+    assert far.compose(release).neighbours.distance == 1.0
+    with pytest.raises(ParameterError, match="mechanisms"):
+        release.compose("a release")  # type: ignore[arg-type]
+
+
+def test_a_mechanism_says_what_it_is() -> None:
+    release = MaskedRelease(1.2713, 256, 6)
+    assert "sigma = 1.271, 256 x 6, for one person's whole record" in repr(release)
+    assert "3 parts" in repr(release.compose(release, NoisyGram(40.0, 2.45)))
+    assert "mu = 0.25" in repr(LocalNoise(2.0, 0.5))
+    for module in (masked_noise, mechanism, families):
+        assert doctest.testmod(module).failed == 0

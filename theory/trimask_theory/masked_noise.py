@@ -100,6 +100,11 @@ def calibrate(
     `certified` raises a sharp sigma, by far less than a thousandth, until the upper end of the enclosed delta is at most
     `delta`; it needs the extra `certified`. `rounding` is how far apart rounding may move two rows: it is added to d, and
     half of it to R; on a grid of step h with p columns, h sqrt(p).
+
+    Examples
+    --------
+    >>> round(calibrate(1.0, 1e-6, rows=256, attributes=6).sigma, 4)
+    1.2712
     """
     epsilon = _checks.positive("epsilon", epsilon)
     delta = _checks.probability("delta", delta)
@@ -184,6 +189,11 @@ def delta(
 
     With `certified` the pair (lower, upper) between which it lies, whatever was rounded on the way, no further apart
     than `width` of it where the grid allows (0.001 for `record` neighbours, 0.01 for `unit`); with the extra `certified`.
+
+    Examples
+    --------
+    >>> f"{delta(1.0, 1.2712, rows=256, attributes=6):.3g}"
+    '1e-06'
     """
     epsilon = _checks.positive("epsilon", epsilon)
     sigma = _checks.non_negative("sigma", sigma)

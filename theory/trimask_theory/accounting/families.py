@@ -82,6 +82,25 @@ class MaskedRelease(Mechanism):
     For `record` the pair of orthogonal rows dominates every other one at all epsilon at once, and its loss is a difference
     of two independent ones (docs/sharp-calibration.md#enclosure). For `unit`, and with one attribute, the largest delta
     over all pairs and directions is a curve, and the dots of the curve are connected.
+
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each entry.
+    rows, attributes : int
+        Rows that one mask mixes before anyone looks, and columns.
+    protect : {"record", "unit"}
+        Whether a whole row may change, or a row moves by at most 1.
+    row_norm : float, optional
+        R, the longest a row may be; sqrt(attributes) if left out.
+
+    Examples
+    --------
+    >>> release = MaskedRelease(sigma=1.2713, rows=256, attributes=6)
+    >>> release  # doctest: +ELLIPSIS
+    <MaskedRelease (masked release), sigma = 1.271, 256 x 6, for one person's whole record of norm at most 2.449 ...>
+    >>> round(release.epsilon(1e-6), 3)
+    1.0
     """
 
     family = "masked release"
@@ -105,6 +124,9 @@ class MaskedRelease(Mechanism):
             protect, row_norm=norm, distance=2 * norm if protect == "record" else 1.0
         )
         self._norm = norm / self.sigma
+
+    def _numbers(self) -> str:
+        return f"sigma = {self.sigma:.4g}, {self.rows} x {self.attributes}, "
 
     @property
     def spread(self) -> float:
@@ -170,6 +192,9 @@ class Projection(Mechanism):
         norm = _checks.positive("row_norm", row_norm)
         self.neighbours = Neighbours("add-remove", row_norm=norm)
         self.leverage = norm**2 / (norm**2 + self.sigma**2)
+
+    def _numbers(self) -> str:
+        return f"sigma = {self.sigma:.4g}, to {self.reduced_dim} columns, "
 
     @property
     def spread(self) -> float:

@@ -32,11 +32,30 @@ _PER_DEVIATION = 100
 
 
 class Mechanism(ABC):
-    """A mechanism and what it tells about one person. Symmetric: the curve holds in both directions."""
+    """A mechanism and what it tells about one person. Symmetric: the curve holds in both directions.
+
+    Examples
+    --------
+    >>> from trimask_theory.accounting import MaskedRelease, NoisyGram
+    >>> release = MaskedRelease(sigma=1.2713, rows=256, attributes=6)
+    >>> round(release.epsilon(1e-6), 3)
+    1.0
+    >>> round(release.compose(release, NoisyGram(sigma=40.0, row_norm=2.45)).epsilon(1e-6), 3)
+    1.735
+    """
 
     family: ClassVar[str]
     neighbours: Neighbours
     basis: Basis
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} ({self.family}), {self._numbers()}for {self.neighbours}; {self.basis}>"
+        )
+
+    def _numbers(self) -> str:
+        """What `repr` says of it."""
+        return "" if self.mu is None else f"mu = {self.mu:.4g}, "
 
     @property
     def mu(self) -> float | None:
@@ -84,7 +103,18 @@ class Mechanism(ABC):
         return best
 
     def compose(self, *others: Mechanism) -> Mechanism:
-        """This one and the others, of the same people, one after another."""
+        """This one and the others, of the same people, one after another.
+
+        Parameters
+        ----------
+        others : Mechanism
+            For the same relation of neighbours. Of `unit` ones within different distances the shortest holds for all.
+
+        Returns
+        -------
+        Mechanism
+            One Gaussian mechanism where all parts are, else a `Composition`.
+        """
         return Composition([self, *others]).simplified()
 
     def repeated(self, times: int) -> Mechanism:
@@ -151,6 +181,9 @@ class ApproximateDP(Mechanism):
             raise ParameterError("delta", "a number in [0, 1)", delta)
         self.neighbours, self.basis = neighbours, basis
 
+    def _numbers(self) -> str:
+        return f"epsilon = {self._epsilon:.4g}, delta = {self._delta:.4g}, "
+
     @property
     def spread(self) -> float:
         """The loss is epsilon or -epsilon."""
@@ -181,6 +214,8 @@ class Composition(Mechanism):
     def __init__(self, parts: Iterable[Mechanism], per_deviation: int = _PER_DEVIATION) -> None:
         flat: list[Mechanism] = []
         for part in parts:
+            if not isinstance(part, Mechanism):
+                raise ParameterError("mechanisms", "mechanisms, such as MaskedRelease(...)", part)
             flat.extend(part.parts if isinstance(part, Composition) else [part])
         if not flat:
             raise ParameterError("mechanisms", "one or more")
@@ -191,12 +226,14 @@ class Composition(Mechanism):
                 "for the same neighbours: record, unit or add-remove costs do not add up",
                 sorted(relations),
             )
-        norms = {part.neighbours.row_norm for part in flat}
-        self.neighbours = flat[0].neighbours if len(norms) == 1 else Neighbours(flat[0].neighbours.relation)
+        self.neighbours = _common(flat)
         self.basis = min((part.basis for part in flat), key=("asymptotic", "numerical", "proved").index)
         self.parts = tuple(flat)
         self._per_deviation = per_deviation
         self._sums: list[LossSum] | None = None
+
+    def _numbers(self) -> str:
+        return f"{len(self.parts)} parts, "
 
     def simplified(self) -> Mechanism:
         """One Gaussian mechanism where all parts are."""
@@ -251,3 +288,14 @@ class Composition(Mechanism):
         """The larger direction's."""
         goal = probability("delta", delta)
         return max(each.epsilon(goal) for each in self._loss_sums())
+
+
+def _common(parts: list[Mechanism]) -> Neighbours:
+    """The neighbours for which every part's numbers hold: within the shortest distance, of one norm if they share it."""
+    relation = parts[0].neighbours.relation
+    norms = {part.neighbours.row_norm for part in parts}
+    norm = norms.pop() if len(norms) == 1 else None
+    if relation == "unit":
+        distances = [part.neighbours.distance for part in parts]
+        return Neighbours(relation, norm, min(1.0 if d is None else d for d in distances))
+    return parts[0].neighbours if norm is not None else Neighbours(relation)
