@@ -50,5 +50,6 @@ def effective(weight: Weight, schema: Schema, gram: Matrix, people: int) -> tupl
 
 
 def weighted_label(label: str, weight: Weight, rows: int, people: int) -> str:
-    """What results say they are of."""
-    return f"{label}, weighted by {weight.attribute} ({rows:,} of {people:,} people in effect)".lstrip(", ")
+    """What results say they are of, and what their errors are not: every summary has it."""
+    worth = f"{rows:,} of {people:,} people in effect; errors are at that number, and not design-based"
+    return f"{label}, weighted by {weight.attribute} ({worth})".lstrip(", ")

@@ -123,7 +123,9 @@ def test_fits_without_noise_are_weighted_least_squares(suite: str, weight: str) 
     np.testing.assert_allclose(
         shares, [w[frame.region == level].sum() / w.sum() for level in "nsw"], atol=1e-7
     )
-    assert f"{worth:,} of 600 people in effect" in one.moments.label
+    assert f"{worth:,} of 600 people in effect; errors are at that number, and not design-based" in str(
+        ours.summary()
+    )
 
 
 @pytest.mark.parametrize(("suite", "weight"), CASES)
