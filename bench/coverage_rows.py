@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from trimask.constrained import ConstrainedLaw
+from trimask.identities import schema_identities
 from trimask.moments import Moments
 from trimask_core.schema import Attribute, Derived, Schema
+from trimask_theory.noise_law import EntriesLaw
 
-__all__ = ["LAWS", "MEANS", "NAMES", "SIGMA", "moments", "population", "rows", "schema"]
+__all__ = ["LAWS", "MEANS", "NAMES", "SIGMA", "moments", "noisy", "population", "rows", "schema"]
 
 Array = np.ndarray[Any, Any]
 NAMES = ("a", "b", "c", "d")
@@ -26,11 +29,11 @@ _DERIVED = (
 )
 
 
-def schema(law: str, *, squares: bool) -> Schema:
+def schema(law: str, *, squares: bool, width: float = _WIDTH) -> Schema:
     """The columns, with bounds of one width: those of exponential rows begin where the rows do."""
-    lowest = MEANS - ROOT.sum(axis=1) - 0.01 if law == "exponential" else np.full(len(NAMES), -15.0)
+    lowest = MEANS - ROOT.sum(axis=1) - 0.01 if law == "exponential" else np.full(len(NAMES), -0.375 * width)
     attributes = tuple(
-        Attribute(name, "continuous", float(low), float(low) + _WIDTH)
+        Attribute(name, "continuous", float(low), float(low) + width)
         for name, low in zip(NAMES, lowest, strict=True)
     )
     return Schema(attributes, _DERIVED if squares else ())
@@ -61,6 +64,18 @@ def moments(X: Array, of: Schema) -> Moments:
         ]
     )
     return Moments(of, Z.T @ Z, len(X), 0.0, label="rows drawn")
+
+
+def noisy(exact: Moments, noise: float, rng: np.random.Generator) -> Moments:
+    """With normal noise of this deviation on every sum of squares, the root of a half of it on products, none on the count,
+    moved onto what the schema knows, as the moments suite's are."""
+    p = len(exact.gram)
+    variances = noise**2 * (np.eye(p) + np.ones((p, p))) / 2
+    variances[0, 0] = 0.0
+    law = EntriesLaw(variances)
+    constrained = ConstrainedLaw(law, schema_identities(exact.schema))
+    gram = constrained.project(exact.gram + law.draw(rng), exact.rows)
+    return Moments(exact.schema, gram, exact.rows, noise, law=constrained, label="noisy", suite="moments")
 
 
 def population(of: Schema, n: int) -> Moments:

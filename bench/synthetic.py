@@ -75,7 +75,7 @@ def tables(people: int, epsilon: float, seeds: int) -> dict[str, Any]:
         again = row_moments(made.frame, tried.moments.schema)
         for pair in itertools.combinations(("plan", "limited", "health"), 2):
             truth, noisy, synthetic = (
-                trimask.fit.crosstab(source, *pair).counts.to_numpy() / people
+                trimask.fit.crosstab(source, *pair).counts.to_numpy() / source.rows
                 for source in (tried.raw, tried, again)
             )
             release.append(float(np.abs(noisy - truth).sum()) / 2)
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one release of each")
     parser.add_argument("--out", type=Path, default=Path("out/synthetic.json"), metavar="FILE")
     options = parser.parse_args(arguments)
-    seeds, studies = (1, 1) if options.quick else (4, 8)
+    seeds, studies = (1, 1) if options.quick else (12, 8)
     found: dict[str, Any] = {"format": "trimask-synthetic/1", "tables": [], "logistic": []}
     for people, epsilon in ((5000, 1.0), (5000, 4.0), (20_000, 1.0)):
         found["tables"].append(tables(people, epsilon, seeds))

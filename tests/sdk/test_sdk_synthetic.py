@@ -189,8 +189,8 @@ def test_without_noise_a_logistic_regression_of_records_is_that_of_the_people() 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_mean_total_variation_is_not_above_the_releases_own(epsilon: float) -> None:
-    """Over six releases and their three two-way tables, beside the people: records are not farther off than the release, but
-    for their rounding to whole ones (one in fifty)."""
+    """Over six releases and their three two-way tables, beside the people: records, 20,000 of them by default,
+    are not farther off than the release."""
     release, records = [], []
     for seed in range(6):
         answers = people(4000, 10 + seed)
@@ -198,12 +198,12 @@ def test_mean_total_variation_is_not_above_the_releases_own(epsilon: float) -> N
         made = row_moments(trimask.synthesize(tried, bins=6).frame, tried.moments.schema)
         for pair in itertools.combinations(("ill", "smoker", "region"), 2):
             truth, noisy, synthetic = (
-                trimask.fit.crosstab(source, *pair).counts.to_numpy() / 4000
+                trimask.fit.crosstab(source, *pair).counts.to_numpy() / source.rows
                 for source in (tried.raw, tried, made)
             )
             release.append(np.abs(noisy - truth).sum() / 2)
             records.append(np.abs(synthetic - truth).sum() / 2)
-    assert np.mean(records) <= 1.02 * np.mean(release)
+    assert np.mean(records) <= np.mean(release)
 
 
 def test_records_are_rounded_for_the_sake_of_two_way_tables() -> None:

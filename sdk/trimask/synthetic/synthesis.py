@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["synthesize"]
 
+_ENOUGH = 20_000
+
 
 def synthesize(
     dataset: Source, n: int | None = None, *, bins: int = 8, iterations: int = 1000, seed: int = 0
@@ -35,7 +37,8 @@ def synthesize(
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What they are made from; releases of one study in a list are pooled.
     n : int, optional
-        How many records; as many as people by default.
+        How many records; by default as many as people, or so many times as many that there are 20,000: then rounding to
+        whole records does not count beside the release's noise.
     bins : int
         Intervals for a number without declared ones (`trimask.synthetic.cells` has the rule).
     iterations : int
@@ -56,7 +59,7 @@ def synthesize(
     """
     started = time.perf_counter()
     moments = moments_of(dataset)
-    count = moments.rows if n is None else n
+    count = moments.rows * math.ceil(_ENOUGH / moments.rows) if n is None else n
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ParameterError("n", "a number of records, at least 1", n)
     if not 2 <= bins <= 50:
