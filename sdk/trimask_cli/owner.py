@@ -83,7 +83,11 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table.add_row("state", progress.state)
     if progress.state != "closed":
         for item in waiting_of(
-            study, pending=progress.pending_rows, masking=progress.masking_rows, pooled=progress.pooled_rows
+            study,
+            pending=progress.pending_rows,
+            masking=progress.masking_rows,
+            pooled=progress.pooled_rows,
+            closing=progress.state == "closing",
         ):
             table.add_row(f"{item.goal.lower()}, waiting because", item.because)
     rows = study.suite.name == "rows"

@@ -101,7 +101,11 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
         return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
     bars = Table.grid(padding=(0, 1))
     waiting = waiting_of(
-        study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+        study,
+        pending=status.pending_rows,
+        masking=status.masking_rows,
+        pooled=status.pooled_rows,
+        closing=status.state == "closing",
     )
     for item in waiting:
         done = f"{item.there:,} of {item.needed:,} rows"

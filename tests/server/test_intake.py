@@ -94,3 +94,30 @@ def test_at_close_intake_stops_before_the_last_count_and_blocks_are_left_out() -
         mine = [name for name, whom in calls.called if whom == party]
         assert mine[0] == "stop"
         assert "list" in mine
+
+
+def test_while_a_study_closes_everything_is_counted_once_and_again_at_the_end() -> None:
+    """Once more for each block, a study that closes with N rows waiting would list N^2 / n of them."""
+    calls = _Calls([1, 2, 3], [1, 2, 3])
+    intake = _intake(calls, _Ledger())
+    assert len(_complete(intake, closing=True) or []) == 3
+    asked = len(calls.called)
+    assert not intake.stale
+    intake.remove([_id(1)])
+    intake.note_check([_id(2)], [_id(2)])
+    assert _complete(intake, closing=True) == [_id(2), _id(3)]
+    assert len(calls.called) == asked
+    assert intake.stale  # so it is not closed before the providers have said what is left
+    calls.held[0].remove(3)  # withdrawn there
+    intake.count_anew()
+    assert _complete(intake, closing=True) == [_id(1), _id(2)]
+    assert not intake.stale
+
+
+def test_a_count_at_close_that_a_restored_store_was_in_is_made_again() -> None:
+    calls = _Calls([1], [1])
+    intake = _intake(calls, _Ledger())
+    calls.generations[1] = b"restored"
+    assert _complete(intake, closing=True) is None
+    calls.generations[1] = KNOWN["R2"]
+    assert _complete(intake, closing=True) == [_id(1)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.randomness import DeterministicRandom, SystemRandom
 from trimask_core.rows.device.row import expand_component
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.normal import NormalStream
@@ -35,7 +35,7 @@ class Block:
         rows = SimpleNamespace(
             frame=frame, noise_columns=p - 2, columns=p, grid=GRID, grid_exponent=GRID.exponent
         )
-        self.study: Any = SimpleNamespace(rows=rows)
+        self.study: Any = SimpleNamespace(rows=rows, id=SystemRandom().seed())
         steps = np.rint(NormalStream(source.seed(), b"component").standard_normal((n, p)) * SPREAD)
         self.longest = float(np.ldexp(SPREAD * (np.sqrt(p) + 12), GRID.exponent))
         self.component = np.ldexp(steps, GRID.exponent)

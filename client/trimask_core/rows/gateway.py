@@ -17,7 +17,7 @@ from trimask_core.randomness import RandomSource
 from trimask_core.rows.device.row import component_seeds, noisy_answers
 from trimask_core.rows.normal import SecureNormals
 from trimask_core.rows.payloads import component_payloads
-from trimask_core.rows.shares import check_headroom, expand_component, expand_tag_key
+from trimask_core.rows.shares import check_headroom, expand_components, expand_tag_key
 from trimask_core.rows.tags import draw_keys, tag_component
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, seal_under
@@ -91,8 +91,8 @@ class Gateway:
         return study.rows.grid.round(g + out)
 
     def _payloads(self, row: NDArray[np.int64], one: _Drawn) -> list[bytes]:
-        components = [expand_component(seed, row.size, self.study.rows.share_steps) for seed in one.seeds]
-        remainder = row - sum(components)
+        components = expand_components(one.seeds, row.size, self.study.rows.share_steps)
+        remainder = row - components.sum(axis=0)
         check_headroom(remainder)
         tagged = [
             tag_component(component.tolist(), spare, [expand_tag_key(seed, row.size) for seed in held])

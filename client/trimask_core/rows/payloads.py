@@ -39,6 +39,7 @@ __all__ = [
     "form_of",
     "payloads",
     "read_component",
+    "read_components",
     "read_tags",
 ]
 
@@ -107,17 +108,26 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
 
 
 def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
-    """The component in an opened payload for right provider `provider` (1..K1); its form is checked."""
+    """The component in one opened payload for right provider `provider` (1..K1); its form is checked."""
+    component: NDArray[np.int64] = read_components(study, provider, [payload])[0]
+    return component
+
+
+def read_components(study: Study, provider: int, payloads: Sequence[bytes]) -> NDArray[np.int64]:
+    """The components in opened payloads for right provider `provider` (1..K1), a row each; their form is checked."""
     import numpy as np
 
-    from trimask_core.rows.shares import expand_component
+    from trimask_core.rows.shares import expand_components
 
-    form = form_of(study, provider)
-    check_payload(form, payload)
-    body = _split(form, payload)[1]
-    if provider < len(study.right):
-        return expand_component(body, study.rows.columns, study.rows.share_steps)
-    return np.frombuffer(body, dtype="<i8").astype(np.int64)
+    form, columns = form_of(study, provider), study.rows.columns
+    for payload in payloads:
+        check_payload(form, payload)
+    bodies = [_split(form, payload)[1] for payload in payloads]
+    if provider < len(study.right) and bodies:
+        return expand_components(bodies, columns, study.rows.share_steps)
+    values = np.frombuffer(b"".join(bodies), dtype="<i8").reshape(len(bodies), columns)
+    components: NDArray[np.int64] = values.astype(np.int64)
+    return components
 
 
 @dataclass(frozen=True)

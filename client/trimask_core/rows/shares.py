@@ -10,6 +10,8 @@ its tails, and a sum that falls in one gives the row away; with the low bits eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,19 +22,35 @@ from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.rows.normal import NormalStream, normals_from_words
 from trimask_core.rows.tags import KEY_SCALE, NORMALS, TAGS, TagKey, key_offsets
 
-__all__ = ["check_headroom", "expand_component", "expand_key_vectors", "expand_tag_key", "sum_components"]
+__all__ = [
+    "check_headroom",
+    "expand_component",
+    "expand_components",
+    "expand_key_vectors",
+    "expand_tag_key",
+    "sum_components",
+]
 
 _LABEL = b"component"
 
 
 def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[np.int64]:
     """The component a seed stands for. The same integers on every machine."""
-    stream = Stream(seed, _LABEL)
+    component: NDArray[np.int64] = expand_components([seed], columns, scale_steps)[0]
+    return component
+
+
+def expand_components(seeds: Sequence[bytes], columns: int, scale_steps: float) -> NDArray[np.int64]:
+    """The components that seeds stand for, a row each: many at once cost little more than one."""
+    streams = [Stream(seed, _LABEL) for seed in seeds]
     even = columns + (columns & 1)
-    normals = normals_from_words(stream.words(even))[:columns]
+    words = np.concatenate([stream.words(even) for stream in streams])
+    normals = normals_from_words(words).reshape(len(streams), even)[:, :columns]
     coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)
-    low = np.frombuffer(stream.read(4 * columns), dtype="<u4") & np.uint32((1 << LOW_BITS) - 1)
-    return (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
+    bits = np.frombuffer(b"".join(stream.read(4 * columns) for stream in streams), dtype="<u4")
+    low = (bits & np.uint32((1 << LOW_BITS) - 1)).reshape(len(streams), columns)
+    components: NDArray[np.int64] = (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
+    return components
 
 
 def expand_key_vectors(seed: bytes, columns: int) -> NDArray[np.int64]:

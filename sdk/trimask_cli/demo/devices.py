@@ -112,15 +112,17 @@ def _batches(people: Sequence[Answers], processes: int) -> Iterator[Sequence[Ans
 def submit_all(
     study: Path, people: Sequence[Answers], processes: int, progress: Callable[[int], None]
 ) -> None:
-    """Submit everybody's answers; `progress` is called after each batch."""
+    """Submit everybody's answers; `progress` is told after each batch how many are in."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, _open_devices, (study,))
     try:
         with _not_to_them(signal.SIGINT):
             futures = [pool.submit(_submit, batch) for batch in _batches(people, processes)]
+        done = 0
         for future in as_completed(futures):
-            progress(future.result())
+            done += future.result()
+            progress(done)
     except BaseException:
         # Ctrl-C, say: a task under way may take a minute, and the pool would wait for it.
         for process in list((pool._processes or {}).values()):

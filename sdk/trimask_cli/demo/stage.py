@@ -6,26 +6,17 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 import trimask
 from trimask_cli import owner
 from trimask_cli.demo import report
 from trimask_cli.demo.devices import submit_all
 from trimask_cli.demo.population import blood_pressure_population
+from trimask_cli.demo.progress import Steps, shown_steps
 from trimask_cli.formulas import default_formula
 from trimask_cli.signing import sign
 from trimask_cli.study_file import bundled_definition, owner_public_key, write_signed
@@ -42,7 +33,7 @@ from trimask_theory.study_plan import StudyDefinition, create_study, load_defini
 __all__ = ["run_demo"]
 
 _DEVICE_PROCESSES = 2
-_CLOSE_SECONDS = 600.0
+_STILL_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ def run_demo(args: argparse.Namespace) -> int:
     # The folder holds every party's keys: it is removed whatever happens, Ctrl-C and SIGTERM included.
     with (
         tempfile.TemporaryDirectory(prefix="trimask-demo-", ignore_cleanup_errors=True) as folder,
-        _progress() as progress,
+        shown_steps() as progress,
     ):
         outcome = _collect(args, asked, Path(folder), progress)
     if args.json:
@@ -108,21 +99,7 @@ def _what(args: argparse.Namespace) -> Asked:
     return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left)
 
 
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<34}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    # Progress goes to stderr, so that --json leaves one document on stdout.
-    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
-        yield progress
-
-
-def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Progress) -> report.Outcome:
+def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Steps) -> report.Outcome:
     started = time.monotonic()
     keys = folder / "keys"
     nodes = 1 + asked.right + asked.left
@@ -143,14 +120,14 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
     study_file = folder / "study.json"
     write_signed(study_file, signed, replace=False)
 
-    task = progress.add_task(f"start {nodes} nodes", total=nodes)
+    progress.begin(f"start {nodes} nodes", nodes)
     with ProcessCluster(keys):
-        progress.update(task, completed=nodes)
+        progress.reach(nodes)
         owner.open_study(signed, keys / "owner")
         verb = "mask" if study.suite.name == "rows" else "prove"
-        task = progress.add_task(f"participants {verb}, split, upload", total=len(asked.people))
+        progress.begin(f"participants {verb}, split, upload", len(asked.people))
         submitted = time.monotonic()
-        submit_all(study_file, asked.people, _DEVICE_PROCESSES, lambda done: progress.advance(task, done))
+        submit_all(study_file, asked.people, _DEVICE_PROCESSES, progress.reach)
         submit_seconds = time.monotonic() - submitted
         owner.close_study(study, keys / "owner")
         _wait_closed(study, len(asked.people), progress)
@@ -177,17 +154,28 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Pro
     )
 
 
-def _wait_closed(study: Study, total: int, progress: Progress) -> None:
+def _wait_closed(study: Study, total: int, progress: Steps) -> None:
     done = "blocks masked, pooled, erased" if study.suite.name == "rows" else "reports checked, added, erased"
-    task = progress.add_task(done, total=total)
-    deadline = time.monotonic() + _CLOSE_SECONDS
+    progress.begin(done, total)
+    seen, moved = None, time.monotonic()
     while True:
         status = owner.study_status(study)
-        progress.update(task, completed=min(total, status.pooled_rows + status.published_rows))
+        progress.reach(min(total, status.pooled_rows + status.published_rows))
         if status.state == "closed":
             return
-        if time.monotonic() > deadline:
+        # However many there are: what counts is whether anything moves.
+        now = (
+            status.state,
+            status.pending_rows,
+            status.masking_rows,
+            status.pooled_rows,
+            status.published_rows,
+        )
+        if now != seen:
+            seen, moved = now, time.monotonic()
+        if time.monotonic() > moved + _STILL_SECONDS:
             raise TrimaskError(
-                "the study did not close in time; the nodes' logs were in the temporary folder"
+                f"nothing has moved for {_STILL_SECONDS:.0f} seconds while the study was closing: "
+                f"{status.masking_rows:,} rows in a block, {status.pending_rows:,} in none. {status.note}".rstrip()
             )
         time.sleep(0.2)

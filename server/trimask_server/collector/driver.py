@@ -159,6 +159,9 @@ class BatchDriver:
             self._intake.remove(ids)
             return True
         if closing and not unfinished:
+            if self._intake.stale:
+                self._intake.count_anew()  # what is erased now is what the providers themselves say is left
+                return True
             await self._close(len(ready))
             return True
         return not closing and await self._work.publish()

@@ -26,6 +26,9 @@ class Intake:
         self._tokens = [""] * len(study.right)
         self._accepted: dict[bytes, int] = {}  # which right providers' check has accepted it, a bit each
         self._begun: set[bytes] = set()  # those in a check that is not decided everywhere
+        self._whole = False  # everything was counted after intake had stopped everywhere
+        self.stale = False
+        """Whether something was planned or checked since everything was counted."""
 
     def count_anew(self) -> None:
         """Discard the counts: ask every provider again what it holds."""
@@ -34,9 +37,11 @@ class Intake:
         self._accepted.clear()
         self._begun.clear()
         self._tokens = [""] * len(self._study.right)
+        self._whole = self.stale = False
 
     def remove(self, ids: Iterable[bytes]) -> None:
         """Remove submissions that are now in a block."""
+        self.stale = True
         for submission_id in ids:
             del self._held[submission_id], self._ready[submission_id]
             self._accepted.pop(submission_id, None)
@@ -61,6 +66,7 @@ class Intake:
     def note_check(self, ids: Iterable[bytes], accepted: Iterable[bytes]) -> None:
         """Record a finished check; rows that it did not accept cannot be planned."""
         whole = (1 << len(self._study.right)) - 1
+        self.stale = True
         self._begun.update(ids)
         self._accepted.update((name, whole) for name in accepted if name in self._held)
 
@@ -68,8 +74,12 @@ class Intake:
         """The complete submissions, oldest first.
 
         `known` are the stores of the right providers, by role, that have been told of every block. None if a provider
-        has another store by now: what it lists may have been in a block before.
+        has another store by now: what it lists may have been in a block before. While the study closes nothing comes in
+        any more, so that everything is counted once, and anew only after `count_anew`.
         """
+        if closing and self._whole:
+            await self._ledger.note_pending(self._study.id, len(self._ready))
+            return list(self._ready)
         whole = (1 << len(self._study.right)) - 1
         planned: set[bytes] = set()
         if closing:
@@ -106,4 +116,5 @@ class Intake:
 
         trusted = await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
         await self._ledger.note_pending(self._study.id, len(self._ready))
+        self._whole = closing and all(trusted)
         return list(self._ready) if all(trusted) else None

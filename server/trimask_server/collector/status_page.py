@@ -121,7 +121,11 @@ class StatusPages:
             pooled=status.pooled_rows,
             published=status.published_rows,
             waiting=waiting_of(
-                study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+                study,
+                pending=status.pending_rows,
+                masking=status.masking_rows,
+                pooled=status.pooled_rows,
+                closing=status.state == study_pb2.STUDY_STATE_CLOSING,
             ),
             blocks=status.pooled_blocks,
             failed=status.failed_attempts,

@@ -9,7 +9,7 @@ has no longer (it was withdrawn there, say) may be left out only with that provi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from trimask_core.counted import BOUND
 from trimask_core.identity import SigningKey, verify
@@ -18,7 +18,7 @@ from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 
-__all__ = ["absent_ids", "place", "sign_absence", "sign_bound", "skipped"]
+__all__ = ["absent_ids", "place", "sign_absence", "sign_bound"]
 
 _ABSENT = "row-absent"
 
@@ -26,14 +26,6 @@ _ABSENT = "row-absent"
 def place(seed: bytes, submission_id: bytes) -> bytes:
     """A row's place in the order."""
     return hashlib.sha256(b"trimask block order\0" + seed + submission_id).digest()
-
-
-def skipped(places: Mapping[bytes, bytes], ids: Iterable[bytes], absent: Iterable[bytes] = ()) -> list[bytes]:
-    """Rows that come before the last of a plan's and are not in it. `places` has every row that could be planned."""
-    plan = set(ids)
-    last = max((places.get(name, b"") for name in plan), default=b"")
-    left_out = set(places) - plan - set(absent)
-    return sorted(name for name in left_out if places[name] < last)
 
 
 def sign_absence(key: SigningKey, role: str, study_id: bytes, submission_ids: bytes) -> RowAbsence:

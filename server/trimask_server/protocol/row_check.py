@@ -40,6 +40,10 @@ _SCALE_BITS = 30
 _COMPONENT_BITS = 18  # three pieces hold a component's 53 bits and its sign
 _DIRECTION_BITS = 15  # and two a direction's 31
 _MOST_COLUMNS = 1 << 20  # _COMPONENT_BITS + _DIRECTION_BITS + 20 = 53
+_MOST_DIRECTIONS = 64
+_DIRECTIONS: dict[
+    tuple[bytes, bytes], Matrix
+] = {}  # by study and seed; worked out from them again when wanted
 _REFUSAL_BITS = (
     41  # an honest row is refused with probability 2^-41 for too much noise, and 2^-41 for too little
 )
@@ -66,9 +70,17 @@ ACCEPTED = (
 
 
 def directions(study: Study, seed: bytes) -> Matrix:
-    """Z: d orthonormal rows, uniform among those orthogonal to F."""
-    frame = study.rows.frame
-    return frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
+    """Z: d orthonormal rows, uniform among those orthogonal to F. Not to be written to."""
+    # A block has rows of many checks, and the next block has rows of the same.
+    key = (study.id, seed)
+    Z = _DIRECTIONS.get(key)
+    if Z is None:
+        Z = study.rows.frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
+        Z.flags.writeable = False
+        while len(_DIRECTIONS) >= _MOST_DIRECTIONS:
+            _DIRECTIONS.pop(next(iter(_DIRECTIONS)), None)
+        _DIRECTIONS[key] = Z
+    return Z
 
 
 def open_component(component: NDArray[np.int64], Z: Matrix) -> NDArray[np.object_]:

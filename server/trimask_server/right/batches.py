@@ -21,7 +21,8 @@ from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
 from trimask_server.protocol.draw import absent_ids, sign_absence, sign_bound
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
-from trimask_server.right.rows import Draw, NotDrawn, RowStore
+from trimask_server.right.drawing import Draw, NotDrawn
+from trimask_server.right.rows import RowStore
 
 __all__ = ["BlockRules", "RightBatchServicer"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trimask_core.admission import Admission
@@ -11,8 +11,8 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
-from trimask_server.protocol.draw import place, skipped
 from trimask_server.protocol.plans import plan_hash
+from trimask_server.right.drawing import Draw
 from trimask_server.right.invitations import bind
 from trimask_server.right.row_intake import (
     Arrival,
@@ -25,31 +25,9 @@ from trimask_server.right.row_intake import (
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["Draw", "NotDrawn", "RowStore", "erase_study", "oldest_row_ms"]
+__all__ = ["RowStore", "erase_study", "oldest_row_ms"]
 
 _AT_ONCE = 500  # rows named in one statement
-
-
-class NotDrawn(Exception):
-    """A plan is not what the coin of all right providers drew; `skipped` are rows that should have been in it."""
-
-    def __init__(self, skipped: Sequence[bytes]) -> None:
-        super().__init__("the plan is not the drawn one")
-        self.skipped = skipped
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What a plan must be: the rows of the lowest places, out of at least `pool` (`protocol.draw`)."""
-
-    pool: int
-    absent: frozenset[bytes] = frozenset()
-
-    def require(self, places: Mapping[bytes, bytes], ids: Sequence[bytes]) -> None:
-        """Raise `NotDrawn` unless the plan is drawn from these."""
-        left_out = skipped(places, ids, self.absent)
-        if left_out or len(places) < self.pool:
-            raise NotDrawn(left_out)
 
 
 @dataclass(frozen=True)
@@ -202,7 +180,7 @@ class RowStore:
             if checked and not all(_accepted(tx, study_id, name) for name in ids):
                 raise Refused(Reason.ROW_NOT_CHECKED, "the plan names a row that no check has accepted here")
             if draw is not None:
-                draw.require(_places(tx, study_id), ids)
+                draw.require(tx, study_id, ids)
             tx.run(
                 "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
                 (block_id, study_id, joined),
@@ -392,19 +370,6 @@ def oldest_row_ms(tx: Transaction) -> int | None:
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
     sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND withdrawn_ms IS NOT NULL"
     return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
-
-
-def _places(tx: Transaction, study_id: bytes) -> dict[bytes, bytes]:
-    """The place of every row that could be planned."""
-    return {
-        bytes(row[0]): place(bytes(row[1] or b""), bytes(row[0]))
-        for row in tx.rows(
-            "SELECT s.submission_id, c.seed FROM submissions s LEFT JOIN row_checks c"
-            " ON c.study_id = s.study_id AND c.check_id = s.check_id WHERE s.study_id = ? AND s.block_id IS NULL"
-            " AND s.payload IS NOT NULL AND s.verdict = 1",
-            (study_id,),
-        )
-    }
 
 
 def _accepted(tx: Transaction, study_id: bytes, submission_id: bytes) -> bool:

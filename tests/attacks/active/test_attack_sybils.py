@@ -18,7 +18,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_lab import Lab
-from trimask_server.right.rows import Draw
+from trimask_server.right.drawing import Draw
 from trimask_server.suites.rows.driver import RowsWork
 
 FAR = 4_000_000_000_000

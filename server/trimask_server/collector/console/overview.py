@@ -38,7 +38,11 @@ def together_words(studies: list[Study]) -> str:
 def waiting_values(study: Study, status: study_pb2.GetStudyStatusResponse) -> list[Any]:
     """What it waits for, and why."""
     return waiting_of(
-        study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+        study,
+        pending=status.pending_rows,
+        masking=status.masking_rows,
+        pooled=status.pooled_rows,
+        closing=status.state == study_pb2.STUDY_STATE_CLOSING,
     )
 
 

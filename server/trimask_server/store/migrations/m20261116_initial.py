@@ -13,7 +13,8 @@ Of a batch of the moments suite a provider has what was decided, signed, and its
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come. budget_links is the chain of what a
 collector has spent, as far as this provider has witnessed it; budget_ends, whose answers have ended.
 
-A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased.
+A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased;
+`place` is where the coin of its check puts it in the order in which blocks are drawn.
 row_checks has, at a provider, which rows it bound and what was drawn to check them with; at the collector the check as far
 as it has come, in the words of the wire.
 
@@ -81,9 +82,11 @@ CREATE TABLE submissions (
   withdrawn_ms INTEGER,
   check_id BLOB,
   verdict INTEGER,
+  place BLOB,
   UNIQUE (study_id, submission_id)
 );
 CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
+CREATE INDEX submissions_order ON submissions (study_id, place) WHERE block_id IS NULL AND verdict = 1;
 CREATE INDEX submissions_block ON submissions (block_id) WHERE block_id IS NOT NULL;
 CREATE TABLE blocks (
   block_id BLOB PRIMARY KEY,

@@ -5,6 +5,8 @@ Masks are never saved: an attempt that failed is repeated from the rows the righ
 
 from __future__ import annotations
 
+from heapq import nsmallest
+
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
@@ -70,7 +72,7 @@ class RowsWork:
         last takes the remainder."""
         n = self._study.rows.block_rows
         if len(ready) >= 2 * n:
-            return sorted(sorted(ready, key=self._places.__getitem__)[:n])
+            return sorted(nsmallest(n, ready, key=self._places.__getitem__))
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def work_on(self, block: Block, batches: Batches) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
+from trimask_core.rows.payloads import read_components, read_tags
 from trimask_core.rows.rotation import Matrix
 from trimask_core.rows.tags import TAG_BYTES, add_elements, write_elements
 from trimask_core.study import Study
@@ -33,7 +34,7 @@ from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.check_store import CheckStore
-from trimask_server.suites.rows.components import read_components, read_tag_parts
+from trimask_server.suites.rows.components import open_payloads
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -90,8 +91,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         node = self._node
         k = int(study.role_of(node.keys.identity.public)[1:])
         seeds = await self._checks.seeds(study.id, attempt.block_id)
-        component = await node.workers.run(self._component, study, k, rows, seeds)
-        held = await node.workers.run(self._tags, study, k, rows, seeds)
+        component, held = await node.workers.run(self._open, study, k, rows, seeds)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask, held.openings)
         for of, keys in held.keys.items():
@@ -111,17 +111,26 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
             )
         node.log.info("masked block=%s attempt=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
-    def _component(
+    def _open(
         self, study: Study, k: int, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
-    ) -> Matrix:
-        """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it.
+    ) -> tuple[Matrix, _Held]:
+        """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it; and what
+        came with them, in the same order (nothing in a study without tags).
 
         Were it left in, who saw the openings would have seen A X and X along the same directions, hence part of A.
         """
-        component = study.rows.grid.to_float(read_components(self._live.ring, study, k, rows))
+        payloads = open_payloads(self._live.ring, study, k, rows)
+        component = study.rows.grid.to_float(read_components(study, k, payloads))
+        openings = np.empty((len(rows), CHECK_DIRECTIONS))
         for these, taken in self._checked(study, rows, seeds):
+            openings[these] = component[these] @ taken.T
             component[these] = take_out(component[these], taken)
-        return component
+        if not study.rows.tag_holders:
+            return component, _Held(b"", {}, b"")
+        parts = [read_tags(study, k, payload) for payload in payloads]
+        tags = b"".join(write_elements(add_elements(part.tagged.tags)) for part in parts)
+        keys = {of: b"".join(part.keys[of] for part in parts) for of in parts[0].keys}
+        return component, _Held(tags, keys, openings.astype("<f8").tobytes())
 
     def _checked(
         self, study: Study, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
@@ -131,21 +140,6 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
             raise Refused(Reason.ROW_NOT_CHECKED, "a row of this block was not checked here")
         for seed in sorted(set(seeds.values())):
             yield [i for i, (name, _) in enumerate(rows) if seeds[name] == seed], directions(study, seed)
-
-    def _tags(
-        self, study: Study, k: int, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
-    ) -> _Held:
-        """What came with the rows of X^k, in the same order; nothing in a study without tags."""
-        if not study.rows.tag_holders:
-            return _Held(b"", {}, b"")
-        component = study.rows.grid.to_float(read_components(self._live.ring, study, k, rows))
-        openings = np.empty((len(rows), CHECK_DIRECTIONS))
-        for these, taken in self._checked(study, rows, seeds):
-            openings[these] = component[these] @ taken.T
-        parts = read_tag_parts(self._live.ring, study, k, rows)
-        tags = b"".join(write_elements(add_elements(part.tagged.tags)) for part in parts)
-        keys = {of: b"".join(part.keys[of] for part in parts) for of in parts[0].keys}
-        return _Held(tags, keys, openings.astype("<f8").tobytes())
 
     async def _send_keys(
         self, study: Study, attempt: common_pb2.Attempt, of: int, keys: bytes, check_seeds: bytes

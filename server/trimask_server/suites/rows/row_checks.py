@@ -7,6 +7,7 @@ providers alone. Every step may be repeated, and after a restart or a restore gi
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import grpc
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.refusals import Reason
+from trimask_core.rows.payloads import read_components
 from trimask_core.study import Study
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
@@ -40,13 +42,14 @@ from trimask_server.protocol.row_check import (
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.check_store import CheckStore
-from trimask_server.suites.rows.components import read_components
+from trimask_server.suites.rows.components import open_payloads
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.tag_checks import TagChecks
 
 __all__ = ["RowCheckPeerServicer", "RowCheckServicer", "RowChecks"]
 
 Openings = dict[bytes, NDArray[np.object_]]
+_KEPT_SECONDS = 60.0
 
 
 class RowChecks:
@@ -61,6 +64,9 @@ class RowChecks:
         self._store = store
         self._frames = frames
         self._tags = TagChecks(node, rows, live)
+        # What is opened is asked for by every right provider at about the same time, and worked out once.
+        self._opening: dict[bytes, asyncio.Task[Openings]] = {}
+        self._asked: Counter[bytes] = Counter()
         self.running = 0
 
     async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
@@ -85,14 +91,36 @@ class RowChecks:
 
     async def openings(self, study: Study, check: RowCheck) -> Openings:
         """This provider's part of what is opened, by row, for those that are here."""
-        node, seed = self._node, seed_of(check)
+        seed = seed_of(check)
         ids = await self._fix(study, check, seed)
+        key = study.id + check.check_id + seed
+        if key not in self._opening:
+            self._opening[key] = asyncio.create_task(self._open(study, check, seed, ids))
+            asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget, key)
+        task = self._opening[key]
+        self._asked[key] += 1
+        if self._asked[key] >= len(study.right):
+            self._forget(key)
+        try:
+            return await asyncio.shield(task)
+        except Exception:
+            self._forget(key)
+            raise
+
+    def _forget(self, key: bytes) -> None:
+        """Keep what was opened no longer than others ask for it."""
+        self._opening.pop(key, None)
+        self._asked.pop(key, None)
+
+    async def _open(self, study: Study, check: RowCheck, seed: bytes, ids: list[bytes]) -> Openings:
+        node = self._node
         known = self._frames.learn(study, check.mask_seed)
         rows = await self._rows.sealed(study.id, ids, check.check_id)
         k = int(node.role_in(study)[1:])
 
         def work() -> Openings:
-            opened = open_component(read_components(self._live.ring, known, k, rows), directions(known, seed))
+            components = read_components(known, k, open_payloads(self._live.ring, known, k, rows))
+            opened = open_component(components, directions(known, seed))
             return {name: values for (name, _), values in zip(rows, opened, strict=True)}
 
         return await node.workers.run(work) if rows else {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_core.rows.payloads import read_components, read_tags
 from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES, TAGS, read_elements, write_elements
 from trimask_core.study import Study
 from trimask_proto.v1 import row_check_pb2
@@ -16,7 +17,7 @@ from trimask_server.protocol.check_coin import seed_of
 from trimask_server.protocol.tag_opening import challenge, combination, combination_holds
 from trimask_server.right.live_ring import LiveRing
 from trimask_server.right.rows import RowStore
-from trimask_server.suites.rows.components import read_components, read_tag_parts
+from trimask_server.suites.rows.components import open_payloads
 
 __all__ = ["TagChecks"]
 
@@ -40,9 +41,9 @@ class TagChecks:
         rows = await self._rows.sealed(study.id, ids, check.check_id)
 
         def work() -> tuple[bytes, bytes]:
-            ring, e = self._live.ring, challenge(seed)
-            components = read_components(ring, study, k, rows).tolist()
-            parts = read_tag_parts(ring, study, k, rows)
+            e, payloads = challenge(seed), open_payloads(self._live.ring, study, k, rows)
+            components = read_components(study, k, payloads).tolist()
+            parts = [read_tags(study, k, payload) for payload in payloads]
             shown = [
                 combination(component, part.tagged, holder, e)
                 for component, part in zip(components, parts, strict=True)
@@ -65,7 +66,8 @@ class TagChecks:
         if not held or not ids:
             return set(), set()
         rows = await self._rows.sealed(study.id, ids, check.check_id)
-        parts = await self._node.workers.run(read_tag_parts, self._live.ring, study, own, rows)
+        payloads = await self._node.workers.run(open_payloads, self._live.ring, study, own, rows)
+        parts = [read_tags(study, own, payload) for payload in payloads]
         wrong: set[bytes] = set()
         missing = set(ids) - {name for name, _ in rows}
         for k in held:
