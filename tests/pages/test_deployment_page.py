@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from trimask_pages import ROOT, Block, blocks, missing_lines, own_root, run_blocks
+from trimask_pages import ROOT, RUN, Block, blocks, missing_lines, own_root, run_blocks
 
 PAGE = "docs/deployment.md"
+# What the owner does with the card and sends back: a study of R2 and of institutions elsewhere.
+THE_OWNER = """
+trimask keys others --right 2 --left 1 > /dev/null
+trimask study example --people 32 > study.toml
+trimask study new study.toml --owner owner --roots ca.pem --out study.json \\
+  --party others/collector/node.json others/R1/node.json others/L1/node.json /var/lib/trimask/R2.json > /dev/null
+"""
 # What the unit does: /etc/trimask read-only but for keys/moments, the user's own folder writable, another start.
 AS_THE_UNIT = """
 kill $(jobs -p); wait
@@ -31,10 +38,10 @@ def test_the_page_makes_a_node_that_starts(tmp_path: Path) -> None:
     inside = own_root(tmp_path / "root")
     if not inside:
         pytest.skip("needs root, and a kernel that lets it mount an overlay")
-    found = [
-        block for heading in ("## 1. Install", "## 3. Keys", "## 5. Start") for block in blocks(PAGE, heading)
-    ]
-    assert [block.language for block in found] == ["sh", "sh", "text", "sh", "sh", "text"]
+    *before, approve = RUN[PAGE]
+    found = [block for heading in before for block in blocks(PAGE, heading)]
+    found += [Block("sh", THE_OWNER), *blocks(PAGE, approve)]
+    assert [block.language for block in found] == ["sh", "sh", "text", "sh", "sh", "text", "sh", "sh", "text"]
     # The tester's Python may be in a home that others cannot enter; in this root they can.
     reached = {
         parent
@@ -42,7 +49,7 @@ def test_the_page_makes_a_node_that_starts(tmp_path: Path) -> None:
         for parent in path.parents
     }
     open_up = Block("sh", f"chmod o+x {' '.join(map(str, sorted(reached)))} {ROOT}\n")
-    ran = run_blocks([open_up, *found], tmp_path, inside=inside, after=AS_THE_UNIT)
+    ran = run_blocks([open_up, *found], tmp_path, inside=inside, after=AS_THE_UNIT, answers="y\n")
     assert ran.status == 0, ran.output[-4000:]
     assert missing_lines(found, ran.output) == [], ran.output[-4000:]
     assert "STARTED READ-ONLY" in ran.output

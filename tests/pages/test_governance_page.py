@@ -1,10 +1,10 @@
-"""docs/governance.md as pasted: operators approve a proposed study, and a researcher is given a token."""
+"""docs/governance.md as pasted: operators approve a proposed study, a directory names them, a researcher gets a token."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from trimask_pages import Block, blocks, missing_lines, run_blocks
+from trimask_pages import RUN, Block, blocks, missing_lines, run_blocks
 
 PAGE = "docs/governance.md"
 # What the page takes for granted: keys, a study that nobody has signed, and nodes that answer.
@@ -22,12 +22,8 @@ done
 
 
 def test_a_study_is_approved_as_the_page_says(tmp_path: Path) -> None:
-    found = [
-        block
-        for heading in ("## An operator approves a study", "## Researchers are given tokens")
-        for block in blocks(PAGE, heading)
-    ]
-    assert [block.language for block in found] == ["sh", "text", "sh", "text"]
+    found = [block for heading in RUN[PAGE] for block in blocks(PAGE, heading)]
+    assert [block.language for block in found] == ["sh", "text"] * 3
     ran = run_blocks([Block("sh", BEFORE), *found], tmp_path, after="kill $(jobs -p); wait")
     assert ran.status == 0, ran.output[-4000:]
     assert missing_lines(found, ran.output) == [], ran.output[-4000:]

@@ -16,11 +16,34 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "Ran", "blocks", "missing_lines", "own_network", "own_root", "run_blocks"]
+__all__ = [
+    "ROOT",
+    "RUN",
+    "Block",
+    "Ran",
+    "blocks",
+    "missing_lines",
+    "own_network",
+    "own_root",
+    "page_blocks",
+    "run_blocks",
+]
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: .+? -->\s*$", re.DOTALL)
+
+
+RUN = {
+    "README.md": ("# Trimask", "## What to install", "## A study of your own, by hand"),
+    "docs/deployment.md": ("## 1. Install", "## 3. Keys", "## 5. Start", "## 6. Approve a study"),
+    "docs/governance.md": (
+        "## An operator approves a study",
+        "## Institutions are known",
+        "## Researchers are given tokens",
+    ),
+}
+"""The sections whose blocks tests run: every block of a page but for those it says are not run."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +63,27 @@ class Ran:
 
 
 def blocks(page: str, heading: str) -> list[Block]:
-    """The blocks below a heading of a page, up to the next heading of its level."""
-    text = (ROOT / page).read_text(encoding="utf-8")
+    """The blocks below a heading of a page, up to the next heading of its level (of any level, below the page's title)."""
+    text = "\n" + (ROOT / page).read_text(encoding="utf-8")
     start = text.index(f"\n{heading}\n") + 1
     level = heading.partition(" ")[0]
     rest = text[start + len(heading) :]
     # A comment of a shell program begins like a heading: only outside blocks does it end the section.
     bare = _FENCE.sub(lambda match: " " * len(match[0]), rest)
-    following = re.search(rf"^#{{1,{len(level)}}} ", bare, re.MULTILINE)
-    rest = rest if following is None else rest[: following.start()]
+    following = re.search(r"^#+ " if level == "#" else rf"^#{{1,{len(level)}}} ", bare, re.MULTILINE)
+    return _blocks(rest if following is None else rest[: following.start()])
+
+
+def page_blocks(page: str) -> list[Block]:
+    """Every block of a page, but for those it says are not run."""
+    return _blocks((ROOT / page).read_text(encoding="utf-8"))
+
+
+def _blocks(text: str) -> list[Block]:
     return [
         Block(match[1], match[2])
-        for match in _FENCE.finditer(rest)
-        if not _NOT_RUN.search(rest[: match.start()])
+        for match in _FENCE.finditer(text)
+        if not _NOT_RUN.search(text[: match.start()])
     ]
 
 
@@ -96,9 +127,10 @@ def run_blocks(
     timeout_seconds: float = 240.0,
     inside: list[str] | None = None,
     after: str = "",
+    answers: str = "",
 ) -> Ran:
     """Run them in `folder`; the shell stops at the first command that fails. `inside` is put before the shell, by default
-    for a network of its own; `after` are commands of the test's own."""
+    for a network of its own; `after` are commands of the test's own; `answers` is what somebody types when asked."""
     parts = ["set -eu -o pipefail", f"cd {folder}"]
     for block in found:
         if block.language == "sh":
@@ -110,20 +142,24 @@ def run_blocks(
         "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
         "COLUMNS": "200",
-        **{key: os.environ[key] for key in ("PYTHONPATH", "LANG") if key in os.environ},
+        **{
+            key: os.environ[key]
+            for key in ("PYTHONPATH", "LANG", "PIP_INDEX_URL", "PIP_CONFIG_FILE")
+            if key in os.environ
+        },
     }
     process = subprocess.Popen(
         [*(own_network() if inside is None else inside), "bash", "-c", "\n".join(parts)],
         cwd=folder,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=timeout_seconds)
+        output, _ = process.communicate(answers, timeout=timeout_seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
