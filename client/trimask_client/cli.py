@@ -21,6 +21,7 @@ from trimask_client.entry import Entry
 from trimask_client.fetch import fetch_linked, fetch_of_receipt, fetch_study
 from trimask_client.queue import Queue
 from trimask_client.record_store import device_key
+from trimask_client.said import json_for_all, run_said, said_failure
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, StudyError, TrimaskError
 from trimask_core.institutions import Directory, load_directories
@@ -50,22 +51,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             refuse_unknown=getattr(args, "known_only", False),
         )
         try:
-            return run(args, queue)
+            return run_said(lambda: run(args, queue), args)
         finally:
             queue.close()
     except TrimaskError as error:
-        return _fail(str(error))
+        return _fail(args, str(error))
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(args, f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
-        return _fail("interrupted; what was sealed is kept, and `send` goes on with it")
+        return _fail(args, "interrupted; what was sealed is kept, and `send` goes on with it")
 
 
 def _home(args: argparse.Namespace) -> Path:
     return Path(args.home or os.environ.get("TRIMASK_HOME") or Path.home() / ".trimask")
 
 
-def _fail(message: str) -> int:
+def _fail(args: argparse.Namespace, message: str) -> int:
+    if args.json:
+        said_failure(message, FAILED)
     print(f"trimask-client: {' '.join(message.split())}", file=sys.stderr)
     return FAILED
 
@@ -183,6 +186,7 @@ def _parser() -> argparse.ArgumentParser:
         "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
     )
     withdraw.set_defaults(run=_withdraw)
+    json_for_all(commands.choices)
     return parser
 
 

@@ -79,7 +79,9 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    table.add_row("study", study.id.hex())
+    table.add_row("study", study.title)
+    # Twelve digits, which other commands take and a terminal does not fold; --json has all of them.
+    table.add_row("id", study.id.hex()[:12])
     table.add_row("state", progress.state)
     if progress.state != "closed":
         for item in waiting_of(

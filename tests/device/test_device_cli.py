@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from trimask_client import cli
 from trimask_client.cli import main
 
 
@@ -197,3 +199,26 @@ def test_as_a_module_without_grpcio_and_numpy(study_file: Path, tmp_path: Path) 
         check=True,
     )
     assert "Sent: all 3 providers" in shown.stdout
+
+
+def test_every_command_takes_json() -> None:
+    commands = next(a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert {"join", "institutions", "answer", "send", "status", "budget", "receipt", "withdraw"} <= set(
+        commands.choices
+    )
+    for name, command in commands.choices.items():
+        assert any("--json" in action.option_strings for action in command._actions), name
+
+
+def test_words_and_failures_are_documents_with_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = ["--home", str(tmp_path)]
+    assert cli.main([*home, "send", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["exit"]) == (True, 0)
+    assert cli.main([*home, "join", str(tmp_path / "missing.json"), "--json"]) == 2
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert (told["ok"], told["exit"]) == (False, 2)
+    assert told["error"].split()[-1] in said.err

@@ -362,7 +362,8 @@ def test_tokens_from_the_command_line(place: Lab, run: Run, tmp_path: Path) -> N
     )
     assert not wrong.exists()
     assert "needs a token" in run("pull", file, "--list")[2]
-    assert run("pull", file, "--list", "--token-file", kept)[:2] == (0, "Nothing is published yet.\n")
+    status, out, _ = run("pull", file, "--list", "--token-file", kept)
+    assert (status, out) == (0, "Nothing is published; `trimask study status` says why.\n")
     (listed,) = json.loads(run("study", "token", "list", *common, "--json")[1])
     assert (listed["name"], listed["state"], listed["scopes"]) == ("Ada", "valid", ["datasets"])
     assert "Ada" in run("study", "token", "list", *common)[1]

@@ -201,11 +201,11 @@ async def start(name, role):
     config = replace(config, listen=config.listen and "127.0.0.1:0", peer_listen="127.0.0.1:0")
     await (await start_node(role, config)).host.stop(0)
 
-for name, role in (("R1", "right"), ("L1", "left")):
+for name, role in (("R1", "right"), ("L1", "left"), ("collector", "collector")):
     asyncio.run(start(name, role))
 print(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split())))
 """
-# Half a second and more of CPU each, which a provider can do without until somebody asks it something.
+# Half a second and more of CPU each, which a node can do without until somebody asks it something.
 NOT_AT_START = (
     "scipy",
     "pandas",
@@ -219,7 +219,7 @@ NOT_AT_START = (
 )
 
 
-def test_a_provider_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
+def test_nodes_start_without_what_they_may_never_need(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", START, str(tmp_path), " ".join(NOT_AT_START)],
         capture_output=True,

@@ -89,5 +89,5 @@ def run(args: argparse.Namespace) -> int:
         place = f" in {entry['folder']}" if "folder" in entry else ""
         print(f"{entry['id']}: {entry['rows']:,} rows x {entry['columns']} columns{place}")
     if not pulled:
-        print("Nothing is published yet.")
+        print("Nothing is published; `trimask study status` says why.")
     return Exit.DONE if pulled or args.list else Exit.NOTHING

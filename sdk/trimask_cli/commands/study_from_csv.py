@@ -58,8 +58,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for column in draft.left_out:
         print(f"left out: {column.header!r} {column.why}", file=sys.stderr)
+    many = len(draft.attributes)
+    count = f"{many} attribute{'' if many == 1 else 's'}"
     print(
-        f"{args.out}: {len(draft.attributes)} attributes from {len(sheet.lines):,} people. Edit it, then\n"
+        f"{args.out}: {count} from {len(sheet.lines):,} people. Edit it, then\n"
         f"  trimask plan --study {args.out} --pilot {args.table}\n"
         f"  trimask demo --study {args.out} --rows {args.table}"
     )

@@ -50,7 +50,7 @@ class _Lines:
         self._file = file
         self._started = time.monotonic()
         self._said = 0.0
-        self._name, self._total, self._done = "", 0, -1
+        self._name, self._total, self._done = "", 0, -1  # what was said last
 
     def begin(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, total, -1
@@ -58,12 +58,11 @@ class _Lines:
 
     def reach(self, done: int) -> None:
         now = time.monotonic()
-        ends = done == self._total != self._done
-        if self._done < 0 or ends or (done != self._done and now - self._said >= _LINE_SECONDS):
+        ends = done == self._total
+        if done != self._done and (self._done < 0 or ends or now - self._said >= _LINE_SECONDS):
             seconds = now - self._started
             print(f"{seconds:6.1f} s  {self._name}: {done:,} of {self._total:,}", file=self._file, flush=True)
-            self._said = now
-        self._done = done
+            self._said, self._done = now, done
 
 
 @contextmanager

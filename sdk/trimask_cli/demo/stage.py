@@ -33,7 +33,7 @@ from trimask_theory.study_plan import StudyDefinition, create_study, load_defini
 __all__ = ["run_demo"]
 
 _DEVICE_PROCESSES = 2
-_STILL_SECONDS = 180.0
+_STILL_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ class _Reading:
             self.empty = True
         elif question.kind == "single_choice":
             levels = [choice.value for choice in question.choices]
-            near = difflib.get_close_matches(cell.casefold(), levels, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(cell.casefold(), levels, n=1, cutoff=0.6)
             problem = f"is not one of {', '.join(levels)}" + (f"; did you mean {near[0]!r}?" if near else "")
         shown = cell if len(cell) <= 40 else cell[:39] + "…"
         self.problems.append(f"line {line}, column {name}, value {shown!r}: {problem}")

@@ -177,7 +177,7 @@ def _node(operator: Operator, process: int, found: dict[str, Party]) -> Iterator
         return
     drains = ", draining" if status.draining else ""
     yield fine(
-        "node", f"process {process} answers, version {status.version}, {status.studies} studies{drains}"
+        "node", f"process {process} answers, version {status.version}, studies: {status.studies}{drains}"
     )
 
 

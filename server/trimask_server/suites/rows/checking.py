@@ -50,8 +50,8 @@ class Checking:
         n, accepted, fresh = self._study.rows.block_rows, len(intake.accepted), intake.unchecked
         # A block is made of 2 n rows or more, or of the n or more that are left when the study closes.
         enough = accepted + len(fresh) >= (n if closing else 2 * n)
-        if not fresh or not enough or (accepted >= 2 * n and not closing):
-            return False
+        if not fresh or not enough or accepted >= 2 * n:
+            return False  # blocks first: rows that wait are checked a batch at a time, at close too
         ids, check_id = b"".join(sorted(fresh[:_BATCH])), self._node.source.read(16)
         signature = sign_check(self._node.keys.identity, self._study.id, check_id, ids)
         check = RowCheck(study_id=self._study.id, check_id=check_id, submission_ids=ids, signature=signature)

@@ -49,6 +49,7 @@ from trimask_server.suites.rows.tag_checks import TagChecks
 __all__ = ["RowCheckPeerServicer", "RowCheckServicer", "RowChecks"]
 
 Openings = dict[bytes, NDArray[np.object_]]
+_Key = tuple[bytes, bytes, bytes, tuple[bytes, ...]]
 _KEPT_SECONDS = 60.0
 
 
@@ -65,8 +66,8 @@ class RowChecks:
         self._frames = frames
         self._tags = TagChecks(node, rows, live)
         # What is opened is asked for by every right provider at about the same time, and worked out once.
-        self._opening: dict[bytes, asyncio.Task[Openings]] = {}
-        self._asked: Counter[bytes] = Counter()
+        self._opening: dict[_Key, asyncio.Task[Openings]] = {}
+        self._asked: Counter[_Key] = Counter()
         self.running = 0
 
     async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
@@ -93,9 +94,12 @@ class RowChecks:
         """This provider's part of what is opened, by row, for those that are here."""
         seed = seed_of(check)
         ids = await self._fix(study, check, seed)
-        key = study.id + check.check_id + seed
+        known = self._frames.learn(study, check.mask_seed)
+        rows = await self._rows.sealed(study.id, ids, check.check_id)
+        # Which rows are here is part of it: some may have gone, or come again, since it was last asked.
+        key = (study.id, check.check_id, seed, tuple(name for name, _ in rows))
         if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._open(study, check, seed, ids))
+            self._opening[key] = asyncio.create_task(self._open(known, seed, rows))
             asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget, key)
         task = self._opening[key]
         self._asked[key] += 1
@@ -107,23 +111,20 @@ class RowChecks:
             self._forget(key)
             raise
 
-    def _forget(self, key: bytes) -> None:
+    def _forget(self, key: _Key) -> None:
         """Keep what was opened no longer than others ask for it."""
         self._opening.pop(key, None)
         self._asked.pop(key, None)
 
-    async def _open(self, study: Study, check: RowCheck, seed: bytes, ids: list[bytes]) -> Openings:
-        node = self._node
-        known = self._frames.learn(study, check.mask_seed)
-        rows = await self._rows.sealed(study.id, ids, check.check_id)
-        k = int(node.role_in(study)[1:])
+    async def _open(self, study: Study, seed: bytes, rows: list[tuple[bytes, bytes]]) -> Openings:
+        k = int(self._node.role_in(study)[1:])
 
         def work() -> Openings:
-            components = read_components(known, k, open_payloads(self._live.ring, known, k, rows))
-            opened = open_component(components, directions(known, seed))
+            components = read_components(study, k, open_payloads(self._live.ring, study, k, rows))
+            opened = open_component(components, directions(study, seed))
             return {name: values for (name, _), values in zip(rows, opened, strict=True)}
 
-        return await node.workers.run(work) if rows else {}
+        return await self._node.workers.run(work) if rows else {}
 
     async def tag_openings(
         self, study: Study, check: RowCheck, ids: list[bytes], holder: int
