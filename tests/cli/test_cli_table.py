@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from trimask_cli.study_file import bundled_definition
+from trimask_cli.table.draft import draft_study
 from trimask_cli.table.guess import outward
 from trimask_cli.table.people import read_people
+from trimask_cli.table.sheet import read_sheet
 from trimask_core.errors import ConfigError, SeveralProblems
 from trimask_theory.study_plan import load_definition
 
@@ -231,3 +233,13 @@ def test_the_program_lists_problems_a_line_each(tmp_path: Path, trimask: Callabl
         "  line 2, column systolic, value '1': must be between 90 and 180",
         "  line 3, column age, value '1': must be between 20 and 80",
     ]
+
+
+@pytest.mark.parametrize(
+    ("people", "block"), [(20, 20), (300, 32), (5_000, 64), (20_190, 256), (60_000, 256)]
+)
+def test_many_people_are_masked_in_larger_blocks(tmp_path: Path, people: int, block: int) -> None:
+    table = _write(
+        tmp_path, "weight,height\n" + "".join(f"{50 + i % 70},{150 + i % 9}.5\n" for i in range(people))
+    )
+    assert f"\nblock_rows = {block} " in draft_study(read_sheet(table)).text

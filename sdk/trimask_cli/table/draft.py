@@ -93,7 +93,10 @@ def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> s
     if suite == "moments":
         return f'[collection]\nsuite = "moments"\nrelease_rows = {people}\n'
     columns = 1 + sum(max(1, len(column.levels)) + (1 if column.empty else 0) for column in attributes)
-    block = max(32, 2 ** math.ceil(math.log2(2 * columns)))
+    # Larger where there are many people: the collector, who sees blocks, learns less, and there are fewer of them to mask.
+    block = max(
+        32, 2 ** math.ceil(math.log2(2 * columns)), min(256, 2 ** int(math.log2(max(1, people // 64))))
+    )
     return (
         f"[collection]\nblock_rows = {min(block, people)}        # rows masked together; more than {columns} columns\n"
         f"release_rows = {people}      # people published together, at least\n"
