@@ -236,7 +236,7 @@ def test_the_program_lists_problems_a_line_each(tmp_path: Path, trimask: Callabl
 
 
 @pytest.mark.parametrize(
-    ("people", "block"), [(20, 20), (300, 32), (5_000, 64), (20_190, 256), (60_000, 256)]
+    ("people", "block"), [(20, 20), (300, 32), (5_000, 64), (20_190, 128), (60_000, 128)]
 )
 def test_many_people_are_masked_in_larger_blocks(tmp_path: Path, people: int, block: int) -> None:
     table = _write(

@@ -28,7 +28,7 @@ from trimask_theory.definition import StudyDefinition
 __all__ = ["Recommendation", "recommend"]
 
 _SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35)  # more would bias other questions too much
-_PEOPLE = 600  # as many are encoded for each point of the curve
+_PEOPLE = 600  # as many at most are encoded for each point of the curve
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ class Recommendation:
 def recommend(definition: StudyDefinition, population: Population, formula: str, rows: int | None = None,
               right: int | None = None, left: int | None = None) -> Recommendation:  # fmt: skip
     """The best of a curve of row norms, for these people and this model."""
-    few = Population(population.people[:_PEOPLE])
+    # From all over the file, which may be sorted: by place, by arm, by day.
+    step = -(-len(population.people) // _PEOPLE)
+    few = Population(population.people[::step])
     bare = replace(definition, privacy=replace(definition.privacy, row_norm=None))
     unclipped = predict(bare, population, formula, rows, right, left)
     if definition.collection.suite == "moments":

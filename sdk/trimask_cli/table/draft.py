@@ -95,7 +95,7 @@ def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> s
     columns = 1 + sum(max(1, len(column.levels)) + (1 if column.empty else 0) for column in attributes)
     # Larger where there are many people: the collector, who sees blocks, learns less, and there are fewer of them to mask.
     block = max(
-        32, 2 ** math.ceil(math.log2(2 * columns)), min(256, 2 ** int(math.log2(max(1, people // 64))))
+        32, 2 ** math.ceil(math.log2(2 * columns)), min(128, 2 ** int(math.log2(max(1, people // 64))))
     )
     return (
         f"[collection]\nblock_rows = {min(block, people)}        # rows masked together; more than {columns} columns\n"

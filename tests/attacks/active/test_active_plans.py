@@ -18,7 +18,7 @@ from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
-from trimask_server.right import drawing, rows
+from trimask_server.right import rows
 from trimask_server.right.drawing import Draw
 from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
