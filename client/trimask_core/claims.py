@@ -62,7 +62,8 @@ def _rows(study: Study) -> tuple[str, ...]:
     ):
         if guarantee is None:
             continue
-        _discrete(study, guarantee, RELEASE_ENTRIES * rows * study.attributes, towards)
+        released = RELEASE_ENTRIES * rows
+        _discrete(study, guarantee, released * study.attributes, released * study.rows.columns, towards)
         near = guarantee.neighbours
         if near.relation == "unit":
             return ("its numbers are for one row moved by a step, which this device does not work out",)
@@ -110,12 +111,12 @@ def _right_providers(study: Study) -> None:
         raise StudyError(
             f"towards all right providers this study states mu = {stated.mu}, but its noise gives {found:.4g}: take no part"
         )
-    _discrete(study, stated, study.attributes, "all right providers")
+    _discrete(study, stated, study.attributes, 0, "all right providers")
 
 
-def _discrete(study: Study, guarantee: Guarantee, entries: int, towards: str) -> None:
+def _discrete(study: Study, guarantee: Guarantee, entries: int, masked: int, towards: str) -> None:
     """Check that the study states what noise on a grid adds to epsilon, and that it is small enough."""
-    found = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries)
+    found = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries, masked)
     if guarantee.discrete_epsilon is None or not found <= guarantee.discrete_epsilon * (1 + ALLOWED):
         raise StudyError(
             f"towards {towards} this study does not state that noise on its grid adds {found:.2g} to epsilon: take no part"

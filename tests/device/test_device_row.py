@@ -22,6 +22,7 @@ from trimask_core.rows import normal, shares
 from trimask_core.rows.device import row as device
 from trimask_core.rows.device.frame import RowFrame
 from trimask_core.rows.device.normal import PureNormals, normals_from_words
+from trimask_core.rows.discrete import frame_share
 from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.payloads import read_component
@@ -58,6 +59,7 @@ def _study(case: dict[str, Any]) -> Any:
         tag_holders=(),
         longest_component=math.inf,
         grid_exponent=case["grid_exponent"],
+        frame_share=frame_share(sigma, 2.0 ** case["grid_exponent"], float.fromhex(case["tau"])),
     )
     study.rows = study
     return study
@@ -78,7 +80,8 @@ def oracle_answers(study: Any, answers: Any, source: DeterministicRandom) -> Any
 def oracle_masked(study: Any, x1: Any, source: DeterministicRandom) -> Any:
     """x B_0 on the grid, by numpy's frame, which adds up in another order."""
     g = study.rows.tau * normal.SecureNormals(source).standard_normal((1, study.rows.columns))
-    shift = study.rows.grid.to_float(np.array(x1))[None] - study.rows.frame.unapply(g)
+    taken = 1 - study.rows.frame_share
+    shift = study.rows.grid.to_float(np.array(x1))[None] - taken * study.rows.frame.unapply(g)
     return study.rows.grid.round((g + study.rows.frame.apply(shift))[0])
 
 

@@ -172,5 +172,5 @@ def test_a_block_is_bounded_with_it(make_study: Callable[..., Any]) -> None:
     study: Study = make_study().study
     coarse = replace(study.rows, grid_exponent=-12)
     assert study.rows.published_sigma >= study.protection.sigma
-    # K1 unmasking nodes and the collector.
-    assert coarse.published_sigma**2 - study.protection.sigma**2 == pytest.approx(4 * 4 * 2.0**-24)
+    # K1 unmasking nodes and the collector; and eight steps of the device's.
+    assert coarse.published_sigma**2 - study.protection.sigma**2 == pytest.approx((4 * 4 + 64) * 2.0**-24)

@@ -83,7 +83,8 @@ class Gateway:
         for reflection in self._reflections:
             _reflect(work, *reflection)
         answers = study.rows.grid.to_float(np.array([one.x1 for one in drawn], dtype=np.int64))
-        shift = answers - work[:, : study.attributes] * self._signs
+        taken = 1.0 - study.rows.frame_share
+        shift = answers - taken * (work[:, : study.attributes] * self._signs)
         out = np.zeros_like(g)
         out[:, : study.attributes] = shift * self._signs
         for reflection in reversed(self._reflections):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
 from trimask_core.rows.device.frame import RowFrame
-from trimask_core.rows.discrete import PUBLISHING_STEPS, published_sigma
+from trimask_core.rows.discrete import PUBLISHING_STEPS, frame_share, published_sigma
 from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau, noise_columns_mu
 from trimask_core.rows.tags import TAGS, key_holders
@@ -154,6 +154,11 @@ class RowsStudy(RowsSettings):
                 "this copy of the study is without the seed of B_0, which devices, the collector and right providers have"
             )
         return self.mask_seed
+
+    @property
+    def frame_share(self) -> float:
+        """Which part of its noise along the answers a device leaves in a masked row."""
+        return frame_share(self.sigma, self.grid.step, self.tau)
 
     @property
     def published_sigma(self) -> float:

@@ -10,6 +10,7 @@ import { erfc, ldexp } from "./floats.js";
 
 const ALLOWED = 1e-3; // a delta this part above the stated one passes: more than the arithmetic here errs upwards
 const PUBLISHING_STEPS = 2;
+const DITHER_STEPS = 8;
 const RELEASE_ENTRIES = 4; // a release has fewer than this many times the rows a study asks for
 const FAR = 30; // standard deviations from which on a tail is its first two terms
 
@@ -49,7 +50,7 @@ async function rowsClaims(study) {
   checkRightProviders(study);
   for (const [guarantee, rows, towards] of claims) {
     if (guarantee === null) continue;
-    checkDiscrete(study, guarantee, RELEASE_ENTRIES * rows * attributes, towards);
+    checkDiscrete(study, guarantee, RELEASE_ENTRIES * rows * attributes, RELEASE_ENTRIES * rows * study.rows.columns, towards);
     const near = guarantee.neighbours;
     if (near.relation === "unit") return ["unit"];
     if (near.relation !== "record" || near.rowNorm !== norm || near.distance !== 2 * norm) {
@@ -87,14 +88,17 @@ function checkRightProviders(study) {
   if (stated.mu === null || !(found <= stated.mu * (1 + ALLOWED))) {
     throw new StudyError(`towards all right providers this study states mu = ${stated.mu}, but its noise gives ${found}: take no part`, "claims");
   }
-  checkDiscrete(study, stated, study.attributes, "all right providers");
+  checkDiscrete(study, stated, study.attributes, 0, "all right providers");
 }
 
-/** What noise on a grid adds to epsilon. @param {Study} study @param {Guarantee} guarantee @param {number} entries @param {string} towards */
-function checkDiscrete(study, guarantee, entries, towards) {
+/** What noise on a grid adds to epsilon; masked entries are rounded a second time.
+ * @param {Study} study @param {Guarantee} guarantee @param {number} entries @param {number} masked @param {string} towards */
+function checkDiscrete(study, guarantee, entries, masked, towards) {
   const square = ldexp(study.protection.sigma, -study.rows.gridExponent) ** 2;
   const v = (PUBLISHING_STEPS ** 2 * square) / (square + PUBLISHING_STEPS ** 2);
-  const found = square >= PUBLISHING_STEPS ** 2 ? 2 * entries * 8 * Math.exp(-2 * Math.PI ** 2 * v) : Infinity;
+  const again = (PUBLISHING_STEPS ** 2 * DITHER_STEPS ** 2) / (PUBLISHING_STEPS ** 2 + DITHER_STEPS ** 2);
+  const twice = 5 * masked * Math.exp(-2 * Math.PI ** 2 * again);
+  const found = square >= PUBLISHING_STEPS ** 2 ? 2 * entries * 8 * Math.exp(-2 * Math.PI ** 2 * v) + twice : Infinity;
   if (guarantee.discreteEpsilon === null || !(found <= guarantee.discreteEpsilon * (1 + ALLOWED))) {
     throw new StudyError(`towards ${towards} this study does not state that noise on its grid adds ${found} to epsilon: take no part`, "claims");
   }

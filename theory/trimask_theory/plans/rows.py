@@ -181,7 +181,9 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
         replace(
             calibration.guarantee,
             epsilon=found,
-            discrete_epsilon=discrete_epsilon(steps, RELEASE_ENTRIES * rows * draft.attributes),
+            discrete_epsilon=discrete_epsilon(
+                steps, RELEASE_ENTRIES * rows * draft.attributes, RELEASE_ENTRIES * rows * draft.rows.columns
+            ),
         )
         for found, rows in ((privacy.epsilon, draft.release_rows), (epsilon, draft.rows.block_rows))
     )

@@ -47,7 +47,10 @@ def verify(study: Study) -> None:
                 f"towards {towards} the study claims delta = {guarantee.delta:g} at epsilon = "
                 f"{guarantee.epsilon:g}, but its noise gives {got:.3g}: do not approve it"
             )
-        _verify_discrete(study, guarantee, RELEASE_ENTRIES * rows * study.attributes, towards)
+        released = RELEASE_ENTRIES * rows
+        _verify_discrete(
+            study, guarantee, released * study.attributes, released * study.rows.columns, towards
+        )
         _verify_enclosed(study, guarantee, rows, got, towards)
         if rows == study.release_rows:
             _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
@@ -92,11 +95,11 @@ def _verify_right_providers(study: Study) -> None:
             f"towards all right providers the study states mu = {stated.mu}, but its noise gives {found:.4g}: do not "
             "approve it"
         )
-    _verify_discrete(study, stated, study.attributes, "all right providers")
+    _verify_discrete(study, stated, study.attributes, 0, "all right providers")
 
 
-def _verify_discrete(study: Study, guarantee: Guarantee, entries: int, towards: str) -> None:
-    added = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries)
+def _verify_discrete(study: Study, guarantee: Guarantee, entries: int, masked: int, towards: str) -> None:
+    added = discrete_epsilon(math.ldexp(study.protection.sigma, -study.rows.grid_exponent), entries, masked)
     if guarantee.discrete_epsilon is None or not added <= guarantee.discrete_epsilon * (1 + 1e-6):
         raise StudyError(
             f"towards {towards} the study does not state that noise on its grid adds {added:.2g} to epsilon: do not approve "

@@ -3,7 +3,7 @@
 Order matters (docs/architecture.md, "The path of a row", step 2): encode, clip if the study asks for it, multiply by the
 root of the weight if it has one, round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then
 round and split. What follows the noise is post-processing of integers, so floating point after that step cannot weaken
-the guarantee of a row; that of a release rests on docs/theory/calibration.md#discrete-noise as well.
+the guarantee of a row; that of a release rests on docs/theory/calibration.md#discrete-noise and #second-rounding as well.
 """
 
 from __future__ import annotations
@@ -47,11 +47,16 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
 
 
 def mask_row(study: Study, x1: Sequence[int], source: RandomSource) -> list[int]:
-    """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed."""
+    """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed.
+
+    A trace of g F^T stays, a few grid steps: it makes what is lost by rounding independent of the answers and their noise
+    (docs/theory/calibration.md#second-rounding).
+    """
     frame, grid = study.rows.row_frame, study.rows.grid
     g = [study.rows.tau * value for value in secure_normals(source).standard_normal(study.rows.columns)]
     answers = (math.ldexp(step, grid.exponent) for step in x1)
-    shift = [value - seen for value, seen in zip(answers, frame.unapply(g), strict=True)]
+    taken = 1.0 - study.rows.frame_share
+    shift = [value - taken * seen for value, seen in zip(answers, frame.unapply(g), strict=True)]
     return [grid.round_one(a + b) for a, b in zip(g, frame.apply(shift), strict=True)]
 
 

@@ -24,6 +24,7 @@ import { Normals, normalsFromWords } from "../normals.js";
  */
 
 export const LOW_BITS = 20;
+const DITHER_STEPS = 8; // what stays of the noise columns in the answers, in grid steps: docs/theory/calibration.md#second-rounding
 const EXACT_INTEGERS = 2 ** 53;
 
 /** @param {number} value @param {number} exponent @param {(value: number) => number} whole */
@@ -59,14 +60,16 @@ export function noisyAnswers(study, row, source, root = 1) {
 }
 
 /**
- * x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed.
+ * x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed. A trace of g F^T
+ * stays: it makes what is lost by rounding independent of the answers and their noise.
  * @param {RowSettings} study @param {number[]} x1 @param {RandomSource} source
  */
 export async function maskRow(study, x1, source) {
   const normals = await Normals.open(source.read(32), "secure normals");
   const g = (await normals.next(study.columns)).map((value) => study.tau * value);
   const seen = study.frame.unapply(g);
-  const shift = x1.map((step, place) => ldexp(step, study.gridExponent) - Number(seen[place]));
+  const taken = 1 - (study.sigma ? Math.min(1, (DITHER_STEPS * ldexp(1, study.gridExponent)) / study.tau) : 0);
+  const shift = x1.map((step, place) => ldexp(step, study.gridExponent) - taken * Number(seen[place]));
   const masked = study.frame.apply(shift);
   return Array.from(g, (value, place) => onGrid(value + Number(masked[place]), study.gridExponent, roundHalfEven));
 }
