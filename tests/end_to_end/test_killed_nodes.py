@@ -66,6 +66,7 @@ def test_killed_while_blocks_are_masked(process_lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", share("collector"))
+@pytest.mark.slow
 def test_killed_while_the_study_closes(process_lab: Lab, name: str) -> None:
     from trimask_cli import owner
 

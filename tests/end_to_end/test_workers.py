@@ -33,6 +33,7 @@ def driving_worker(url: str, workers: dict[str, str]) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_when_one_worker_of_every_node_is_killed(
     tmp_path: Path, postgres_server: LocalPostgres
 ) -> None:

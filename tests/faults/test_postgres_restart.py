@@ -59,6 +59,7 @@ def _run(lab: Lab, server: LocalPostgres, stops: tuple[signal.Signals, ...]) -> 
         assert lab.query(name, "SELECT scope FROM data_keys") == []
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_in_the_middle_of_a_block(tmp_path: Path) -> None:
     with LocalPostgres() as server:
         lab = Lab(tmp_path, right=2, left=1)

@@ -75,6 +75,7 @@ def test_any_bytes(name: str) -> None:
     check()
 
 
+@pytest.mark.slow
 def test_coverage_guided_for_a_moment() -> None:
     """The same targets under libFuzzer, as `make fuzz` runs them for longer."""
     pytest.importorskip("atheris")

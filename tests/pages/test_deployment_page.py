@@ -33,6 +33,7 @@ kill $(jobs -p); wait
 """
 
 
+@pytest.mark.slow
 def test_the_page_makes_a_node_that_starts(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     inside = own_root(tmp_path / "root")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from trimask_pages import RUN, Block, blocks, missing_lines, run_blocks
 
 PAGE = "docs/governance.md"
@@ -21,6 +23,7 @@ done
 """
 
 
+@pytest.mark.slow
 def test_a_study_is_approved_as_the_page_says(tmp_path: Path) -> None:
     found = [block for heading in RUN[PAGE] for block in blocks(PAGE, heading)]
     assert [block.language for block in found] == ["sh", "text"] * 3

@@ -249,7 +249,7 @@ def test_a_provider_that_is_lost_on_the_way_is_charged_once_in_the_end(
     assert counts(lab, study) == [2, 2, 2]
 
 
-@pytest.mark.parametrize("honest", [1, 2])
+@pytest.mark.parametrize("honest", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_noise_of_answers_has_the_law_that_is_stated(lab: Lab, honest: int) -> None:
     """Questions at 40 prices each, so 40 draws: sums of squares of standardised noise are chi squared.
 

@@ -256,8 +256,8 @@ def _coverage(releases: Iterator[Moments], truth: Matrix) -> tuple[Matrix, int]:
     ("suite", "noise", "people", "most"),
     [
         ("moments", 3.0, 4000, 0.99),
-        ("moments", 100.0, 4000, 1.0),
-        ("rows", 0.2, 2000, 0.99),
+        pytest.param("moments", 100.0, 4000, 1.0, marks=pytest.mark.slow),
+        pytest.param("rows", 0.2, 2000, 0.99, marks=pytest.mark.slow),
         ("rows", 1.1, 2000, 1.0),
     ],
 )

@@ -124,6 +124,7 @@ def test_frames_are_orthonormal_and_their_basis_is_uniform(small: pca.Spectrum) 
         assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_gibbs_agrees_with_the_reweighted_normal_law(small: pca.Spectrum) -> None:
     # Just above H(l_k), where the weight matters: Algorithm 2 is well away from the exact law there.
     beta = 1.25 * pca.plateau(small).beta_low

@@ -1,6 +1,7 @@
 """The second rounding of a masked row: what it would do to the noise by itself, and with the trace of noise devices leave.
 
-Enumerated with one column of answers and one noise column, F a rotation of the plane: docs/theory/calibration.md#second-rounding
+Enumerated with one column of answers and one noise column, F a rotation of the plane.
+docs/theory/calibration.md#second-rounding
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -212,3 +213,28 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
         assert not rogue.assign("R1", sorted(drawn[:24])).not_drawn
     finally:
         lab.start("collector")
+
+
+def test_repro_a_provider_that_decides_late_learns_what_was_refused(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R_1 had erased a refused row by then and opened it no more, so R_2 took it for a row that somebody lacks."""
+    decide, first = row_checks.RowChecks.decide, asyncio.Event()
+
+    async def in_turn(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
+        if self._node.role_in(study) != "R1":
+            await first.wait()
+        verdicts = await decide(self, study, check)
+        first.set()
+        return verdicts
+
+    monkeypatch.setattr(row_checks.RowChecks, "decide", in_turn)
+    signed = lab.open_study()
+    with Client(signed) as client:
+        for person in some_people(25, seed=8):
+            client.submit(person)
+        with monkeypatch.context() as patch:
+            lie(patch, 1e4)
+            receipt = client.submit({"x": 1.0, "y": 1.0})
+        lab.close(signed.study)
+        assert client.ask(receipt) == dict.fromkeys(right_roles(signed.study), "out_of_frame")

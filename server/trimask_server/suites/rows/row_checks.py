@@ -49,7 +49,7 @@ from trimask_server.suites.rows.tag_checks import TagChecks
 __all__ = ["RowCheckPeerServicer", "RowCheckServicer", "RowChecks"]
 
 Openings = dict[bytes, NDArray[np.object_]]
-_Key = tuple[bytes, bytes, bytes, tuple[bytes, ...]]
+_Key = tuple[bytes, bytes, bytes]
 _KEPT_SECONDS = 60.0
 
 
@@ -66,7 +66,7 @@ class RowChecks:
         self._frames = frames
         self._tags = TagChecks(node, rows, live)
         # What is opened is asked for by every right provider at about the same time, and worked out once.
-        self._opening: dict[_Key, asyncio.Task[Openings]] = {}
+        self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Openings]]] = {}
         self._asked: Counter[_Key] = Counter()
         self.running = 0
 
@@ -96,12 +96,14 @@ class RowChecks:
         ids = await self._fix(study, check, seed)
         known = self._frames.learn(study, check.mask_seed)
         rows = await self._rows.sealed(study.id, ids, check.check_id)
-        # Which rows are here is part of it: some may have gone, or come again, since it was last asked.
-        key = (study.id, check.check_id, seed, tuple(name for name, _ in rows))
-        if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._open(known, seed, rows))
+        key, here = (study.id, check.check_id, seed), frozenset(name for name, _ in rows)
+        # Rows that came again since are opened anew. Rows that this provider has refused since, and erased, are still told
+        # to one that asks late: it would not learn that they were refused.
+        if key not in self._opening or not here <= self._opening[key][0]:
+            self._forget(key)
+            self._opening[key] = (here, asyncio.create_task(self._open(known, seed, rows)))
             asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget, key)
-        task = self._opening[key]
+        _, task = self._opening[key]
         self._asked[key] += 1
         if self._asked[key] >= len(study.right):
             self._forget(key)
