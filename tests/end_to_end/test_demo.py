@@ -71,6 +71,7 @@ def test_readme_example_runs_as_pasted(finished: tuple[Path, dict[str, object]])
     assert (folder / "coefficients.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_demo_on_own_data_without_noise(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(
         'title = "Own"\npurpose = "mine"\ncontact = "me"\n[privacy]\nexact = true\n'

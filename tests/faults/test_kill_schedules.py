@@ -40,6 +40,7 @@ def test_random_kills(cluster: Cluster, seed: int) -> None:
     _run(cluster, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_random_kills_in_a_study_of_moments(moments_cluster: Cluster, seed: int) -> None:
     _run(moments_cluster, seed)

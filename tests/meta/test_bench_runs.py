@@ -25,6 +25,7 @@ def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_quick_run_writes_results_beside_their_limits(tmp_path: Path) -> None:
     out = tmp_path / "made" / "bench.json"
     done = _bench("--quick", "--only", "normals", "device", "--out", str(out))

@@ -214,6 +214,7 @@ def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab)
     assert counts(lab, study) == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_lost_on_the_way_is_charged_once_in_the_end(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +250,8 @@ def test_a_provider_that_is_lost_on_the_way_is_charged_once_in_the_end(
     assert counts(lab, study) == [2, 2, 2]
 
 
-@pytest.mark.parametrize("honest", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("honest", [1, 2])
 def test_the_noise_of_answers_has_the_law_that_is_stated(lab: Lab, honest: int) -> None:
     """Questions at 40 prices each, so 40 draws: sums of squares of standardised noise are chi squared.
 

@@ -75,6 +75,7 @@ def test_the_tables_of_a_paper(tmp_path: Path) -> None:
     assert int(held[1]) >= 0.8 * int(held[2])
 
 
+@pytest.mark.slow
 def test_choosing_epsilon_and_n(tmp_path: Path) -> None:
     """Seen and planned errors agree within 5 standard errors of a spread over 60 draws, 9% each (p < 1e-6)."""
     outputs = _run("choosing-epsilon-and-n", tmp_path, PEOPLE=8000, DRAWS=60)
