@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.report import BEGIN, END, put_into
 from bench.results import Result
 
