@@ -7,6 +7,7 @@ MADE_FROM := requirements.lock VERSION $(sort $(wildcard */pyproject.toml))
 STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
+LONG    := meta/test_bench* meta/test_docs_site.py meta/test_packages.py theory/test_pca_sampling.py theory/test_masked_noise_pairs.py theory/test_unit_enclosure.py
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
@@ -44,7 +45,7 @@ check: $(STAMP)  ## the two-minute loop: lint, types, and the tests that need no
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2 -m "not slow" --dist worksteal $(CHECKED) -k "not postgresql" --ignore-glob "tests/meta/test_bench*"
+	$(BIN)/pytest -q -n 3 -m "not slow" --dist worksteal $(CHECKED) -k "not postgresql" $(patsubst %,--ignore-glob "tests/%",$(LONG))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -97,17 +99,19 @@ def test_metrics_of_blocks(ops_lab: Any) -> None:
 
 
 def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
-    import asyncio
-
-    from trimask_core.errors import ConfigError
-    from trimask_server.programs.run import start_node
-    from trimask_server.settings.config import load_config
-
+    """In a process of its own: gRPC's servers that never came up crash one that goes on with others."""
     path = keys_only.folder / "L1" / "node.toml"
     text = path.read_text()
     path.write_text(text.replace('http_listen = "127.0.0.1:', 'http_listen = "192.0.2.1:'))
-    with pytest.raises(ConfigError, match="http_listen"):
-        asyncio.run(start_node("left", load_config(path, "left")))
+    failed = subprocess.run(
+        [sys.executable, "-m", "trimask_terminal", "left", "--config", path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert failed.returncode == 2, failed.stderr
+    assert "http_listen" in failed.stderr
 
 
 def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
