@@ -26,7 +26,7 @@ system: ## what the tests need of the system, installed where it is missing
 	@scripts/system-packages
 
 test: system $(STAMP) lint  ## lint, types and the always-on share of every suite
-	$(BIN)/pytest -q -n 4 -m "not slow" --dist worksteal
+	$(BIN)/pytest -q -n 3 -m "not slow" --dist worksteal
 
 test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+import grpc
 import pytest
 from hypothesis import settings
 
@@ -49,6 +50,18 @@ SCHEMA = Schema(
 )
 ANSWERS: Mapping[str, object] = {"age": 43, "bmi": 27.25, "smoker": True, "region": "south"}
 FAILURE = 1e-9
+
+# gRPC's asyncio servers that are collected while a loop runs in another thread can crash the process; kept, they are not.
+_SERVERS: list[grpc.aio.Server] = []
+_make_server = grpc.aio.server
+
+
+def _kept_server(*given: Any, **named: Any) -> grpc.aio.Server:
+    _SERVERS.append(_make_server(*given, **named))
+    return _SERVERS[-1]
+
+
+grpc.aio.server = _kept_server
 
 
 @dataclass(frozen=True)
