@@ -22,7 +22,8 @@ try:
     with heeding_signals():
         try:
             print("begun", flush=True)
-            time.sleep(600)
+            while True:  # a signal just before a long sleep begins would be seen at its end
+                time.sleep(0.05)
         finally:
             print("tidying", flush=True)
             sys.stdin.readline()  # until it was told a second time
