@@ -1,4 +1,4 @@
-"""Completion of the program's commands and options in bash, zsh and fish.
+"""Completion of the programs' commands and options in bash, zsh and fish.
 
 Each shell's script asks the program itself (`trimask --complete WORD...`), so it knows whatever is installed; where the
 program has nothing to offer, the shell completes files.
@@ -9,33 +9,39 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-__all__ = ["SCRIPTS", "candidates"]
+__all__ = ["SHELLS", "candidates", "completion_script"]
 
-_BASH = """# trimask completion for bash
-_trimask() {
+_BASH = """# {program} completion for bash
+_{word}() {{
     local IFS=$'\\n' found
-    found=$(trimask --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    COMPREPLY=($(compgen -W "$found" -- "${COMP_WORDS[COMP_CWORD]}"))
-}
-complete -o default -F _trimask trimask
+    found=$({program} --complete "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null)
+    COMPREPLY=($(compgen -W "$found" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _{word} {program}
 """
-_ZSH = """#compdef trimask
-# trimask completion for zsh
-_trimask() {
+_ZSH = """#compdef {program}
+# {program} completion for zsh
+_{word}() {{
     local -a found
-    found=("${(@f)$(trimask --complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    [[ -n "${found[1]}" ]] && compadd -- "${found[@]}" || _files
-}
-if [[ "${funcstack[1]}" == "_trimask" ]]; then _trimask "$@"; else compdef _trimask trimask; fi
+    found=("${{(@f)$({program} --complete "${{(@)words[2,CURRENT]}}" 2>/dev/null)}}")
+    [[ -n "${{found[1]}}" ]] && compadd -- "${{found[@]}}" || _files
+}}
+if [[ "${{funcstack[1]}}" == "_{word}" ]]; then _{word} "$@"; else compdef _{word} {program}; fi
 """
-_FISH = """# trimask completion for fish
-function __trimask_complete
+_FISH = """# {program} completion for fish
+function __{word}_complete
     set -l words (commandline -opc) (commandline -ct)
-    trimask --complete $words[2..-1] 2>/dev/null
+    {program} --complete $words[2..-1] 2>/dev/null
 end
-complete -c trimask -a '(__trimask_complete)'
+complete -c {program} -a '(__{word}_complete)'
 """
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+SHELLS = tuple(sorted(_SCRIPTS))
+
+
+def completion_script(program: str, shell: str) -> str:
+    """The script that a shell reads to complete words of `trimask` or `trimask-client`."""
+    return _SCRIPTS[shell].format(program=program, word=program.replace("-", "_"))
 
 
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Exit statuses of the `trimask` program, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
+"""Exit statuses of the programs, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
 
 A script decides by them whether to correct its arguments, wait and retry, ask somebody, or go on.
 """
@@ -29,7 +29,7 @@ class Exit(IntEnum):
     DONE = 0, "done"
     NO = (
         1,
-        "carried out, and the answer is no: a check found something, an approval was declined, a study stays open",
+        "carried out, and the answer is no: a check failed, an approval was declined, a study stays open, answers wait",
     )
     USAGE = 2, "not carried out: arguments, files or settings cannot be used; correct them"
     NETWORK = 3, "a node could not be reached, or TLS failed; the same command may work later"
@@ -65,9 +65,9 @@ def render_page() -> str:
     return _PAGE.format(lines=lines)
 
 
-_PAGE = """# Scripts and the `trimask` program
+_PAGE = """# Scripts and the programs `trimask` and `trimask-client`
 
-Written by `python -m trimask_terminal.exits`; a test holds this page to the program.
+Written by `python -m trimask_terminal.exits`; a test holds this page to the programs.
 
 | exit status | name | meaning |
 |---|---|---|
@@ -88,7 +88,7 @@ trimask --completion zsh > "${{fpath[1]}}/_trimask"                     # zsh, b
 trimask --completion fish > ~/.config/fish/completions/trimask.fish   # fish
 ```
 
-A command or option that does not exist is answered with the nearest one that does.
+`trimask-client` has the same option. A command or option that does not exist is answered with the nearest one that does.
 """
 
 

@@ -6,9 +6,21 @@ import argparse
 import datetime as dt
 import json
 import re
+from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Subparsers", "add_json", "duration_ms", "moment_ms", "print_json", "shown_time"]
+from trimask_core.errors import ConfigError
+
+__all__ = [
+    "Subparsers",
+    "add_json",
+    "duration_ms",
+    "moment_ms",
+    "output_file",
+    "print_json",
+    "shown_time",
+    "write_new",
+]
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -21,6 +33,20 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(data: Any) -> None:
     """One JSON document on stdout, and nothing else."""
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def output_file(text: str) -> Path | None:
+    """A file to write, or - for standard output (None); for argparse's `type`."""
+    return None if text == "-" else Path(text)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet: what somebody edited is not overwritten."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; give another --out") from None
 
 
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
-from trimask_core.errors import SeveralProblems
 from trimask_terminal.exits import Exit
 from trimask_terminal.options import add_json, print_json
 
@@ -52,10 +51,8 @@ def run_told(run: Callable[[argparse.Namespace], int | None], args: argparse.Nam
     return status
 
 
-def print_failure(error: BaseException, status: int) -> None:
+def print_failure(message: str, problems: list[str], status: int) -> None:
     """The document of a command that failed; the message itself is on stderr."""
-    told: dict[str, Any] = {"ok": False, "exit": int(status), "error": str(error)}
-    if isinstance(error, SeveralProblems):
-        told |= {"error": error.heading, "problems": list(error.problems)}
-    print_json(told)
+    told: dict[str, Any] = {"ok": False, "exit": int(status), "error": message}
+    print_json(told | ({"problems": problems} if problems else {}))
     sys.stdout.flush()

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
-from trimask_core.errors import SeveralProblems, TrimaskError
-from trimask_terminal.completion import SCRIPTS, candidates
-from trimask_terminal.exits import Exit, exit_of
-from trimask_terminal.interruption import heeding_signals
-from trimask_terminal.outcome import json_everywhere, print_failure, run_told
+from trimask_core.errors import ConfigError
+from trimask_terminal.completion import SHELLS, completion_script
+from trimask_terminal.exits import Exit
+from trimask_terminal.outcome import json_everywhere
+from trimask_terminal.parsing import CommandParser
+from trimask_terminal.running import completed, report_failure, run_program
 
 __all__ = ["GROUP", "build_parser", "main"]
 
@@ -36,19 +36,7 @@ _HEADINGS = {
 _DISTRIBUTIONS = ("trimask-client", "trimask-theory", "trimask-server", "trimask")
 
 
-class _Command(argparse.ArgumentParser):
-    """A command's parser: an unknown choice is answered with the nearest known one."""
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        if action.choices is not None and value not in action.choices:
-            known = [str(choice) for choice in action.choices]
-            near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
-            what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
-            raise argparse.ArgumentError(action, f"there is no {what} {value!r}; {hint}")
-
-
-class _Parser(_Command):
+class _Parser(CommandParser):
     """Commands in its help are grouped by the distribution they come with."""
 
     sections: dict[str, dict[str, str]]
@@ -81,8 +69,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_versions())
-    parser.add_argument("--completion", choices=sorted(SCRIPTS), help="print the shell's completion script")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Command)
+    parser.add_argument("--completion", choices=SHELLS, help="print the shell's completion script")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
     parser.sections = {}
     for heading, points in _grouped([found[command]] if command in found else found.values()):
         before = len(subparsers._choices_actions)
@@ -100,62 +88,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] == ["--complete"]:
         found = _installed()
         known = arguments[1] if len(arguments) > 2 and arguments[1] in found else None
-        print("\n".join(candidates(build_parser(known), arguments[1:])))
-        return Exit.DONE
-    if len(arguments) == 2 and arguments[0] == "--completion" and arguments[1] in SCRIPTS:
-        print(SCRIPTS[arguments[1]], end="")
+        return completed(build_parser(known), arguments[1:])
+    if len(arguments) == 2 and arguments[0] == "--completion" and arguments[1] in SHELLS:
+        print(completion_script("trimask", arguments[1]), end="")
         return Exit.DONE
     command = arguments[0] if arguments and not arguments[0].startswith("-") else None
     if command is not None and command not in _installed():
-        return _fail(_not_here(command))
-    parser = build_parser(command)
-    args, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        parser.error(_unknown(parser, unknown))
-    try:
-        with heeding_signals():
-            status = run_told(args.run, args)
-        sys.stdout.flush()  # flushed here, where a closed pipe can still be handled
-    except BrokenPipeError:
-        # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.NO
-    except (TrimaskError, KeyboardInterrupt) as error:
-        return _failed(error, args)
-    except OSError as error:
-        if error.filename is None and not isinstance(error, ConnectionError):
-            raise
-        return _failed(error, args)
-    return status
-
-
-def _failed(error: BaseException, args: argparse.Namespace) -> int:
-    """Say what went wrong, as a line on stderr and with --json as a document too."""
-    status = exit_of(error)
-    if isinstance(error, KeyboardInterrupt):
-        return status
-    if getattr(args, "json", False):
-        print_failure(error, status)
-    if isinstance(error, SeveralProblems):
-        return _fail(error.heading, error.problems, status)
-    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, TrimaskError):
-        return _fail(f"{error.filename}: {error.strerror}", (), status)
-    return _fail(str(error), (), status)
-
-
-def _unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """Unknown arguments, with the nearest known option."""
-    options = sorted(_options(parser))
-    near = difflib.get_close_matches(words[0].split("=")[0], options, n=1, cutoff=0.6)
-    return f"unrecognized arguments: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
-
-
-def _options(parser: argparse.ArgumentParser) -> set[str]:
-    found = {name for action in parser._actions for name in action.option_strings}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found = found.union(*(_options(nested) for nested in action.choices.values()))
-    return found
+        return report_failure("trimask", ConfigError(_not_here(command)), "--json" in arguments)
+    return run_program(build_parser(command), arguments)
 
 
 def _installed() -> dict[str, EntryPoint]:
@@ -213,13 +153,6 @@ def _versions() -> str:
         except PackageNotFoundError:
             continue
     return "\n".join(shown)
-
-
-def _fail(message: str, listed: Sequence[str] = (), status: int = Exit.USAGE) -> int:
-    print(
-        f"trimask: {' '.join(message.split())}", *(f"  {line}" for line in listed), sep="\n", file=sys.stderr
-    )
-    return status
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ import pytest
 from trimask_client.transport import Unreachable
 from trimask_core.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import Reason
-from trimask_terminal.completion import SCRIPTS, candidates
+from trimask_terminal.completion import SHELLS, candidates, completion_script
+from trimask_terminal.device.program import main as device_main
 from trimask_terminal.exits import Exit, NothingThere, exit_of, render_page
 from trimask_terminal.program import build_parser, main
 
@@ -102,10 +103,30 @@ def test_commands_without_an_answer_say_what_they_made(
 def test_misspelt_words_get_the_nearest(
     capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
 ) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(arguments)
-    assert left.value.code == Exit.USAGE
+    assert main(arguments) == Exit.USAGE
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("run", [main, device_main])
+def test_a_usage_error_is_a_document_too(
+    capsys: pytest.CaptureFixture[str], run: Callable[[list[str]], int]
+) -> None:
+    for arguments in (["receipt", "--jsn", "--json"], ["stauts", "--json"], ["--json"]):
+        assert run(arguments) == Exit.USAGE
+        told = capsys.readouterr()
+        document = json.loads(told.out)
+        assert (document["ok"], document["exit"]) == (False, Exit.USAGE)
+        assert document["error"] in told.err
+
+
+@pytest.mark.parametrize(("run", "command"), [(main, "demo"), (device_main, "withdraw")])
+def test_without_a_command_the_help_is_shown(
+    capsys: pytest.CaptureFixture[str], run: Callable[[list[str]], int], command: str
+) -> None:
+    assert run([]) == Exit.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"\n    {command} " in shown.err or f"\n  {command} " in shown.err
 
 
 def test_words_are_completed() -> None:
@@ -121,7 +142,7 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
     program = tmp_path / "trimask"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trimask_terminal "$@"\n')
     program.chmod(0o755)
-    (tmp_path / "script").write_text(SCRIPTS["bash"])
+    (tmp_path / "script").write_text(completion_script("trimask", "bash"))
     ask = 'source script; COMP_WORDS=(trimask study from); COMP_CWORD=2; _trimask; echo "${COMPREPLY[@]}"'
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -131,24 +152,30 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
 
 
 _IN_SHELLS = {
-    "bash": "source {script}; COMP_WORDS=(trimask study inv); COMP_CWORD=2; _trimask; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+    "bash": "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; _{word}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
     "zsh": "compdef() {{}}; compadd() {{ shift; print -l -- $@ }}; source {script}; "
-    "words=(trimask study inv); CURRENT=3; _trimask",
-    "fish": "source {script}; complete -C 'trimask study inv'",
+    "words=({words}); CURRENT=$(({last} + 1)); _{word}",
+    "fish": "source {script}; complete -C '{words}'",
 }
 
 
-@pytest.mark.parametrize("shell", _IN_SHELLS)
-def test_a_shell_completes_words(shell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("trimask study inv", {"invitations", "invite"}), ("trimask-client withdraw --re", {"--receipt"})],
+)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_words(shell: str, words: str, found: set[str], tmp_path: Path) -> None:
     """In the shell itself, where it is installed."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     script = tmp_path / "completion"
-    script.write_text(SCRIPTS[shell])
+    program, *more = words.split()
+    script.write_text(completion_script(program, shell))
+    ask = _IN_SHELLS[shell].format(script=script, words=words, word=program.replace("-", "_"), last=len(more))
     options = {"bash": ["--norc", "-c"], "zsh": ["-fc"], "fish": ["--no-config", "-c"]}[shell]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [shell, *options, _IN_SHELLS[shell].format(script=script)],
+        [shell, *options, ask],
         capture_output=True, text=True, check=False, env=os.environ | {"PATH": path},
     )  # fmt: skip
-    assert {"invitations", "invite"} <= set(done.stdout.split()), done.stderr
+    assert found <= set(done.stdout.split()), done.stderr

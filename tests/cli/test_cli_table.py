@@ -218,6 +218,17 @@ def test_a_draft_fits_its_own_table(tmp_path: Path, trimask: Callable[..., Any],
         study.schema.encode(answers)
 
 
+@pytest.mark.parametrize("where", [(), ("--out", "-")])
+def test_repro_a_draft_on_standard_output_says_what_it_left_out(
+    tmp_path: Path, trimask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = trimask("study", "from-csv", _write(tmp_path, OWN.encode("latin-1")), *where)
+    assert load_definition(done.out).schema.attributes
+    assert [line.split("'")[1] for line in done.err.splitlines()] == ["id", "city", "visit", "always"]
+    assert not (tmp_path / "-").exists()
+
+
 def test_bounds_are_rounded_outward() -> None:
     assert outward(23, 78) == (20, 80)
     assert outward(0.113, 0.187) == (0.11, 0.19)

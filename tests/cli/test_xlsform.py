@@ -342,3 +342,13 @@ def test_what_is_no_workbook_is_said_to_be_none(tmp_path: Path, junk: bytes) -> 
         archive.writestr("[Content_Types].xml", "<Types><unclosed>")
     with pytest.raises(ConfigError, match=r"not an \.xlsx workbook"):
         workbook.read_workbook(broken)
+
+
+def test_repro_a_file_that_was_edited_is_not_overwritten(
+    book: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "study.toml"
+    out.write_text("edited")
+    assert main(["study", "import-xlsform", str(book(SURVEY, CHOICES, SETTINGS)), "--out", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert out.read_text() == "edited"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trimask_client.cli import main
 from trimask_core.form_file import read_form
 from trimask_core.schema import Attribute, Schema
+from trimask_terminal.device.program import main
 
 LEVELS = ("never", "often")
 SCHEMA = Schema((

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Queue
-from trimask_client.cli import main
 from trimask_core.errors import ConfigError, StudyError, VerificationError
 from trimask_core.identity import SigningKey
 from trimask_core.institutions import Directory, Institution, known_parties, load_directories
+from trimask_terminal.device.program import main
 
 KEEPER = SigningKey(bytes(range(32)))
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from trimask_client import cli
-from trimask_client.cli import main
+from trimask_core.invitation import Link
+from trimask_terminal.device.program import build_parser, main
+from trimask_terminal.exits import Exit
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def test_answers_from_a_file_sent_at_once(
     assert sent.status == 0
     assert "Sent: all 3 providers" in sent.out
     again = run("answer", "--file", answers)
-    assert again.status == 2
+    assert again.status == Exit.REFUSED
     assert "already" in again.err
     assert run("answer", "--file", answers, "--again", "hours=4").status == 0
     assert run("receipt").status == 0
@@ -112,24 +113,24 @@ def test_offline_half_way(run: Callable[..., Result], study_file: Path, device_l
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "status", "words"),
     [
-        (("answer", "hours=7"), "active: an answer is needed"),
-        (("answer", "hours=70", "active=no"), "hours: must be between 0 and 14 h"),
-        (("answer", "hours=7", "active=no", "income=3"), "income: is not asked by this study"),
-        (("answer", "hours"), "NAME=VALUE"),
-        (("answer", "--study", "zz", "hours=7"), "no study that begins zz"),
-        (("receipt",), "no sent submission"),
-        (("receipt", "--verify", "nowhere.json"), "nowhere.json: No such file"),
-        (("answer", "--file", "nowhere.json"), "nowhere.json: No such file"),
+        (("answer", "hours=7"), Exit.USAGE, "active: an answer is needed"),
+        (("answer", "hours=70", "active=no"), Exit.USAGE, "hours: must be between 0 and 14 h"),
+        (("answer", "hours=7", "active=no", "income=3"), Exit.USAGE, "income: is not asked by this study"),
+        (("answer", "hours"), Exit.USAGE, "NAME=VALUE"),
+        (("answer", "--study", "zz", "hours=7"), Exit.NOTHING, "no study that begins zz"),
+        (("receipt",), Exit.NOTHING, "no sent submission"),
+        (("receipt", "--verify", "nowhere.json"), Exit.USAGE, "nowhere.json: No such file"),
+        (("answer", "--file", "nowhere.json"), Exit.USAGE, "nowhere.json: No such file"),
     ],
 )
 def test_mistakes_are_one_line(
-    run: Callable[..., Result], study_file: Path, arguments: tuple[str, ...], words: str
+    run: Callable[..., Result], study_file: Path, arguments: tuple[str, ...], status: Exit, words: str
 ) -> None:
     run("join", study_file, "--yes")
     result = run(*arguments)
-    assert result.status == 2
+    assert result.status == status
     assert words in result.err
     assert result.err.startswith("trimask-client: ")
     assert result.err.count("\n") == 1
@@ -181,7 +182,7 @@ def test_as_a_module_without_grpcio_and_numpy(study_file: Path, tmp_path: Path) 
     script = (
         "import sys\n"
         "for name in ('grpc', 'numpy', 'scipy', 'pandas', 'sqlite3'): sys.modules[name] = None\n"
-        "from trimask_client.cli import main\n"
+        "from trimask_terminal.device.program import main\n"
         "home = ['--home', sys.argv[1]]\n"
         "assert main([*home, 'join', sys.argv[2], '--yes']) == 0\n"
         "sys.exit(main([*home, 'answer', 'hours=6', 'active=yes', '--send']))"
@@ -193,7 +194,7 @@ def test_as_a_module_without_grpcio_and_numpy(study_file: Path, tmp_path: Path) 
     assert run.returncode == 0, run.stderr
     assert "Sent: all 3 providers" in run.stdout
     shown = subprocess.run(
-        [sys.executable, "-m", "trimask_client", "--home", home, "status"],
+        [sys.executable, "-m", "trimask_terminal.device", "--home", home, "status"],
         capture_output=True,
         text=True,
         check=True,
@@ -202,7 +203,7 @@ def test_as_a_module_without_grpcio_and_numpy(study_file: Path, tmp_path: Path) 
 
 
 def test_every_command_takes_json() -> None:
-    commands = next(a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+    commands = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     assert {"join", "institutions", "answer", "send", "status", "budget", "receipt", "withdraw"} <= set(
         commands.choices
     )
@@ -214,11 +215,16 @@ def test_words_and_failures_are_documents_with_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = ["--home", str(tmp_path)]
-    assert cli.main([*home, "send", "--json"]) == 0
+    assert main([*home, "send", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["exit"]) == (True, 0)
-    assert cli.main([*home, "join", str(tmp_path / "missing.json"), "--json"]) == 2
+    assert main([*home, "join", str(tmp_path / "missing.json"), "--json"]) == 2
     said = capsys.readouterr()
     told = json.loads(said.out)
     assert (told["ok"], told["exit"]) == (False, 2)
     assert told["error"].split()[-1] in said.err
+
+
+def test_a_collector_that_does_not_answer_is_a_matter_of_the_network(run: Callable[..., Result]) -> None:
+    assert run("join", str(Link("127.0.0.1:1", bytes(32)))).status == Exit.NETWORK
+    assert run("join", "trimask://127.0.0.1:1/join/AAAA").status == Exit.USAGE

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimask_client.cli import main
+from trimask_terminal.device.program import main
 from trimask_theory.study_definition import load_definition
 
 ANSWERS = [

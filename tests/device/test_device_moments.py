@@ -12,7 +12,6 @@ import pytest
 
 from trimask_cli import owner
 from trimask_client import Client, Queue
-from trimask_client.cli import main
 from trimask_client.fetch import fetch_study
 from trimask_core.errors import AnswerError, ApprovalError, StudyError, VerificationError
 from trimask_core.invitation import Link
@@ -26,6 +25,7 @@ from trimask_core.receipt import Receipt
 from trimask_core.sealing import component_info
 from trimask_core.signed_study import SignedStudy
 from trimask_core.suites import check_payload, payloads_of
+from trimask_terminal.device.program import main
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from trimask_client import Endpoint, Unreachable
-from trimask_client.cli import main
 from trimask_client.fetch import fetch_study
 from trimask_client.lazy_transport import LazyTransport
 from trimask_core.errors import Refused, StudyError
 from trimask_core.invitation import Link
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
+from trimask_terminal.device.program import main
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_joining_by_link_and_withdrawing_by_receipt_alone(
     assert "all 3 providers have signed that it is erased" in capsys.readouterr().out
     ca = tmp_path / "ca.pem"
     ca.write_text(_roots(device_lab))
-    assert main([*home, "join", link, "--ca", str(ca)]) == 2  # its certificate does not carry the host's name
+    assert main([*home, "join", link, "--ca", str(ca)]) == 3  # its certificate does not carry the host's name
     assert main([*home, "join", link, "--ca", str(ca), "--tls-name", study.collector.tls_name]) == 0
     assert main([*home, "join", link[:-9]]) == 2
     assert "not whole" in capsys.readouterr().err

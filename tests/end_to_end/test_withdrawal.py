@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from trimask_client import Client, Queue, device_key
-from trimask_client.cli import main
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.protocol.draw import place
+from trimask_terminal.device.program import main
 
 
 def _erased(lab: Lab, role: str, submission_id: bytes) -> bool:

@@ -11,9 +11,9 @@ import pytest
 
 from trimask_cli.study_file import write_signed
 from trimask_client import Client
-from trimask_client.cli import main as device_main
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
+from trimask_terminal.device.program import main as device_main
 from trimask_terminal.program import main
 
 DEFINITION = """

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from trimask_terminal.options import Subparsers, add_json, print_json
+from trimask_terminal.options import Subparsers, add_json, output_file, print_json, write_new
 
 __all__ = ["register_in"]
 
@@ -22,7 +22,10 @@ def register_in(commands: Subparsers) -> None:
     )
     parser.add_argument("table", type=Path, metavar="DATA.csv", help="one person a line, names in the first")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.toml", help="where the definition goes (default: standard output)"
+        "--out",
+        type=output_file,
+        metavar="FILE.toml",
+        help="where the definition goes (default, and for -: standard output)",
     )
     parser.add_argument("--suite", choices=("rows", "moments"), default="rows", help="default rows")
     add_json(parser)
@@ -33,16 +36,13 @@ def run(args: argparse.Namespace) -> int:
     """Draft, and say what was left out."""
     from trimask_cli.table.draft import draft_study
     from trimask_cli.table.sheet import read_sheet
-    from trimask_core.errors import ConfigError
     from trimask_theory.study_definition import load_definition
 
-    if args.out is not None and args.out.exists():
-        raise ConfigError(f"{args.out} exists already; give another --out")
     sheet = read_sheet(args.table)
     draft = draft_study(sheet, args.suite)
     load_definition(draft.text)  # what is drafted can be read, or the reason is said now
     if args.out is not None:
-        args.out.write_text(draft.text, encoding="utf-8")
+        write_new(args.out, draft.text)
     if args.json:
         print_json({
             "people": len(sheet.lines),
@@ -53,11 +53,11 @@ def run(args: argparse.Namespace) -> int:
             "definition": draft.text,
         })  # fmt: skip
         return 0
+    for column in draft.left_out:
+        print(f"left out: {column.header!r} {column.why}", file=sys.stderr)
     if args.out is None:
         print(draft.text, end="")
         return 0
-    for column in draft.left_out:
-        print(f"left out: {column.header!r} {column.why}", file=sys.stderr)
     many = len(draft.attributes)
     count = f"{many} attribute{'' if many == 1 else 's'}"
     print(

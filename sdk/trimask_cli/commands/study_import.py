@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_terminal.options import Subparsers
+from trimask_terminal.options import Subparsers, write_new
 
 __all__ = ["register_in"]
 
@@ -25,7 +25,11 @@ def register_in(commands: Subparsers) -> None:
         help="an .xlsx, or a folder with survey.csv, choices.csv and settings.csv",
     )
     xlsform.add_argument(
-        "--out", type=Path, required=True, metavar="FILE.toml", help="where the definition goes"
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE.toml",
+        help="a file that does not exist yet",
     )
     xlsform.set_defaults(run=run_import_xlsform)
 
@@ -47,7 +51,7 @@ def run_import_xlsform(args: argparse.Namespace) -> int:
     if not imported.questions:
         print("Nothing usable is left; no definition was written.")
         return 1
-    args.out.write_text(definition_text(imported, args.form.name), encoding="utf-8")
+    write_new(args.out, definition_text(imported, args.form.name))
     count = sum(len(item.get("rows", [item])) for item in imported.questions if item["kind"] != "heading")
     print(
         f"{args.out}: {count} question{'s' if count != 1 else ''}, {len(imported.attributes)} attributes. "

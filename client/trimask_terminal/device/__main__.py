@@ -1,0 +1,9 @@
+"""`python -m trimask_terminal.device`: the `trimask-client` program, for where scripts are not on the path."""
+
+from __future__ import annotations
+
+import sys
+
+from trimask_terminal.device.program import main
+
+sys.exit(main())

@@ -1,0 +1,67 @@
+"""Run a command of one of the programs: signals, errors, exit status, and failures as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from trimask_core.errors import SeveralProblems, TrimaskError
+from trimask_terminal.completion import candidates
+from trimask_terminal.exits import Exit, exit_of
+from trimask_terminal.interruption import heeding_signals
+from trimask_terminal.outcome import print_failure, run_told
+from trimask_terminal.parsing import UsageError, parse
+
+__all__ = ["completed", "report_failure", "run_program"]
+
+
+def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    """Parse and run; what went wrong is on stderr, and the exit status says of what kind it is (`exits`)."""
+    wants_json = "--json" in arguments
+    try:
+        args = parse(parser, arguments)
+        with heeding_signals():
+            status = run_told(args.run, args)
+        sys.stdout.flush()  # flushed here, where a closed pipe can still be handled
+    except BrokenPipeError:
+        # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.NO
+    except KeyboardInterrupt as error:
+        return exit_of(error)
+    except TrimaskError as error:
+        return report_failure(parser.prog, error, wants_json)
+    except OSError as error:
+        if error.filename is None and not isinstance(error, ConnectionError):
+            raise
+        return report_failure(parser.prog, error, wants_json)
+    return status
+
+
+def completed(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Answer a shell that asks what the last of these words may become."""
+    print("\n".join(candidates(parser, words)))
+    return Exit.DONE
+
+
+def report_failure(program: str, error: BaseException, wants_json: bool) -> int:
+    """Say what went wrong, on stderr and with --json as a document too; the exit status of it."""
+    status, message = exit_of(error), _one_line(error)
+    problems = list(error.problems) if isinstance(error, SeveralProblems) else []
+    if wants_json:
+        print_failure(message, problems, status)
+    if isinstance(error, UsageError):
+        print(error.shown, end="", file=sys.stderr)
+        program = error.program
+    print(f"{program}: {message}", *(f"  {problem}" for problem in problems), sep="\n", file=sys.stderr)
+    return status
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, SeveralProblems):
+        return " ".join(error.heading.split())
+    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, TrimaskError):
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
