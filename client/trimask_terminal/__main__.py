@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
+from trimask_terminal.program import run
 
-from trimask_terminal.program import main
-
-sys.exit(main())
+run()

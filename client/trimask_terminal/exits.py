@@ -36,6 +36,7 @@ class Exit(IntEnum):
     REFUSED = 4, "a node refused; the reason is in the message, and in docs/refusals.md"
     NOTHING = 5, "what was asked for is not there: no such study or dataset, or nothing published yet"
     UNTRUE = 6, "a signature, a hash or an invariant did not hold: do not use what was fetched"
+    HUNG_UP = 129, "the terminal was closed (SIGHUP)"
     INTERRUPTED = 130, "interrupted (Ctrl-C)"
     ENDED = 143, "told to end (SIGTERM)"
 
@@ -47,8 +48,8 @@ class NothingThere(TrimaskError):
 def exit_of(error: BaseException) -> Exit:
     """The status for an error that ends a command."""
     if isinstance(error, KeyboardInterrupt):
-        ended = isinstance(error, Told) and error.number == signal.SIGTERM
-        return Exit.ENDED if ended else Exit.INTERRUPTED
+        number = error.number if isinstance(error, Told) else signal.SIGINT
+        return next(item for item in Exit if item == 128 + number)
     if isinstance(error, NothingThere):
         return Exit.NOTHING
     if isinstance(error, Refused):

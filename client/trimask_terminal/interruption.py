@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command the same way: it cleans up once, and a second signal does not interrupt that."""
+"""Ctrl-C, SIGTERM and a closed terminal end a command the same way: it cleans up once, whatever signal comes then."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 __all__ = ["Told", "heeding_signals"]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Told(KeyboardInterrupt):
@@ -26,7 +26,7 @@ def heeding_signals() -> Iterator[None]:
     """Raise the first signal as an exception, so that every `finally` runs; ignore later signals.
 
     By itself SIGTERM would end Python at once, with its child processes running on and its temporary files left; and a
-    second Ctrl-C would interrupt the cleanup.
+    second Ctrl-C would interrupt the cleanup. A signal that is ignored already (under `nohup`, say) stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,7 +37,8 @@ def heeding_signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise Told(number)
 
-    before = {number: signal.signal(number, told) for number in _SIGNALS}
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, told) for number in heeded}
     try:
         yield
     finally:

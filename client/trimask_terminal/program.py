@@ -12,15 +12,16 @@ import difflib
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from typing import NoReturn
 
 from trimask_core.errors import ConfigError
 from trimask_terminal.completion import SHELLS, completion_script
 from trimask_terminal.exits import Exit
 from trimask_terminal.outcome import json_everywhere
 from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import completed, report_failure, run_program
+from trimask_terminal.running import completed, exit_program, report_failure, run_program
 
-__all__ = ["GROUP", "build_parser", "main"]
+__all__ = ["GROUP", "build_parser", "main", "run"]
 
 GROUP = "trimask.commands"
 _ENDLESS = ("collector", "right", "left")  # run until they are stopped
@@ -80,6 +81,11 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         parser.sections[heading] = {action.dest: str(action.help or "") for action in added}
     json_everywhere(parser, _ENDLESS)
     return parser
+
+
+def run() -> NoReturn:
+    """The program as a process of its own."""
+    exit_program(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -153,7 +159,3 @@ def _versions() -> str:
         except PackageNotFoundError:
             continue
     return "\n".join(shown)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

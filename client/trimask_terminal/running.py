@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from trimask_core.errors import SeveralProblems, TrimaskError
 from trimask_terminal.completion import candidates
@@ -14,7 +16,7 @@ from trimask_terminal.interruption import heeding_signals
 from trimask_terminal.outcome import print_failure, run_told
 from trimask_terminal.parsing import UsageError, parse
 
-__all__ = ["completed", "report_failure", "run_program"]
+__all__ = ["completed", "exit_program", "report_failure", "run_program"]
 
 
 def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
@@ -38,6 +40,17 @@ def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> in
             raise
         return report_failure(parser.prog, error, wants_json)
     return status
+
+
+def exit_program(status: int) -> NoReturn:
+    """End the process. After a signal at once: everything is cleaned up by then, and Python would take longer to unload
+    its modules than the command took to clean up."""
+    if status in (Exit.HUNG_UP, Exit.INTERRUPTED, Exit.ENDED):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads any more
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def completed(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:

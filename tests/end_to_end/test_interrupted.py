@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a command ends by itself, once told once, and leaves no process and no keys behind."""
+"""Ctrl-C, SIGTERM, a closed terminal: a command told once ends by itself, and leaves no process and no keys behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ except Told as told:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TIDY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -45,10 +45,25 @@ def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: sign
         assert program.stdout.readline() == "tidying\n"
         program.send_signal(signal.SIGINT)
         program.send_signal(signal.SIGTERM)
+        program.send_signal(signal.SIGHUP)
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.read() == f"tidied\n{int(number)}\n"
         assert program.wait(BOUND_SECONDS) == 0
+
+
+HUNG_UP = """
+import os, signal
+from trimask_terminal.interruption import heeding_signals
+with heeding_signals():
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("goes on")
+"""
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+    ran = subprocess.run(["nohup", sys.executable, "-c", HUNG_UP], capture_output=True, text=True, check=True)
+    assert ran.stdout == "goes on\n"
 
 
 def wait_until(ready: Callable[[], object], what: str) -> None:
@@ -58,15 +73,15 @@ def wait_until(ready: Callable[[], object], what: str) -> None:
         pause.wait(0.05)
 
 
-def members(group: int) -> list[int]:
-    """The processes of a group that run; those that have ended and were not asked after do not count."""
+def members(session: int) -> list[int]:
+    """The processes of a session that run; those that have ended and were not asked after do not count."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, its_group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+            state, _, _, its_session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
         except OSError:
             continue
-        if int(its_group) == group and state != "Z":
+        if int(its_session) == session and state != "Z":
             found.append(int(process.name))
     return found
 
@@ -75,6 +90,9 @@ def members(group: int) -> list[int]:
     ("number", "to_all", "log", "words"),
     [
         (signal.SIGTERM, False, "collector/node.log", ""),  # while nodes start
+        pytest.param(
+            signal.SIGHUP, False, "collector/node.log", "", marks=pytest.mark.slow
+        ),  # a closed window
         # As a terminal's Ctrl-C, which every process of the group is sent; while devices submit.
         pytest.param(signal.SIGINT, True, "R1/node.log", "registered", marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, False, "R1/node.log", "registered", marks=pytest.mark.slow),

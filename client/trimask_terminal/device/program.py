@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 from trimask_terminal.completion import SHELLS, completion_script
 from trimask_terminal.device import afterwards, taking_part
@@ -15,9 +16,14 @@ from trimask_terminal.exits import Exit
 from trimask_terminal.options import add_json
 from trimask_terminal.outcome import json_everywhere
 from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import completed, run_program
+from trimask_terminal.running import completed, exit_program, run_program
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "main", "run"]
+
+
+def run() -> NoReturn:
+    """The program as a process of its own."""
+    exit_program(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -136,6 +136,7 @@ class ProcessCluster:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env=environment,
+                process_group=0,  # a terminal's Ctrl-C is for us; we end them
             )
 
     def wait_ready(self, name: str, timeout_seconds: float = 60.0) -> None:
