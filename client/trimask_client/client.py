@@ -48,15 +48,48 @@ _WITHDRAW = "/trimask_proto.v1.SubmissionService/Withdraw"
 
 
 class Client:
-    """Takes part in one study.
+    """Takes part in one study, for a program that is online; `Queue` is for one that is not always.
 
-    The study must be signed by every party it names. `prepare` masks, splits and seals; from then on the payload is
-    frozen, and `send` may be repeated: the same bytes give the same receipt, and no provider counts them twice.
-    Its noise must be enough for what it promises; `unchecked` says what of that a device cannot work out.
-    `refusals` counts what providers refused, by reason. Give `study_id` as the invitation has it: then no other study,
-    however well signed, is taken for the one the person was invited to. An `invitation` stays here:
-    it signs what is uploaded. `institutions` are the directories this device knows parties by; with `refuse_unknown` it
-    takes part only if they name every one.
+    `prepare` masks, splits and seals. From then on the payload is frozen, and `send` may be repeated: the same bytes
+    give the same receipt, and no provider counts them twice. `submit` does both.
+
+    Parameters
+    ----------
+    study : SignedStudy, str or Path
+        The study with every party's signature, or its file. Missing signatures and noise that does not give what the
+        study promises are refused (`unchecked` says what of the promise a device cannot work out).
+    study_id : bytes or str, optional
+        The id in the invitation. Give it: then no other study, however well signed, is taken for this one.
+    invitation : Invitation, optional
+        Signs what is uploaded, for a study that admits only people it invited; it does not leave the device.
+    institutions : Directory or an iterable of them
+        The directories by which this device knows institutions (`parties`).
+    refuse_unknown : bool
+        Take part only if these directories name every party.
+    transport : Transport, optional
+        How bytes travel; HTTP/2 by h2 by default.
+    source : RandomSource, optional
+        Where randomness comes from; the system's cryptographic generator by default.
+    attempts : int
+        How often a provider is tried in one call, with growing pauses.
+    timeout_seconds : float
+        For one call to a provider.
+    sleep : callable
+        Waits so many seconds between attempts.
+
+    Attributes
+    ----------
+    study : Study
+        The verified study.
+    refusals : Counter
+        What providers refused, by reason.
+
+    Examples
+    --------
+    >>> with Client("study.json") as client:
+    ...     receipt = client.submit({"hours": 7.5, "active": True})
+    >>> [provider.role for provider in receipt.providers]
+    ['R1', 'R2', 'R3']
     """
 
     def __init__(
@@ -131,11 +164,30 @@ class Client:
         return ask_submission(self.study, receipt, self._transport, self._timeout)
 
     def submit(self, answers: Mapping[str, object]) -> Receipt:
-        """Mask, split, seal and upload; the receipt of every right provider.
+        """Mask, split, seal and upload.
 
         After a failure call it again with the same answers: the same submission goes on to the providers it has not
         reached, until all have accepted it or one refused. A second submission would be refused where the first was
         accepted, and the invitation wasted.
+
+        Parameters
+        ----------
+        answers : mapping
+            By attribute. For a study with a form, `study.form.answers(...)` makes them of answers to its questions.
+
+        Returns
+        -------
+        Receipt
+            Signed by every right provider, and verified. It can withdraw the submission: keep it secret.
+
+        Raises
+        ------
+        AnswerError
+            An answer is missing or out of bounds; the message names the attribute. Nothing was sent.
+        Unreachable
+            A provider could not be reached.
+        Refused
+            A provider refused; `reason` says why.
         """
         submission = self._begun(answers)
         self._unfinished = dict(answers), submission

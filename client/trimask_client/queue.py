@@ -66,7 +66,37 @@ _PENDING = ("waiting", "withdrawing")
 
 
 class Queue:
-    """The studies a device takes part in and what it has to send, in `folder`, under the device's `key` (32 bytes)."""
+    """The studies a device takes part in and what it has to send, kept encrypted on its disk.
+
+    A device joins a study, seals answers when a person has given them, and calls `send` whenever it may have a network:
+    at the start, when `next_ms` is due, when the network comes back. A crash at any point loses and doubles nothing.
+
+    Parameters
+    ----------
+    folder : str, Path or Disk
+        Where everything is kept.
+    key : bytes
+        The device's key, 32 bytes (`device_key` makes and reads one in a file).
+    transport, source, timeout_seconds
+        As for `Client`.
+    clock : Clock, optional
+        The system's by default.
+    institutions : iterable of Directory
+        The directories by which this device knows institutions.
+    refuse_unknown : bool
+        Join only studies of which these directories name every party.
+
+    Examples
+    --------
+    >>> queue = Queue("queue", device_key("queue/device.key"))
+    >>> study_id = queue.join("study.json")
+    >>> entry = queue.seal(study_id, {"hours": 7.5, "active": True})
+    >>> entry.state
+    'waiting'
+    >>> [entry.state for entry in queue.send()]
+    ['sent']
+    >>> queue.close()
+    """
 
     def __init__(
         self,
@@ -110,7 +140,22 @@ class Queue:
         study_id: bytes | str | None = None,
         invitation: Invitation | None = None,
     ) -> bytes:
-        """Keep a study, after checking its approvals and, if given, the invitation and its id; its id."""
+        """Check and keep a study.
+
+        Parameters
+        ----------
+        study : SignedStudy, str or Path
+            The study with every party's signature, or its file.
+        study_id : bytes or str, optional
+            The id it must have, from the invitation.
+        invitation : Invitation, optional
+            Kept with the study, for one that admits only people it invited.
+
+        Returns
+        -------
+        bytes
+            The study's id, by which the other methods take it.
+        """
         if isinstance(study, (str, Path)):
             study = SignedStudy.from_json(Path(study).read_text(encoding="utf-8"))
         client = Client(
@@ -212,10 +257,23 @@ class Queue:
     def seal(
         self, study_id: bytes, answers: Mapping[str, object] | None = None, *, again: bool = False
     ) -> Entry:
-        """Mask, split and seal answers (the draft's, unless given) into a payload to send.
+        """Mask, split and seal answers into a payload, which waits to be sent.
 
-        A study that this device has answered is refused unless `again`: the guarantee is for one row a person. The draft is
-        held until a first provider has accepted; answers given without one are not kept.
+        The draft is held until a first provider has accepted the payload; answers given without a draft are not kept.
+
+        Parameters
+        ----------
+        study_id : bytes
+            A study that was joined.
+        answers : mapping, optional
+            By attribute; the draft's by default.
+        again : bool
+            Answer a study a second time. Otherwise that is refused, since the guarantee is for one row a person.
+
+        Returns
+        -------
+        Entry
+            The submission, in the state "waiting".
         """
         client = self.client(study_id)
         with self._disk.lock("records", wait=True):
@@ -250,9 +308,19 @@ class Queue:
         return self.entry(sealed.submission_id)
 
     def send(self, *, now: bool = False, wait: bool = False) -> tuple[Entry, ...]:
-        """Try what waits and is due (`now`: all that waits, say because the network is back); what was tried, after it.
+        """Send what waits and is due, withdrawals included.
 
-        `wait`: where another program sends from this queue, let it finish first; else that is an error.
+        Parameters
+        ----------
+        now : bool
+            Send all that waits, say because the network is back.
+        wait : bool
+            Where another program sends from this queue, let it finish first; otherwise that is an error.
+
+        Returns
+        -------
+        tuple of Entry
+            What was tried, as it is now.
         """
         with self._disk.lock("sending", wait=wait) as mine:
             if not mine:
