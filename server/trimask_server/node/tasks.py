@@ -21,18 +21,16 @@ class Tasks:
 
     def spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Run work in the background; a failure is logged as "failed while `what`"."""
-
-        async def guarded() -> None:
-            try:
-                await work
-            except asyncio.CancelledError:
-                raise
-            except Exception:  # noqa: BLE001 - logged, whatever it was
-                self._log.exception("failed while %s", what)
-
-        task = asyncio.create_task(guarded(), name=what)
+        # Not inside another coroutine: one that is cancelled before it starts would leave `work` never awaited.
+        task = asyncio.create_task(work, name=what)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._log.error("failed while %s", task.get_name(), exc_info=error)
 
     async def cancel(self) -> None:
         """End all of them."""

@@ -42,11 +42,15 @@ class AttemptShares:
         self._tables.append(table)
         return table
 
-    def begin(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+    def begin(
+        self, attempt: common_pb2.Attempt, work: Callable[[], Coroutine[Any, Any, None]], what: str
+    ) -> None:
         """Work on this node's share of an attempt in the background; a failure is reported to the collector."""
         self._spawn(self._run(attempt, work, what), what)
 
-    async def _run(self, attempt: common_pb2.Attempt, work: Coroutine[Any, Any, None], what: str) -> None:
+    async def _run(
+        self, attempt: common_pb2.Attempt, work: Callable[[], Coroutine[Any, Any, None]], what: str
+    ) -> None:
         node = self._node
         self.running += 1
         try:
@@ -58,7 +62,7 @@ class AttemptShares:
                 part=what,
                 plan=attempt.plan_hash.hex(),
             )
-            await work
+            await work()
             node.metrics.attempts.labels("done").inc()
         except Exception as error:
             node.metrics.attempts.labels("given_up").inc()

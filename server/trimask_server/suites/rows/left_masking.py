@@ -136,7 +136,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
             if len(parts) < len(study.right) or not all(part.complete for part in parts.values()):
                 return
         incoming.begun = True
-        self._attempts.begin(attempt, self._mask(study, j, attempt, incoming), "left masking")
+        self._attempts.begin(attempt, lambda: self._mask(study, j, attempt, incoming), "left masking")
 
     def _take(self, study: Study, incoming: _Incoming, k: int, piece: common_pb2.MatrixSlice) -> None:
         part = incoming.parts.get(k)

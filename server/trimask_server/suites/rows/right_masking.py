@@ -87,7 +87,9 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         require_role(context, study, ["collector"])
         known = self._frames.learn(study, request.mask_seed)
         rows = await self._rows.start(study.id, request.attempt.block_id, request.attempt.plan_hash)
-        self._attempts.begin(request.attempt, self._mask(known, request.attempt, rows), "right masking")
+        self._attempts.begin(
+            request.attempt, lambda: self._mask(known, request.attempt, rows), "right masking"
+        )
         return right_masking_pb2.StartMaskingResponse()
 
     async def _mask(self, study: Study, attempt: common_pb2.Attempt, rows: list[tuple[bytes, bytes]]) -> None:

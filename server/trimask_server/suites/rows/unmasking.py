@@ -228,13 +228,13 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             component.tagged = True
             known, held = self._frames.learn(study, b""), [*component.keys.values()]
             keys = partial(mask_keys, known, component.mask, component.openings, held)
-            work = send_masked_keys(self._node, known, attempt, k, keys, self.take_masked_keys)
+            work = partial(send_masked_keys, self._node, known, attempt, k, keys, self.take_masked_keys)
             component.keys = {}
             self._shares.begin(attempt, work, "masking tag keys")
         if not (state.publics and component.masked.complete):
             return
         component.begun = True
-        self._shares.begin(attempt, self._unmask(study, attempt, state, k), "unmasking")
+        self._shares.begin(attempt, lambda: self._unmask(study, attempt, state, k), "unmasking")
 
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Attempt, k: int) -> None:
         node, component = self._node, state.components[k]
@@ -260,7 +260,9 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         require_suite(study, "rows")
         require_role(context, study, ["collector"])
         contents = await self._contents.fix(request.attempt, self._own_components(study))
-        self._shares.begin(request.attempt, self._deliver(study, request.attempt, contents), "delivering")
+        self._shares.begin(
+            request.attempt, lambda: self._deliver(study, request.attempt, contents), "delivering"
+        )
         return unmasking_pb2.DeliverResponse()
 
     async def _deliver(
