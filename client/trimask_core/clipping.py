@@ -74,7 +74,7 @@ class Clipping:
         ]
         weights = [b * column.half_range for b, (_, column) in zip(self.scaling, chosen, strict=True)]
         away = [row[place] - m for m, (place, _) in zip(middle, chosen, strict=True)]
-        norm = math.sqrt(math.fsum((w * a) ** 2 for w, a in zip(weights, away, strict=True)))
+        norm = math.sqrt(math.fsum((w * a) * (w * a) for w, a in zip(weights, away, strict=True)))
         clipped = list(row)
         if norm > self.radius:
             keep = self.radius / norm

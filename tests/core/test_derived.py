@@ -35,6 +35,20 @@ def test_the_vectors_are_what_the_code_makes() -> None:
     assert runpy.run_path(str(FOLDER / "make_schema_vectors.py"))["vectors"]() == VECTORS
 
 
+def test_the_vectors_tell_a_sum_that_is_rounded_once() -> None:
+    """A client that adds squares from left to right gets other bits, and the vectors show it."""
+    limit = float.fromhex(VECTORS["shortened_to"])
+    rows = [one for case in VECTORS["cases"] for one in case["rows"]]
+    differ = 0
+    for one in rows:
+        row = [float.fromhex(value) for value in one["row"]]
+        total = 0.0
+        for value in row:
+            total += value * value
+        differ += [(value * (limit / math.sqrt(total))).hex() for value in row] != one["shortened"]
+    assert 0 < differ < len(rows)
+
+
 def test_values_by_hand() -> None:
     found = _values(EFFECTS, PERSON)
     assert [found[f"age_group_{level}"] for level in ("young", "middle", "old")] == [0, 1, 0]

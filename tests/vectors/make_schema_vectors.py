@@ -1,7 +1,8 @@
 """Writes schema-rows.json: `python tests/vectors/make_schema_vectors.py`.
 
 For clients in other languages: schemas with every kind of derived column, the columns they become, the largest norm of a
-row, and answers with the scaled row that the rows suite begins with. Floating point numbers are hexadecimal, exact.
+row, and answers with the scaled row that the rows suite begins with, and the same brought to a smaller norm. Floating
+point numbers are hexadecimal, exact.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from trimask_core.errors import ImpossibleStudy
+from trimask_core.rows.device.row import shorten_row
 from trimask_core.schema import Attribute, Derived, Schema
 
 FOLDER = Path(__file__).parent
+SHORTENED_TO = 1.1  # every row here is longer
 AGE = Attribute("age", "integer", 18, 90)
 DOSE = Attribute("dose", "continuous", 0.5, 7.3)
 SMOKER = Attribute("smoker", "binary")
@@ -94,7 +97,11 @@ def vectors() -> dict[str, Any]:
             "row_norm": schema.row_norm.hex(),
             "groups": {group: list(levels) for group, levels in schema.groups.items()},
             "rows": [
-                {"answers": answers, "row": [value.hex() for value in schema.encode(answers)]}
+                {
+                    "answers": answers,
+                    "row": [value.hex() for value in schema.encode(answers)],
+                    "shortened": [value.hex() for value in shorten_row(schema.encode(answers), SHORTENED_TO)],
+                }
                 for answers in ANSWERS
             ],
         }
@@ -109,8 +116,9 @@ def vectors() -> dict[str, Any]:
             refused.append({"derived": derived, "reason": error.reason})
     assert len(refused) == len(REFUSED)
     return {
-        "what": "Schemas, their columns, and rows of the rows suite before noise; derived columns that are refused.",
+        "what": "Schemas, columns, rows of the rows suite before noise, also shortened; derived columns that are refused.",
         "source": "tests/vectors/make_schema_vectors.py",
+        "shortened_to": SHORTENED_TO.hex(),
         "cases": cases,
         "attributes": attributes,
         "refused": refused,

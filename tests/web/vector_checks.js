@@ -13,7 +13,7 @@ import { buildReport, splitReport } from "../../client/web/device/moments/report
 import { normalsFromWords } from "../../client/web/device/normals.js";
 import { Receipt, verifyWithdrawal } from "../../client/web/device/receipt.js";
 import { RowFrame } from "../../client/web/device/rows/frame.js";
-import { expandComponent, maskRow, noisyAnswers, splitRow } from "../../client/web/device/rows/row.js";
+import { expandComponent, maskRow, noisyAnswers, shortenRow, splitRow } from "../../client/web/device/rows/row.js";
 import { expandKey, expandSpare, tagComponent } from "../../client/web/device/rows/tags.js";
 import { Schema } from "../../client/web/device/schema.js";
 import { parseStudy } from "../../client/web/device/signed_study.js";
@@ -126,7 +126,11 @@ export const CHECKS = {
         one.name,
       );
       same([schema.rowNorm, Object.fromEntries(schema.groups)], [fromHexFloat(one.row_norm), one.groups], one.name);
-      for (const { answers, row } of one.rows) same(schema.encode(plain(answers)), row.map(fromHexFloat), `${one.name} ${plainText(answers)}`);
+      for (const { answers, row, shortened } of one.rows) {
+        const encoded = schema.encode(plain(answers));
+        same(encoded, row.map(fromHexFloat), `${one.name} ${plainText(answers)}`);
+        same(shortenRow(encoded, fromHexFloat(all.shortened_to)), shortened.map(fromHexFloat), `${one.name} ${plainText(answers)}, shortened`);
+      }
     }
     for (const { derived, reason } of bad) {
       const error = await refused(() => new Schema({ attributes, derived, ones: true }), `${plainText(derived)}: ${reason}`);

@@ -19,19 +19,32 @@ from trimask_core.rows.device.normal import normals_from_words, secure_normals
 from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.study import Study
 
-__all__ = ["LOW_BITS", "component_seeds", "expand_component", "mask_row", "noisy_answers", "split_row"]
+__all__ = [
+    "LOW_BITS",
+    "component_seeds",
+    "expand_component",
+    "mask_row",
+    "noisy_answers",
+    "shorten_row",
+    "split_row",
+]
 
 LOW_BITS = 20
 _LABEL = b"component"
 
 
+def shorten_row(row: Sequence[float], limit: float) -> list[float]:
+    """The row, brought to norm `limit` if it is longer. The sum is rounded once, so that every client gets the same bits."""
+    norm = math.sqrt(math.fsum(value * value for value in row))
+    return [value * (limit / norm) for value in row] if norm > limit else list(row)
+
+
 def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[int]:
     """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
-    row = study.encode(answers)
-    norm = math.sqrt(math.fsum(value * value for value in row))
     limit = study.protection.row_norm
-    if norm > limit:  # only where the study asks for a smaller R than the schema allows
-        row = [value * (limit / norm) for value in row]
+    row = shorten_row(
+        study.encode(answers), limit
+    )  # where the study asks for a smaller R than the schema allows
     if study.weight is not None:
         root = study.weight.root(study.schema, answers)
         row = [value * root for value in row]

@@ -43,14 +43,22 @@ function exact(value) {
 }
 
 /**
+ * The row, brought to norm `limit` if it is longer. The sum is rounded once, so that every client gets the same bits.
+ * @param {number[]} row @param {number} limit
+ */
+export function shortenRow(row, limit) {
+  const norm = Math.sqrt(fsum(row.map((value) => value * value)));
+  return norm > limit ? row.map((value) => value * (limit / norm)) : row;
+}
+
+/**
  * x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen.
  * @param {RowSettings} study @param {number[]} row @param {RandomSource} source @param {number} [root] of the weight: 1 in a study without
  */
 export function noisyAnswers(study, row, source, root = 1) {
-  const norm = Math.sqrt(fsum(row.map((value) => value * value)));
   const limit = study.rowNorm;
-  // Only where the study asks for a smaller R than the schema allows.
-  const held = (norm > limit ? row.map((value) => value * (limit / norm)) : row).map((value) => value * root);
+  // Where the study asks for a smaller R than the schema allows.
+  const held = shortenRow(row, limit).map((value) => value * root);
   // Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
   const whole = limit < study.schemaRowNorm ? Math.trunc : roundHalfEven;
   const steps = held.map((value) => onGrid(value, study.gridExponent, whole));
