@@ -1,28 +1,25 @@
 """The study: everything the parties agree on before the first answer, frozen, and named by its own hash.
 
 Its id is the SHA-256 of its canonical JSON. What the way of collecting (the suite) adds has its own module
-(`trimask_core.rows.study`, `trimask_core.moments.study`). The checks that need no statistics library are repeated
-whenever a study is read, so that a device does not have to trust whoever made it.
+(`trimask_core.rows.study`, `trimask_core.moments.study`). A study that breaks a rule of `study_rules` cannot be made.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from trimask_core.clipping import Clipping
-from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.letters import check_letters
+from trimask_core.errors import StudyError
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.party import Party
 from trimask_core.protection import Budget, Protection
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.schema import Schema
+from trimask_core.study_rules import check_study
 from trimask_core.text_form import canonical_json
 from trimask_core.web import Web
 from trimask_core.weight import Weight
@@ -82,7 +79,7 @@ class Study:
     commitments: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_study(self)
 
     @cached_property
     def attributes(self) -> int:
@@ -239,12 +236,6 @@ class Study:
 _NESTED = {"schema", "protection", "suite", "collector", "form", "clipping", "web", "weight"}
 _WHERE_SO = {"reminders", "weight"}
 """In the canonical form only where they say something."""
-_PLAIN: dict[object, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "float | None": (int, float, type(None)),
-}
 
 
 def _read_suite(data: Mapping[str, Any]) -> SuiteSettings:
@@ -259,144 +250,3 @@ def _read_form(data: Any) -> Form:
     from trimask_core.form_file import read_form
 
     return read_form(data)
-
-
-def _check_types(settings: Study | SuiteSettings) -> None:
-    for item in fields(settings):
-        value, wanted = getattr(settings, item.name), _PLAIN.get(item.type)
-        if wanted is not None and (isinstance(value, bool) or not isinstance(value, wanted)):
-            raise StudyError(f"study field {item.name} must be of type {item.type}")
-
-
-def _check(study: Study) -> None:
-    """Refuse a study whose numbers cannot give the protection it claims."""
-    _check_types(study)
-    _check_types(study.suite)
-    row_norm, sigma = study.protection.row_norm, study.protection.sigma
-    if not (math.isfinite(sigma) and sigma >= 0):
-        raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
-    if study.protection.budget is not None and sigma:
-        raise ImpossibleStudy(
-            "budget",
-            "a budget is for a study without noise of its own: with noise it is published, and answers cost nothing",
-        )
-    if study.admission not in ("open", "invited"):
-        raise StudyError("admission must be 'open' or 'invited'")
-    _check_signer(study)
-    if study.access not in ("public", "token"):
-        raise StudyError("access must be 'public' or 'token'")
-    if study.weight is not None:
-        _check_weight(study, study.weight)
-    if isinstance(study.suite, RowsSettings):
-        if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
-            raise ImpossibleStudy(
-                "row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest"
-            )
-        study.rows.check()
-    else:
-        if study.clipping is not None:
-            raise ImpossibleStudy("clipping", "clipping is of the rows suite; the moments suite has row_norm")
-        if not (math.isfinite(row_norm) and row_norm > 0):
-            raise ImpossibleStudy("row_norm", "row_norm must be above 0")
-        study.moments.check()
-    if study.form is not None:
-        from trimask_core.form_schema import check_schema
-
-        check_schema(study.form, study.schema)
-    if study.clipping is not None:
-        _check_clipping(study, study.clipping)
-    _check_parties(study)
-    if study.web is not None:
-        _check_web(study)
-    check_letters(study.to_dict())
-
-
-def _check_signer(study: Study) -> None:
-    """Check that the collector does not admit people itself: it could surround one person with devices of its own."""
-    signer = study.admission_signer
-    if not isinstance(study.reminders, bool):
-        raise StudyError("study field reminders must be of type bool")
-    if study.reminders and study.admission == "open":
-        raise ImpossibleStudy("reminders", "an open study has no invitations: take reminders out")
-    if study.admission == "open":
-        if signer or study.owner_key:
-            raise ImpossibleStudy(
-                "admission_signer", "an open study has no invitations: take admission_signer out"
-            )
-        return
-    providers = [f"R{k}" for k in range(1, len(study.right) + 1)]
-    if signer not in ("owner", *providers):
-        raise ImpossibleStudy(
-            "admission_signer",
-            f"admission_signer must be 'owner' or a right provider's role, {providers[0]} to {providers[-1]}; "
-            "whoever collects does not admit",
-        )
-    if (signer == "owner") != bool(re.fullmatch("[0-9a-f]{64}", study.owner_key)):
-        raise ImpossibleStudy(
-            "admission_signer", "owner_key must be the owner's key where the owner signs, and empty otherwise"
-        )
-    if study.owner_key == study.collector.identity.hex():
-        raise ImpossibleStudy("admission_signer", "owner_key must not be the collector's own")
-
-
-def _check_clipping(study: Study, clipping: Clipping) -> None:
-    clipping.check(study.schema)
-    if study.protection.budget is None or not study.schema.ones:
-        raise ImpossibleStudy(
-            "clipping", "clipping is for private sums: a study with a budget and with the ones column"
-        )
-    if study.protection.row_norm < study.schema.row_norm:
-        # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
-        raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
-
-
-def _check_weight(study: Study, weight: Weight) -> None:
-    """Weights are bounded, and the promise is about whole records: docs/theory/collection.md#weights."""
-    weight.check(study.schema)
-    if study.protection.budget is not None:
-        raise ImpossibleStudy(
-            "weight",
-            "weight: private answers are made for rows that all count the same; take the weight or the budget out",
-        )
-    public = study.protection.public
-    if public is not None and public.neighbours.relation == "unit":
-        raise ImpossibleStudy(
-            "weight",
-            "weight: an answer that changes the weight moves the whole row; protect records, or take the weight out",
-        )
-    if isinstance(study.suite, RowsSettings):
-        if weight.steps:
-            raise ImpossibleStudy("weight", "weight: steps are of the moments suite; they must be 0 here")
-        return
-    if not weight.steps:
-        raise ImpossibleStudy("weight", "weight: steps must be at least 1 in the moments suite")
-    if study.moments.layout.radius_squared < 2:
-        # sqrt(2) R^2 bounds what a record moves whatever x_0 is, from here on.
-        raise ImpossibleStudy(
-            "weight",
-            "weight: give a row_norm of at least 1.415, or none; below it a weighted record can move more",
-        )
-
-
-def _check_parties(study: Study) -> None:
-    identities = [party.identity for party in study.parties.values()]
-    tls_names = [party.tls_name for party in study.parties.values()]
-    sealing = [party.sealing for party in study.right]
-    if any(len(set(group)) != len(group) for group in (identities, tls_names, sealing)):
-        raise ImpossibleStudy("same_party_twice", "every party needs its own keys and its own TLS name")
-    for role, party in study.parties.items():
-        if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
-            raise ImpossibleStudy(
-                "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
-            )
-
-
-def _check_web(study: Study) -> None:
-    """A page calls the collector and every right provider over HTTPS, so each needs a place for it."""
-    for role in ("collector", *(f"R{k}" for k in range(1, len(study.right) + 1))):
-        if not study.party(role).https:
-            raise ImpossibleStudy(
-                "web_https",
-                f"{role} has no https port, which a study with [web] needs: its operator sets https_listen in node.toml "
-                "and gives a new card (`trimask node init ... --https ORIGIN`, then `trimask node card`)",
-            )
