@@ -11,7 +11,7 @@ from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.institutions import Standing
 from trimask_core.schema import Attribute
 from trimask_core.study import Budget, Study
-from trimask_core.study_checks import weaknesses
+from trimask_core.study_weaknesses import weaknesses
 from trimask_core.suite_words import words_of
 
 __all__ = ["check_study_id", "explain_study"]

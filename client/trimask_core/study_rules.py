@@ -1,7 +1,7 @@
 """The rules a study has to keep: one that contradicts itself, or cannot give the protection it claims, is refused.
 
 They are checked whenever a study is made or read, so a device does not have to trust the party that made it. They need no
-statistics library. A study that keeps the rules may still promise little: `study_checks`.
+statistics library. A study that keeps the rules may still promise little: `study_weaknesses`.
 """
 
 from __future__ import annotations

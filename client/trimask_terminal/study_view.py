@@ -14,7 +14,7 @@ from trimask_core.fingerprint import fingerprint
 from trimask_core.schema import Attribute
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
-from trimask_core.study_checks import Weakness, weaknesses
+from trimask_core.study_weaknesses import Weakness, weaknesses
 from trimask_core.suite_words import words_of
 from trimask_core.upload import upload_bytes_of
 from trimask_terminal.suites import view_of

@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_one_line(trimask: Run, tmp_path: Path, text: str
 
 
 def test_a_study_with_a_page(trimask: Run, tmp_path: Path) -> None:
-    from trimask_core.study_checks import weaknesses
+    from trimask_core.study_weaknesses import weaknesses
 
     keys, out = tmp_path / "keys", tmp_path / "study.json"
     assert trimask("keys", keys, "--https", "--base-port", "21000").status == 0

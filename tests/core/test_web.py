@@ -11,7 +11,7 @@ import pytest
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
-from trimask_core.study_checks import findings, weaknesses
+from trimask_core.study_weaknesses import findings, weaknesses
 from trimask_core.web import Web, check_origin, short_code
 
 PAGE = "ab" * 32

@@ -18,7 +18,7 @@ from trimask_core.rows.device.row import noisy_answers
 from trimask_core.rows.gateway import Gateway
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.study import Study
-from trimask_core.study_checks import findings, weaknesses
+from trimask_core.study_weaknesses import findings, weaknesses
 from trimask_core.submission import build_submission
 from trimask_core.weight import Weight
 

@@ -117,10 +117,10 @@ def run_new(args: argparse.Namespace) -> int:
     from trimask_cli import study_file
     from trimask_core.clock import SystemClock
     from trimask_core.errors import ConfigError, StudyError
-    from trimask_core.form_checks import form_findings
+    from trimask_core.form_weaknesses import form_findings
     from trimask_core.randomness import SystemRandom
     from trimask_core.signed_study import SignedStudy
-    from trimask_core.study_checks import weaknesses
+    from trimask_core.study_weaknesses import weaknesses
     from trimask_terminal.study_view import make_console, render
     from trimask_theory.study_plan import create_study, load_definition
 

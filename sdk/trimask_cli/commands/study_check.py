@@ -13,7 +13,7 @@ from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
     from trimask_core.study import Study
-    from trimask_core.study_checks import Finding
+    from trimask_core.study_weaknesses import Finding
 
 __all__ = ["register_in"]
 
@@ -47,8 +47,8 @@ def run_check(args: argparse.Namespace) -> int:
     """Read, check, print."""
     from trimask_cli.study_file import read_signed
     from trimask_core.errors import ConfigError
-    from trimask_core.form_checks import form_findings
-    from trimask_core.study_checks import findings
+    from trimask_core.form_weaknesses import form_findings
+    from trimask_core.study_weaknesses import findings
 
     if args.file.suffix.lower() == ".toml":
         study, found = _drafted(args), []
@@ -102,7 +102,7 @@ def _print(found: list[Finding]) -> None:
 def _claims(study: Study) -> Finding:
     """What an operator's machine recomputes before it signs."""
     from trimask_core.errors import StudyError
-    from trimask_core.study_checks import Finding, Weakness
+    from trimask_core.study_weaknesses import Finding, Weakness
     from trimask_theory.study_plan import verify_guarantees
 
     try:

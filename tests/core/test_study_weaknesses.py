@@ -14,7 +14,7 @@ import pytest
 from trimask_core.guarantee import Guarantee, Neighbours, factor_words
 from trimask_core.protection import Budget, Protection
 from trimask_core.study import Study
-from trimask_core.study_checks import Weakness, findings, weaknesses
+from trimask_core.study_weaknesses import Weakness, findings, weaknesses
 from trimask_theory import gdp
 
 
@@ -185,5 +185,5 @@ def test_a_weakness_is_json_ready(make_study: Any) -> None:
 
 
 def test_a_device_checks_without_numpy() -> None:
-    code = "import sys, trimask_core.study_checks; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    code = "import sys, trimask_core.study_weaknesses; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,7 @@
 """Checks of a study's texts for its owner before anybody signs: texts that cannot be shown, or are missing.
 
 Placeholders, texts that stand untranslated in another language, and characters that a way of taking part cannot show.
-Like `study_checks`, a `refuse` finding stops `trimask study new` unless --allow-weak is given; a `name` finding is only
+Like `study_weaknesses`, a `refuse` finding stops `trimask study new` unless --allow-weak is given; a `name` finding is only
 reported.
 """
 
@@ -14,7 +14,7 @@ from itertools import combinations
 from trimask_core.form import Form
 from trimask_core.showing import app_cannot_show, app_languages, form_texts
 from trimask_core.study import Study
-from trimask_core.study_checks import Finding, Severity, Weakness
+from trimask_core.study_weaknesses import Finding, Severity, Weakness
 
 __all__ = ["FILL_IN", "form_findings"]
 

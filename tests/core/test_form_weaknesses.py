@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimask_core.form import Consent, Form
-from trimask_core.form_checks import form_findings
+from trimask_core.form_weaknesses import form_findings
 from trimask_core.question import Question
 from trimask_core.schema import Attribute, Schema
 from trimask_core.texts import Texts
