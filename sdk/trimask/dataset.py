@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import warnings
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -16,15 +15,17 @@ import numpy as np
 
 from trimask.citation import bibtex
 from trimask.counting import read_counted
+from trimask.dataset_words import one_line, summary
 from trimask.derived_rows import derived_rows
 from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.export import record_batch, row_schema, write_arrow, write_csv
-from trimask.manifest import DATA_FILE, Manifest
+from trimask.manifest import Manifest
 from trimask.metadata import describe_dataset
 from trimask.moments import Matrix, Moments, Units, check_units, original_map
 from trimask.notes import dataset_notes, r_recipe, readme, write_readme
 from trimask.observed import ClippedShare, ObservedMoments, ObservedRows
 from trimask.shown import Shown
+from trimask.stored_rows import BATCH_ROWS, stored_batches, stored_gram
 from trimask.totals import read_totals
 
 if TYPE_CHECKING:
@@ -42,25 +43,7 @@ __all__ = ["MANIFEST_FILE", "MANY_CLIPPED", "SIGNATURE_FILE", "Dataset", "file_s
 
 MANIFEST_FILE = "manifest.json"
 SIGNATURE_FILE = "manifest.sig"
-_BATCH_ROWS = 65_536
 
-_IS_AND_IS_NOT = """\
-  is      second moments: sums, means, variances, covariances, and every model made of them, such as
-          least squares and principal components, on the columns the study declared
-  is not  people. Rows are not people: each mixes all rows of the release, so no row stands for anybody,
-          and order and single values mean nothing. Nothing nonlinear (a filter, a square, a logarithm,
-          a count of values) can be computed from them"""
-
-
-_MOMENTS_ARE = """\
-  is      second moments: sums, means, variances, covariances, and every model made of them, such as
-          least squares and principal components, on the columns the study declared
-  is not  rows. None were published; those that to_pandas and the exports make are derived from the
-          moments, and nothing nonlinear can be computed from them"""
-_SUITES = {
-    "rows": "rows (masked rows are published)",
-    "moments": "moments (noisy totals, summed in shares, are published)",
-}
 MANY_CLIPPED = 0.05
 """A share of clipped rows that is warned of: a study does not say what it expects, and from here bias shows
 (docs/theory/verified-moments.md#ball-accuracy)."""
@@ -257,7 +240,7 @@ class Dataset(Shown):
         receipt.verify(self.study)
         return self._counted.standing(receipt.submission_id)
 
-    def batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
+    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[Matrix]:
         """The stored rows in scaled units, a batch at a time; never the whole file in memory.
 
         The moments suite stores none: there they are derived from the moments (`trimask.derived_rows`).
@@ -274,24 +257,7 @@ class Dataset(Shown):
         if self.suite == "moments":
             yield from derived_rows(self.moments, bytes.fromhex(self._manifest.sha256), batch_rows)
             return
-        for block in self._stored(batch_rows):
-            _require_finite(block)
-            yield block.copy(order="F")
-
-    def _stored(self, batch_rows: int = _BATCH_ROWS) -> Iterator[Matrix]:
-        """The batches, unchecked, in one buffer that the next batch overwrites: fresh memory costs as much as reading."""
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.path) as file:
-            names, count = list(file.schema_arrow.names), file.metadata.num_rows
-            if names != self.names or count != self._manifest.stored_rows:
-                raise VerificationError(f"{DATA_FILE} has other columns or rows than the manifest says")
-            buffer = np.empty((min(batch_rows, count), len(names)), order="F")
-            for batch in file.iter_batches(batch_size=batch_rows):
-                block = buffer[: batch.num_rows]
-                for j in range(len(names)):
-                    block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
-                yield block
+        yield from stored_batches(self.path, self._manifest, batch_rows)
 
     @cached_property
     def moments(self) -> Moments:
@@ -306,13 +272,7 @@ class Dataset(Shown):
         if self._totals is not None:
             totals = self._totals
             return ObservedMoments.of_totals(self.study, totals.first, totals.products, self.rows)
-        gram = np.zeros((len(self.columns),) * 2)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
-            for block in self._stored():
-                gram += block.T @ block  # numpy sees the transpose and calls dsyrk: half the work of dgemm
-        # A value that is not finite makes its column's square so; one look here spares one at every value.
-        _require_finite(gram)
-        return ObservedRows(self.study, (gram + gram.T) / 2, self.rows)
+        return ObservedRows(self.study, stored_gram(self.path, self._manifest), self.rows)
 
     @property
     def clipped(self) -> ClippedShare | None:
@@ -486,42 +446,8 @@ class Dataset(Shown):
         check_units(units)
         return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
-    def _head(self) -> str:
-        day = datetime.fromtimestamp(self._manifest.published_ms / 1000, UTC).date().isoformat()
-        size = f"{self.rows:,} rows x {len(self.columns)} columns"
-        if self.suite == "moments":
-            size = f"moments of {len(self.columns)} columns over {self.rows:,} people"
-        return f"{self.id}: {self._manifest.title}, {size}, published {day}"
-
     def __repr__(self) -> str:
-        word = "; rows are not people" if self.suite == "rows" else ""
-        return f"<Dataset {self._head()}; suite {self.suite}{word}>"
+        return f"<Dataset {one_line(self)}>"
 
     def __str__(self) -> str:
-        promise = (
-            "none: exact mode, masked without differential privacy"
-            if self.guarantee is None
-            else str(self.guarantee)
-        )
-        lines = [
-            f"Dataset {self._head()}",
-            f"  suite   {_SUITES[self.suite]}",
-            f"  columns {', '.join(self.names)}",
-            f"  noise   sigma = {self.sigma:.4g} in scaled units",
-            f"  promise {promise}",
-            _IS_AND_IS_NOT if self.suite == "rows" else _MOMENTS_ARE,
-        ]
-        if self.study.weight is not None:
-            weight, worth = self.study.weight, self.moments.rows
-            lines.insert(
-                3,
-                f"  weights by {weight.words(self.study.schema)}; {worth:,} of {self.rows:,} people in effect",
-            )
-        if self.clipped is not None:
-            lines.insert(3, f"  clipped {self.clipped} of rows were shrunk to the study's ball")
-        return "\n".join(lines)
-
-
-def _require_finite(values: Matrix) -> None:
-    if not np.all(np.isfinite(values)):
-        raise VerificationError(f"{DATA_FILE} has values that are not finite numbers")
+        return summary(self)
