@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -323,12 +323,6 @@ def source(request: pytest.FixtureRequest) -> DeterministicRandom:
 
 
 @pytest.fixture(scope="session")
-def random_source() -> Callable[[str], DeterministicRandom]:
-    """Makes repeatable sources by label."""
-    return DeterministicRandom
-
-
-@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[LocalPostgres]:
     """A real PostgreSQL server for this run (one a worker under xdist). It does not wait for the disk."""
     with LocalPostgres(fsync=False) as server:
@@ -354,17 +348,9 @@ def postgres_url(postgres_server: LocalPostgres, _postgres_databases: list[str])
 STORES = ("sqlite", "postgresql")
 
 
-class MakeStore(Protocol):
+class _Maker:
     """Opens the test's store; every call opens the same one."""
 
-    kind: str
-
-    def __call__(self, migrations: Sequence[Migration | str], schema: str = "trimask_r1") -> Store:
-        """One more handle on it, closed at the end of the test at the latest."""
-        ...
-
-
-class _Maker:
     def __init__(self, kind: str, place: str) -> None:
         self.kind = kind
         self.place = place

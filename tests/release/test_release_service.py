@@ -100,7 +100,6 @@ def bench(tmp_path: Path, make_study: Any) -> Iterator[Bench]:
 
 
 CONTEXT: Any = SimpleNamespace(auth_context=lambda: {"peer_dns": [b"owner.trimask.local"]})
-STRANGER: Any = SimpleNamespace(auth_context=dict)
 
 
 def test_an_answer_is_signed_and_the_same_when_asked_again(bench: Bench) -> None:

@@ -50,20 +50,17 @@ class Grid:
         """The nearest grid points, as integers. Non-finite or too large values raise; nothing wraps."""
         import numpy as np  # imported here and below: a device does not need numpy
 
-        return _whole(np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
-
-    def round_inward(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The next grid points towards zero: no norm grows."""
-        import numpy as np
-
-        return _whole(np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)))
+        steps = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent))
+        if not np.all(np.abs(steps) < EXACT_INTEGERS):  # also false for NaN
+            raise VerificationError("a value does not fit the integer grid")
+        return steps.astype(np.int64)
 
     def round_one(self, value: float) -> int:
         """The nearest grid point to one value."""
         return self._one(value, round)
 
     def truncate_one(self, value: float) -> int:
-        """The next grid point from one value towards zero."""
+        """The next grid point from one value towards zero: no norm grows."""
         return self._one(value, math.trunc)
 
     def _one(self, value: float, whole: Callable[[float], int]) -> int:
@@ -88,11 +85,3 @@ class Grid:
         import numpy as np
 
         return np.ldexp(steps.astype(np.float64), self.exponent)
-
-
-def _whole(steps: NDArray[np.float64]) -> NDArray[np.int64]:
-    import numpy as np
-
-    if not np.all(np.abs(steps) < EXACT_INTEGERS):  # also false for NaN
-        raise VerificationError("a value does not fit the integer grid")
-    return steps.astype(np.int64)

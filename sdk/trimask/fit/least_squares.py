@@ -44,7 +44,6 @@ class Estimate:
     rsquared: float
     signal: float
     condition_number: float
-    total_sum: float
     working: NoisyFit = field(repr=False)
     design: Design = field(repr=False)
     moments: Moments = field(repr=False)
@@ -68,7 +67,6 @@ def solve(moments: Moments, design: Design) -> Estimate:
     errors = working.combination(change)
     privacy = errors.cov_widened
     fixed = np.zeros((k, k)) if moments.exact else working.fixed_share(change)
-    total = _total_sum(moments, design)
     return Estimate(
         params=design.offset + errors.estimates,
         cov_sampling=errors.cov_sampling,
@@ -76,10 +74,9 @@ def solve(moments: Moments, design: Design) -> Estimate:
         cov_fixed=fixed * _share(privacy, change @ working.first @ change.T),
         noise_to_signal=_noise_to_signal(moments, T, working.inverse),
         residual_sum=working.residual_sum * half**2,
-        rsquared=_rsquared(working.residual_sum, total, exact=moments.exact),
+        rsquared=_rsquared(working.residual_sum, _total_sum(moments, design), exact=moments.exact),
         signal=signal,
         condition_number=math.sqrt(float(np.linalg.cond(gram))),
-        total_sum=total * half**2,
         working=working,
         design=design,
         moments=moments,
