@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from trimask_core.errors import ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import Status
-from trimask_terminal.interruption import Told
+from trimask_terminal.interruption import Interrupted
 
 __all__ = ["Exit", "NothingThere", "exit_of", "render_page"]
 
@@ -48,7 +48,7 @@ class NothingThere(TrimaskError):
 def exit_of(error: BaseException) -> Exit:
     """The status for an error that ends a command."""
     if isinstance(error, KeyboardInterrupt):
-        number = error.number if isinstance(error, Told) else signal.SIGINT
+        number = error.number if isinstance(error, Interrupted) else signal.SIGINT
         return next(item for item in Exit if item == 128 + number)
     if isinstance(error, NothingThere):
         return Exit.NOTHING

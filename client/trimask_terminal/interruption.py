@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Told", "heeding_signals"]
+__all__ = ["Interrupted", "raising_signals"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Told(KeyboardInterrupt):
+class Interrupted(KeyboardInterrupt):
     """A signal asked the program to end; `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
@@ -22,7 +22,7 @@ class Told(KeyboardInterrupt):
 
 
 @contextmanager
-def heeding_signals() -> Iterator[None]:
+def raising_signals() -> Iterator[None]:
     """Raise the first signal as an exception, so that every `finally` runs; ignore later signals.
 
     By itself SIGTERM would end Python at once, with its child processes running on and its temporary files left; and a
@@ -32,13 +32,13 @@ def heeding_signals() -> Iterator[None]:
         yield
         return
 
-    def told(number: int, _: FrameType | None) -> None:
+    def interrupt(number: int, _: FrameType | None) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise Told(number)
+        raise Interrupted(number)
 
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, told) for number in heeded}
+    handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
     finally:

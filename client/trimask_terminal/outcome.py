@@ -12,7 +12,7 @@ from typing import Any
 from trimask_terminal.exits import Exit
 from trimask_terminal.options import add_json, print_json
 
-__all__ = ["json_everywhere", "made", "print_failure", "run_told"]
+__all__ = ["json_everywhere", "made", "print_failure", "run_command"]
 
 _facts: dict[str, Any] = {}
 
@@ -36,23 +36,23 @@ def json_everywhere(parser: argparse.ArgumentParser, without: tuple[str, ...] = 
             return
     if not any("--json" in action.option_strings for action in parser._actions):
         add_json(parser)
-        parser.set_defaults(told=True)
+        parser.set_defaults(json_from_output=True)
 
 
-def run_told(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespace) -> int:
+def run_command(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespace) -> int:
     """Run a command; one without its own JSON document gets one made from `made` and its output."""
     _facts.clear()
-    if not (getattr(args, "told", False) and args.json):
+    if not (getattr(args, "json_from_output", False) and args.json):
         return int(run(args) or 0)
-    said = io.StringIO()
-    with redirect_stdout(said):
+    printed = io.StringIO()
+    with redirect_stdout(printed):
         status = int(run(args) or 0)
-    print_json({"ok": status == Exit.DONE, "exit": status, **_facts, "said": said.getvalue().splitlines()})
+    print_json({"ok": status == Exit.DONE, "exit": status, **_facts, "said": printed.getvalue().splitlines()})
     return status
 
 
 def print_failure(message: str, problems: list[str], status: int) -> None:
     """The document of a command that failed; the message itself is on stderr."""
-    told: dict[str, Any] = {"ok": False, "exit": int(status), "error": message}
-    print_json(told | ({"problems": problems} if problems else {}))
+    failure: dict[str, Any] = {"ok": False, "exit": int(status), "error": message}
+    print_json(failure | ({"problems": problems} if problems else {}))
     sys.stdout.flush()

@@ -12,8 +12,8 @@ from typing import NoReturn
 from trimask_core.errors import SeveralProblems, TrimaskError
 from trimask_terminal.completion import candidates
 from trimask_terminal.exits import Exit, exit_of
-from trimask_terminal.interruption import heeding_signals
-from trimask_terminal.outcome import print_failure, run_told
+from trimask_terminal.interruption import raising_signals
+from trimask_terminal.outcome import print_failure, run_command
 from trimask_terminal.parsing import UsageError, parse
 
 __all__ = ["completed", "exit_program", "report_failure", "run_program"]
@@ -24,8 +24,8 @@ def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> in
     wants_json = "--json" in arguments
     try:
         args = parse(parser, arguments)
-        with heeding_signals():
-            status = run_told(args.run, args)
+        with raising_signals():
+            status = run_command(args.run, args)
         sys.stdout.flush()  # flushed here, where a closed pipe can still be handled
     except BrokenPipeError:
         # The reader of our output has gone: point stdout elsewhere, or exit flushes into it.

@@ -20,7 +20,7 @@ from trimask_mobile.phone.wrapped_key import wrapped_device_key
 __all__ = ["Desktop", "Platform", "decimal_keypad", "this_platform"]
 
 Scan = Callable[[Callable[[str], None]], None]
-Told = Callable[[str], None]
+TextCallback = Callable[[str], None]
 
 
 class Platform(Protocol):
@@ -45,11 +45,11 @@ class Platform(Protocol):
         """The device's key, where the system keeps it better than a file does; None: the file's."""
         ...
 
-    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
+    def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
         """Write a file where the person finds it, now or when they have said where; then where that is, or why not."""
         ...
 
-    def listen(self, opened: Told) -> None:
+    def listen(self, opened: TextCallback) -> None:
         """Be told of links the system opens with this app, the first of them at once."""
         ...
 
@@ -82,7 +82,7 @@ class Desktop:
     def key(self, home: Path) -> bytes | None:  # noqa: ARG002
         return None
 
-    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
+    def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
         folder = downloads if downloads.is_dir() else Path.home()
         try:
@@ -92,7 +92,7 @@ class Desktop:
         else:
             saved(str(folder / name))
 
-    def listen(self, opened: Told) -> None:
+    def listen(self, opened: TextCallback) -> None:
         """A computer hands links over as an argument."""
 
     def edges(self, width: float) -> Edges:  # noqa: ARG002
@@ -162,7 +162,7 @@ class Android:
     def language(self) -> str:
         return str(self._locale.getDefault().toLanguageTag())
 
-    def save(self, name: str, text: str, saved: Told, failed: Told) -> None:
+    def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
         """Where the person says, in the system's own picker."""
         self._documents.save(name, text, saved, failed)
 
@@ -177,7 +177,7 @@ class Android:
         if self.sends_when_closed:
             background.cancel(self._activity)
 
-    def listen(self, opened: Told) -> None:
+    def listen(self, opened: TextCallback) -> None:
         def told(intent: Any) -> None:
             link = None if intent is None else intent.getDataString()
             if link:

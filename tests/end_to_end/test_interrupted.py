@@ -17,9 +17,9 @@ BOUND_SECONDS = 90.0  # for a busy machine; it takes one or two
 
 TIDY = """
 import sys, time
-from trimask_terminal.interruption import Told, heeding_signals
+from trimask_terminal.interruption import Interrupted, raising_signals
 try:
-    with heeding_signals():
+    with raising_signals():
         try:
             print("begun", flush=True)
             while True:  # a signal just before a long sleep begins would be seen at its end
@@ -28,8 +28,8 @@ try:
             print("tidying", flush=True)
             sys.stdin.readline()  # until it was told a second time
             print("tidied", flush=True)
-except Told as told:
-    print(told.number)
+except Interrupted as interrupted:
+    print(interrupted.number)
 """
 
 
@@ -54,8 +54,8 @@ def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: sign
 
 HUNG_UP = """
 import os, signal
-from trimask_terminal.interruption import heeding_signals
-with heeding_signals():
+from trimask_terminal.interruption import raising_signals
+with raising_signals():
     os.kill(os.getpid(), signal.SIGHUP)
     print("goes on")
 """

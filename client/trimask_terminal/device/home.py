@@ -16,7 +16,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.institutions import load_directories
 from trimask_terminal.exits import NothingThere
 
-__all__ = ["directories_folder", "on_device", "one_of"]
+__all__ = ["directories_folder", "one_of", "with_queue"]
 
 
 def _home(args: argparse.Namespace) -> Path:
@@ -44,7 +44,7 @@ def _opened(args: argparse.Namespace) -> Iterator[Queue]:
         queue.close()
 
 
-def on_device(command: Callable[[argparse.Namespace, Queue], int]) -> Callable[[argparse.Namespace], int]:
+def with_queue(command: Callable[[argparse.Namespace, Queue], int]) -> Callable[[argparse.Namespace], int]:
     """A command that is given the device's queue, as the program runs it."""
 
     @wraps(command)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from trimask_terminal.completion import SHELLS, completion_script
 from trimask_terminal.device import afterwards, taking_part
-from trimask_terminal.device.home import on_device
+from trimask_terminal.device.home import with_queue
 from trimask_terminal.exits import Exit
 from trimask_terminal.options import add_json
 from trimask_terminal.outcome import json_everywhere
@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="refuse a study with an institution that no directory here names",
     )
-    join.set_defaults(run=on_device(taking_part.join))
+    join.set_defaults(run=with_queue(taking_part.join))
 
     known = commands.add_parser(
         "institutions", help="the directories by which this device knows institutions"
@@ -85,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     known.add_argument(
         "--yes", action="store_true", help="do not ask for the keeper's key to be compared by eye"
     )
-    known.set_defaults(run=on_device(taking_part.institutions))
+    known.set_defaults(run=with_queue(taking_part.institutions))
 
     answer = commands.add_parser("answer", help="mask, split and seal answers; they wait to be sent")
     answer.add_argument(
@@ -98,11 +98,11 @@ def build_parser() -> argparse.ArgumentParser:
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
     answer.add_argument("--send", action="store_true", help="and send at once")
-    answer.set_defaults(run=on_device(taking_part.answer))
+    answer.set_defaults(run=with_queue(taking_part.answer))
 
     send = commands.add_parser("send", help="send what waits and is due")
     send.add_argument("--now", action="store_true", help="do not wait for the time of the next attempt")
-    send.set_defaults(run=on_device(taking_part.send))
+    send.set_defaults(run=with_queue(taking_part.send))
 
     status = commands.add_parser("status", help="what was sent, what waits, why, and what happens next")
     add_json(status)
@@ -111,14 +111,14 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask right providers whether what was sent was refused by their check since",
     )
-    status.set_defaults(run=on_device(afterwards.status))
+    status.set_defaults(run=with_queue(afterwards.status))
 
     budget = commands.add_parser(
         "budget", help="what was asked of a study so far, at what cost, and what is left"
     )
     budget.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     add_json(budget)
-    budget.set_defaults(run=on_device(afterwards.budget))
+    budget.set_defaults(run=with_queue(afterwards.budget))
 
     receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
     receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
@@ -143,7 +143,7 @@ def build_parser() -> argparse.ArgumentParser:
     receipt.add_argument(
         "--shown", action="store_true", help="without the key that withdraws it: a copy to show to others"
     )
-    receipt.set_defaults(run=on_device(afterwards.receipt))
+    receipt.set_defaults(run=with_queue(afterwards.receipt))
 
     withdraw = commands.add_parser(
         "withdraw", help="have a submission erased at every provider, while that is possible"
@@ -153,6 +153,6 @@ def build_parser() -> argparse.ArgumentParser:
     withdraw.add_argument(
         "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
     )
-    withdraw.set_defaults(run=on_device(afterwards.withdraw))
+    withdraw.set_defaults(run=with_queue(afterwards.withdraw))
     json_everywhere(parser)
     return parser

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-__all__ = ["CALLS_SECONDS", "GRACE_SECONDS", "Running", "serve_until_told"]
+__all__ = ["CALLS_SECONDS", "GRACE_SECONDS", "Running", "serve_until_signal"]
 
 CALLS_SECONDS = 8.0
 GRACE_SECONDS = 15.0
@@ -39,16 +39,16 @@ class Running(Protocol):
         ...
 
 
-async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
+async def serve_until_signal(start: Callable[[], Awaitable[Running]]) -> None:
     """Start a node and run it until a signal; then drain and stop within `GRACE_SECONDS`."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    stopping = asyncio.Event()
 
     def stop(number: int) -> None:
-        if told.is_set():
+        if stopping.is_set():
             # Nothing is lost: what was acknowledged is on disk, and what was not is sent again.
             os._exit(128 + number)
-        told.set()
+        stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
@@ -61,7 +61,7 @@ async def serve_until_told(start: Callable[[], Awaitable[Running]]) -> None:
     loop.add_signal_handler(signal.SIGHUP, reload)
     node = await start()
     _freeze_garbage_collector()
-    await told.wait()
+    await stopping.wait()
     # In a separate thread, so that it ends the process even if the event loop is blocked (by a long matrix product).
     watchdog = threading.Timer(GRACE_SECONDS - 0.5, _give_up, (node,))
     watchdog.daemon = True

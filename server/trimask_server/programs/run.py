@@ -12,7 +12,7 @@ from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
 from trimask_server.operations.garbage import collect_forever
 from trimask_server.operations.key_files import look_at_keys
-from trimask_server.operations.signals import serve_until_told
+from trimask_server.operations.signals import serve_until_signal
 from trimask_server.operations.tracing import configure_tracing
 from trimask_server.programs.claim import claim_node
 from trimask_server.programs.roles import Node, assemble, erasers_of
@@ -60,5 +60,5 @@ def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_li
     async def start() -> Host:
         return (await start_node(role, config)).host
 
-    uvloop.run(serve_until_told(start))
+    uvloop.run(serve_until_signal(start))
     return 0
