@@ -26,7 +26,7 @@ from trimask_lab import NUMBERS, Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.audit.chain import AuditHead, verify_chain
-from trimask_server.collector.witness import witness
+from trimask_server.collector.audit_heads import keep_audit_head
 from trimask_server.commands.operator import Operator
 from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_terminal.program import main
@@ -391,7 +391,7 @@ def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
 
     async def see(head: AuditHead) -> None:
         message = governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)
-        await witness(collector, party, message)
+        await keep_audit_head(collector, party, message)
 
     async def counts() -> dict[str, int]:  # on the node's own thread, which also saves them
         return collector.refusals.as_dict()

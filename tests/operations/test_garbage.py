@@ -116,12 +116,12 @@ def test_an_expired_key_is_destroyed_once_no_row_needs_it(own_lab: Any) -> None:
         client.submit({"hours": 1.0, "rested": True})
     now = node.context.clock.now_ms()
     old = dataclasses.replace(load_ring(folder).keys[0], expire_ms=now + DAY)
-    node.live_ring.ring = SealingRing([RingKey(SealingKey.generate(), now), old])
-    save_ring(folder, node.live_ring.ring)
+    node.key_ring.ring = SealingRing([RingKey(SealingKey.generate(), now), old])
+    save_ring(folder, node.key_ring.ring)
     secret = old.key.secret_bytes().hex()
     _collect(own_lab, "R1", 2)
     assert secret in (folder / "sealing.keys").read_text()  # a row still needs it
     own_lab.on_loop(node.context.database.write(lambda tx: tx.run("UPDATE submissions SET payload = NULL")))
     _collect(own_lab, "R1", 2)
     assert secret not in (folder / "sealing.keys").read_text()
-    assert len(node.live_ring.ring.keys) == 1
+    assert len(node.key_ring.ring.keys) == 1

@@ -127,9 +127,9 @@ def _rotate(lab: Any, name: str, *more: str) -> None:
 
 def _expire(lab: Any, name: str) -> None:
     """As if the overlap were over."""
-    live = lab.node(name).live_ring
-    live.ring = SealingRing(
-        dataclasses.replace(item, expire_ms=1) if item.expire_ms else item for item in live.ring.keys
+    key_ring = lab.node(name).key_ring
+    key_ring.ring = SealingRing(
+        dataclasses.replace(item, expire_ms=1) if item.expire_ms else item for item in key_ring.ring.keys
     )
 
 
@@ -147,12 +147,12 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         assert "Old key" in capsys.readouterr().out
         assert (
             load_party(own_lab.folder / "R1" / "node.json").sealing
-            == own_lab.node("R1").live_ring.ring.keys[0].key.public
+            == own_lab.node("R1").key_ring.ring.keys[0].key.public
         )
         offline.send(early)  # the study's own key, within the overlap
         with Client(signed) as online:
             online.submit(ANSWERS)
-            newest = own_lab.node("R1").live_ring.ring.keys[0].key
+            newest = own_lab.node("R1").key_ring.ring.keys[0].key
             assert online.sealing == {1: newest.public, 2: study.right[1].sealing}
             assert newest.secret_bytes() != pinned
         queue = Queue(tmp_path / "queue", key, clock=clock)
@@ -219,7 +219,7 @@ def test_a_ring_that_lost_a_key_is_refused(own_lab: Any) -> None:
     path.write_text(json.dumps(data))
     assert not own_lab.on_loop(_reload(own_lab.node("R1")))
     assert own_lab.node("R1").context.refusals.as_dict()["bad_key_file"] == 1
-    assert len(own_lab.node("R1").live_ring.ring.keys) == 2
+    assert len(own_lab.node("R1").key_ring.ring.keys) == 2
 
 
 @pytest.mark.parametrize("words", ["30", "d", "-1d", "1w", ""])

@@ -17,8 +17,8 @@ from trimask_core.identity import SigningKey
 from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import SealingKey, component_info, seal
+from trimask_server.right.helper_process import Helper
 from trimask_server.right.opener import Opener
-from trimask_server.right.opener_process import Helper
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
@@ -162,7 +162,7 @@ def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
 
 def test_the_helper_ends_with_its_node() -> None:
     helper = subprocess.Popen(
-        [sys.executable, "-m", "trimask_server.right.opener_process"],
+        [sys.executable, "-m", "trimask_server.right.helper_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

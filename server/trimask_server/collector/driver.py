@@ -16,9 +16,9 @@ from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.restores import Restores
 from trimask_server.collector.right_calls import RightCalls
-from trimask_server.collector.sightings import Sightings
 from trimask_server.node.context import NodeContext
 
 __all__ = ["BatchDriver", "BatchWork", "Driver"]
@@ -86,12 +86,17 @@ class BatchDriver:
     """Drives one study until it is closed."""
 
     def __init__(
-        self, node: NodeContext, study: Study, ledger: Ledger, sightings: Sightings, work: BatchWork
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        provider_status: ProviderStatus,
+        work: BatchWork,
     ) -> None:
         self._node = node
         self._study = study
         self._ledger = ledger
-        self._sightings = sightings
+        self._provider_status = provider_status
         self._work = work
         calls = RightCalls(node, study)
         self._intake = Intake(study, ledger, calls)
@@ -128,7 +133,7 @@ class BatchDriver:
 
     async def handle_restores(self) -> bool:
         """Tell right providers that were restored from a backup of every block; whether there was one."""
-        return await self._restores.handle(await self._sightings.describe(self._study, 5.0))
+        return await self._restores.handle(await self._provider_status.describe(self._study, 5.0))
 
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""

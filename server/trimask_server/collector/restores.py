@@ -16,8 +16,8 @@ from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import IN_A_BLOCK, Ledger
+from trimask_server.collector.provider_status import Described
 from trimask_server.collector.right_calls import RightCalls
-from trimask_server.collector.sightings import Described
 from trimask_server.node.context import NodeContext
 
 __all__ = ["Restores"]

@@ -17,8 +17,8 @@ from trimask_server.access.proposals import Proposals
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.scheduled_opens import ScheduledOpens
-from trimask_server.collector.sightings import Sightings
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_suite
@@ -41,14 +41,14 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         node: NodeContext,
         ledger: Ledger,
         catalogue: Catalogue,
-        sightings: Sightings,
+        provider_status: ProviderStatus,
         opens: ScheduledOpens,
     ) -> None:
         self._node = node
         self._opens = opens
         self._ledger = ledger
         self._catalogue = catalogue
-        self._sightings = sightings
+        self._provider_status = provider_status
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -92,7 +92,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for this node's own pages."""
-        described = await self._sightings.describe_cached(study)
+        described = await self._provider_status.describe_cached(study)
         # Read one right after the other: a block that changes state in between is counted twice, or not at all.
         pending = await self._ledger.pending_rows(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
@@ -104,7 +104,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 counts=[] if answer is None else answer.refusals,
                 study_counts=[] if answer is None else answer.study_refusals,
                 audit_head=None if answer is None else answer.audit_head,
-                last_seen_time_ms=self._sightings.last_ms(study.party(role).tls_name),
+                last_seen_time_ms=self._provider_status.last_ms(study.party(role).tls_name),
                 invitations_used=0 if answer is None else answer.invitations_used,
             )
             for role, answer in described.items()

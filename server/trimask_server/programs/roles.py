@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
+from trimask_server.access.budget_witness import WitnessServicer
 from trimask_server.access.gate import Gate
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
 from trimask_server.access.node_service import NodeServicer, UsedInvitations
 from trimask_server.access.proposals import Proposals
-from trimask_server.access.witnessing import WitnessServicer
 from trimask_server.node.context import NodeContext
 from trimask_server.node.host import Host, Services
 from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import RightBatchServicer
-from trimask_server.right.inviting import InvitationServicer
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
+from trimask_server.right.invitation_service import InvitationServicer
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys
 from trimask_server.right.rows import RowStore
@@ -41,7 +41,7 @@ class Node:
 
     host: Host
     services: Services
-    live_ring: LiveRing | None = None
+    key_ring: CurrentKeyRing | None = None
 
     @property
     def context(self) -> NodeContext:
@@ -92,12 +92,12 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         if context.key_folder is None:
             raise ConfigError("a right provider needs a sealing key; `trimask keys` makes it")
         ring = load_ring(context.key_folder)
-    live = LiveRing(context, ring, context.key_folder)
-    host.on_reload(live.reload)
+    key_ring = CurrentKeyRing(context, ring, context.key_folder)
+    host.on_reload(key_ring.reload)
     rows = RowStore(context.database, context.vault, context.audit)
-    suites = ByStudy({name: suite.right(host, rows, live) for name, suite in SUITES.items()})
+    suites = ByStudy({name: suite.right(host, rows, key_ring) for name, suite in SUITES.items()})
     newest = ring.keys[0].key
-    inviting = InvitationServicer(context)
+    invitations = InvitationServicer(context)
     opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
     host.at_stop(opener.stop)
 
@@ -105,23 +105,23 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         context,
         Proposals(context.database, context.audit),
         lambda: sum(part.running() for part in suites.all),
-        inviting.used,
+        invitations.used,
     )
     services = Services(
         gate=partial(Gate, context),
-        public=[SubmissionServicer(context, live, rows, opener).add_to],
+        public=[SubmissionServicer(context, key_ring, rows, opener).add_to],
         peer=[
             RightBatchServicer(context, rows, suites.of).add_to,
-            inviting.add_to,
+            invitations.add_to,
             *(add for part in suites.all for add in part.services),
             WitnessServicer(context).add_to,
             *shared,
         ],
         begin=opener.start,
-        after_collection=live.destroy_spent,
+        after_collection=key_ring.destroy_spent,
         key_names={"sealing_key": newest.public.hex()},
     )
-    return Node(host, services, live)
+    return Node(host, services, key_ring)
 
 
 def _collector(host: Host) -> Node:
@@ -133,21 +133,21 @@ def _collector(host: Host) -> Node:
     from trimask_server.collector.console.records import Records
     from trimask_server.collector.datasets import DatasetServicer
     from trimask_server.collector.ledger import Ledger
+    from trimask_server.collector.provider_status import ProviderStatus
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
     from trimask_server.collector.scheduled_opens import ScheduledOpens
     from trimask_server.collector.services import StudyOwnerServicer, StudyServicer
-    from trimask_server.collector.sightings import Sightings
     from trimask_server.collector.study_leases import Drivers
 
     context = host.context
     proposals = Proposals(context.database, context.audit)
     tokens = TokenStore(context.database, context.audit)
     ledger, catalogue = Ledger(context.database, context.audit), Catalogue(context.database)
-    sightings = Sightings(context)
-    suites = ByStudy({name: suite.collector(host, sightings) for name, suite in SUITES.items()})
+    provider_status = ProviderStatus(context)
+    suites = ByStudy({name: suite.collector(host, provider_status) for name, suite in SUITES.items()})
     drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
     opens = ScheduledOpens(context.database, context.audit)
-    studies = StudyServicer(context, ledger, catalogue, sightings, opens)
+    studies = StudyServicer(context, ledger, catalogue, provider_status, opens)
     public: list[AddServices] = [
         studies.add_to,
         DatasetServicer(context, catalogue).add_to,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from trimask_core.errors import VerificationError
-from trimask_server.right.opener_process import Helper
+from trimask_server.right.helper_process import Helper
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel, try_open
 
 __all__ = ["Opener"]

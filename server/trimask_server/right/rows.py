@@ -13,7 +13,6 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.right.drawing import Draw
-from trimask_server.right.invitations import bind
 from trimask_server.right.row_intake import (
     Arrival,
     first_time,
@@ -22,6 +21,7 @@ from trimask_server.right.row_intake import (
     or_raise,
     why_refused,
 )
+from trimask_server.right.used_invitations import bind
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
 

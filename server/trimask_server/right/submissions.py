@@ -17,7 +17,7 @@ from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys, Parcel
 from trimask_server.right.rows import RowStore
@@ -30,9 +30,9 @@ __all__ = ["SubmissionServicer"]
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: NodeContext, live: LiveRing, rows: RowStore, opener: Opener) -> None:
+    def __init__(self, node: NodeContext, key_ring: CurrentKeyRing, rows: RowStore, opener: Opener) -> None:
         self._node = node
-        self._live = live
+        self._key_ring = key_ring
         self._rows = rows
         self._opener = opener
         self._forms: dict[bytes, PayloadForm] = {}
@@ -62,7 +62,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
                 Reason.BAD_INVITATION,
                 "this invitation was used for another submission than the bytes that came",
             )
-        ring = self._live.ring
+        ring = self._key_ring.ring
         now_ms = node.clock.now_ms()
         try:
             ring.refuse_expired_id(request.sealing_key_id, now_ms)
@@ -105,7 +105,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     ) -> submission_pb2.GetSealingKeysResponse:
         node = self._node
         records = []
-        for item in self._live.ring.active(node.clock.now_ms()):
+        for item in self._key_ring.ring.active(node.clock.now_ms()):
             message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
             records.append(
                 submission_pb2.SealingKeyRecord(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimask_server.access import proposals, witnessing
-from trimask_server.right import invitations, rows
+from trimask_server.access import budget_witness, proposals
+from trimask_server.right import rows, used_invitations
 from trimask_server.store import data_keys
 from trimask_server.store.erasure import Erasers
 
@@ -12,10 +12,10 @@ __all__ = ["ERASERS"]
 ERASERS = Erasers(
     (
         rows.erase_study,
-        invitations.erase_study,
+        used_invitations.erase_study,
         proposals.erase_study,
-        witnessing.erase_study,
+        budget_witness.erase_study,
         data_keys.erase_study,
     ),
-    still_needed=(witnessing.still_needed,),
+    still_needed=(budget_witness.still_needed,),
 )

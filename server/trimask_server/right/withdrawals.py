@@ -13,7 +13,7 @@ from trimask_core.admission import Admission
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
-from trimask_server.right.invitations import bind
+from trimask_server.right.used_invitations import bind
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["MOST_UNKNOWN", "WithdrawalStore"]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trimask_core.study import Study
 from trimask_server.collector.driver import Driver
-from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.node.host import Host
 from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import BlockRules
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
@@ -77,7 +77,7 @@ class Suite(Protocol):
         """Who erases a study in the tables that the suite has at a node of a role, beside those of the role itself."""
         ...
 
-    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+    def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:
         """At a right provider."""
         ...
 
@@ -85,7 +85,7 @@ class Suite(Protocol):
         """At a left provider."""
         ...
 
-    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+    def collector(self, host: Host, provider_status: ProviderStatus) -> CollectorPart:
         """At a collector."""
         ...
 

@@ -20,7 +20,7 @@ from trimask_core.study import Study
 from trimask_lab import Lab
 from trimask_proto.v1.study_pb2 import GetStudyStatusRequest
 from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
-from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.local.cluster import ThreadCluster
 
 QUESTIONS = 300
@@ -77,7 +77,7 @@ def test_many_questions_are_one_question_to_the_providers(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_without_the_cache_every_question_asks_everybody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sightings, "describe_cached", Sightings._look)
+    monkeypatch.setattr(ProviderStatus, "describe_cached", ProviderStatus._describe_and_keep_heads)
     signed = lab.open_study()
     before = described(lab)
     assert set(ask(lab, signed.study)) == {"answered"}

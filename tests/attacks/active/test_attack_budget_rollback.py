@@ -28,7 +28,7 @@ from trimask_core.study import Budget
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import witness_pb2
 from trimask_proto.v1.witness_pb2_grpc import WitnessServiceStub
-from trimask_server.access import witnessing
+from trimask_server.access import budget_witness
 from trimask_server.suites.rows import answers
 from trimask_terminal.program import main
 
@@ -235,7 +235,7 @@ def test_without_witnesses_the_old_copy_spends_the_budget_again(
 ) -> None:
     """Last, because it leaves a second chain behind. Providers sign whatever they are shown."""
     lab, signed, old, first = spent
-    monkeypatch.setattr(witnessing, "_keep", lambda *_, **__: None)
+    monkeypatch.setattr(budget_witness, "_keep", lambda *_, **__: None)
     answers = {first.raw}
     for request_id in (bytes(16), REQUEST):
         put_back(lab, old)

@@ -20,7 +20,7 @@ from trimask_client import Client
 from trimask_core.refusals import Reason
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_proto.v1.common_pb2 import Worker
-from trimask_server.collector import sightings
+from trimask_server.collector import provider_status
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.protocol import attempts
 from trimask_server.protocol.attempts import sign_worker
@@ -80,7 +80,7 @@ def _lead_astray(monkeypatch: pytest.MonkeyPatch, trap: Trap, signature: bytes) 
         return [Worker(role="L2", address=trap.address, signature=signature)]
 
     monkeypatch.setattr(masking_attempt.MaskingAttempts, "_workers", led_astray)
-    for module in (masking_attempt, sightings):
+    for module in (masking_attempt, provider_status):
         monkeypatch.setattr(module, "worker_of", lambda *_: "")
 
 

@@ -88,7 +88,7 @@ def test_different_forms_to_different_providers_cost_that_batch_alone(
         lied[:] = [batch]
         opened = await self._open(study, batch)
         (s, *others), *rest = opened.values
-        public = await self._introductions.peer_key(study, caller)
+        public = await self._key_exchange.peer_key(study, caller)
         info = rounds._info(study, batch, "R3", caller)
         return rounds.seal(public, pack_values([((s + 1) % P, *others), *rest]), info)
 

@@ -30,9 +30,9 @@ from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
 from trimask_server.node import context as node_context
 from trimask_server.protocol.plans import split_ids
-from trimask_server.suites.moments import introductions
+from trimask_server.suites.moments import key_exchange
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.rounds import Rounds, _info
 from trimask_server.suites.moments.totals import exchange_key_message
 
@@ -75,16 +75,16 @@ def test_a_replaced_contribution_is_refused(rogue: Rogue, monkeypatch: pytest.Mo
     nothing about any report, and nothing is added up.
     """
     collector, _ = rogue()
-    honest = Introductions.answer
+    honest = KeyExchange.answer
 
-    def lie(self: Introductions, study: Any, caller: str, request: Any) -> Any:
+    def lie(self: KeyExchange, study: Any, caller: str, request: Any) -> Any:
         answer = honest(self, study, caller, request)
         if self._node.role_in(study) == "R1":
-            other = seal(request.exchange_key, bytes(32), introductions._info(study, "R1", caller))
+            other = seal(request.exchange_key, bytes(32), key_exchange._info(study, "R1", caller))
             answer.sealed_contribution = other
         return answer
 
-    monkeypatch.setattr(Introductions, "answer", lie)
+    monkeypatch.setattr(KeyExchange, "answer", lie)
     ids, batch = collector.pending("R1"), batch_name("b")
     collector.assign(batch, ids)
     with refused_with(*UNVERIFIED):
@@ -92,7 +92,7 @@ def test_a_replaced_contribution_is_refused(rogue: Rogue, monkeypatch: pytest.Mo
     with refused_with(*UNVERIFIED):
         collector.check(batch, ["R2"])
     assert collector.lab.query("R2", "SELECT count(*) FROM moments_batches") == [(0,)]
-    monkeypatch.setattr(Introductions, "answer", honest)
+    monkeypatch.setattr(KeyExchange, "answer", honest)
     assert [answer.accepted_count for answer in collector.check(batch)] == [12, 12]
 
 
@@ -267,7 +267,7 @@ def test_nothing_of_the_exchange_is_in_logs_traces_audit_or_at_the_collector(
     """
     secrets: list[bytes] = []
     values: set[int] = set()
-    read, key, fix = Rounds._read, Introductions.challenge_key, Deliveries._fix
+    read, key, fix = Rounds._read, KeyExchange.challenge_key, Deliveries._fix
 
     def reading(self: Rounds, study: Any, provider: int, secret: bytes, rows: Any) -> Any:
         opened = read(self, study, provider, secret, rows)
@@ -275,7 +275,7 @@ def test_nothing_of_the_exchange_is_in_logs_traces_audit_or_at_the_collector(
         values.update(opened.shares.flatten().tolist())
         return opened
 
-    async def deriving(self: Introductions, study: Any) -> bytes:
+    async def deriving(self: KeyExchange, study: Any) -> bytes:
         made = await key(self, study)
         secrets.extend([made, self._secret.contribution(study.id)])
         return made
@@ -286,7 +286,7 @@ def test_nothing_of_the_exchange_is_in_logs_traces_audit_or_at_the_collector(
         return await fix(self, study, totals)
 
     monkeypatch.setattr(Rounds, "_read", reading)
-    monkeypatch.setattr(Introductions, "challenge_key", deriving)
+    monkeypatch.setattr(KeyExchange, "challenge_key", deriving)
     monkeypatch.setattr(Deliveries, "_fix", fixing)
     lab = make_lab(right)
     heard = listen(lab)

@@ -19,7 +19,7 @@ from trimask_core.moments.report import _elements
 from trimask_core.study import Study
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments
-from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.rounds import Rounds
 
 PEOPLE = 8
@@ -57,7 +57,7 @@ def record(
     lab = make_lab(request.param)
     signed = open_moments(lab, release_rows=PEOPLE)
     kept = Record(signed.study, {})
-    read, key = Rounds._read, Introductions.challenge_key
+    read, key = Rounds._read, KeyExchange.challenge_key
 
     def reading(self: Rounds, study: Study, provider: int, secret: bytes, rows: Any) -> Any:
         opened = read(self, study, provider, secret, rows)
@@ -65,13 +65,13 @@ def record(
         kept.said[provider] = dict(zip(opened.ids, opened.values, strict=True))
         return opened
 
-    async def deriving(self: Introductions, study: Study) -> bytes:
+    async def deriving(self: KeyExchange, study: Study) -> bytes:
         made = await key(self, study)
         kept.keys.add(made)
         return made
 
     monkeypatch.setattr(Rounds, "_read", reading)
-    monkeypatch.setattr(Introductions, "challenge_key", deriving)
+    monkeypatch.setattr(KeyExchange, "challenge_key", deriving)
     with Client(signed) as client:
         for person in moments_people(PEOPLE):
             kept.answers[client.submit(person).submission_id] = person

@@ -30,7 +30,7 @@ from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
-from trimask_server.suites.moments import introductions, rounds
+from trimask_server.suites.moments import key_exchange, rounds
 from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
@@ -304,7 +304,7 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         return made
 
     with contextlib.ExitStack() as stack:
-        for module in (submission_module, introductions, rounds):
+        for module in (submission_module, key_exchange, rounds):
             stack.enter_context(mock.patch.object(module, "seal", seal))
         stack.enter_context(mock.patch.object(client_module, "build_submission", build))
         if isinstance(world.oracle, MomentsOracle):

@@ -33,8 +33,8 @@ from trimask_server.protocol.accounting import Price, require_affordable
 from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.moments.batch_store import BatchStore
-from trimask_server.suites.moments.introductions import Introductions
 from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.totals import add_noise, add_up, blind
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class Deliveries:
         self,
         node: NodeContext,
         store: BatchStore,
-        introductions: Introductions,
+        key_exchange: KeyExchange,
         kept: Path,
     ) -> None:
         self._node = node
         self._store = store
-        self._introductions = introductions
+        self._key_exchange = key_exchange
         self._kept = kept
 
     async def commit(self, study: Study, totals: moments_pb2.AskedTotals) -> moments_pb2.TotalsCommitment:
@@ -134,7 +134,7 @@ class Deliveries:
 
     async def _fix(self, study: Study, totals: moments_pb2.AskedTotals) -> _Fixed:
         node, layout = self._node, study.moments.layout
-        role, secret = node.role_in(study), self._introductions.secret(study)
+        role, secret = node.role_in(study), self._key_exchange.secret(study)
         found = await self._store.totals(study.id, split_ids(totals.batch_ids))
         for batch, _ in found:
             if batch.release_number not in (None, totals.release_number):
@@ -165,11 +165,11 @@ class Deliveries:
             noises = layout.noises(study.protection.sigma, honest)
         values = await node.workers.run(add_noise, values, noises, secret.noise(study.id, what))
         publics = {
-            int(other[1:]): await self._introductions.peer_key(study, other)
+            int(other[1:]): await self._key_exchange.peer_key(study, other)
             for other in right_roles(study)
             if other != role
         }
-        own = self._introductions.own_key(study)
+        own = self._key_exchange.own_key(study)
         blinded = blind(values, int(role[1:]), own, publics, what)
         return _Fixed(asked, accepted, count, blinded, secret.salt(study.id, what))
 

@@ -10,7 +10,7 @@ from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_other_right, require_role, require_suite
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.rounds import Rounds
 
 __all__ = ["MomentsPeerServicer", "MomentsServicer"]
@@ -19,9 +19,9 @@ __all__ = ["MomentsPeerServicer", "MomentsServicer"]
 class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
     """Serves the other right providers of a study, and nobody else."""
 
-    def __init__(self, node: NodeContext, introductions: Introductions, rounds: Rounds) -> None:
+    def __init__(self, node: NodeContext, key_exchange: KeyExchange, rounds: Rounds) -> None:
         self._node = node
-        self._introductions = introductions
+        self._key_exchange = key_exchange
         self._rounds = rounds
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -38,7 +38,7 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         self, request: moments_pb2.IntroduceRequest, context: Context
     ) -> moments_pb2.IntroduceResponse:
         study = self._node.studies.get(request.study_id)
-        return self._introductions.answer(study, self._caller(study, context), request)
+        return self._key_exchange.answer(study, self._caller(study, context), request)
 
     async def GetForms(
         self, request: moments_pb2.GetFormsRequest, context: Context

@@ -26,7 +26,7 @@ from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.roles import right_roles
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.moments.batch_store import BatchStore, Decision, StoredBatch
 from trimask_server.suites.moments.checking import (
@@ -39,7 +39,7 @@ from trimask_server.suites.moments.checking import (
     verdicts,
 )
 from trimask_server.suites.moments.field_array import Elements
-from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.totals import verdict_message
 
 __all__ = ["Rounds", "ids_hash"]
@@ -68,15 +68,15 @@ class Rounds:
         self,
         node: NodeContext,
         rows: RowStore,
-        live: LiveRing,
+        key_ring: CurrentKeyRing,
         store: BatchStore,
-        introductions: Introductions,
+        key_exchange: KeyExchange,
     ) -> None:
         self._node = node
         self._rows = rows
-        self._live = live
+        self._key_ring = key_ring
         self._store = store
-        self._introductions = introductions
+        self._key_exchange = key_exchange
         self._opened: dict[tuple[bytes, bytes], asyncio.Task[_Opened]] = {}
         self._decisions: dict[tuple[bytes, bytes], asyncio.Task[StoredBatch]] = {}
         self.running = 0
@@ -87,7 +87,7 @@ class Rounds:
         """This provider's shares of the forms, for one other right provider."""
         opened = await self._open(study, attempt.block_id)
         _require_same(opened.ids, ids)
-        public = await self._introductions.peer_key(study, caller)
+        public = await self._key_exchange.peer_key(study, caller)
         info = _info(study, attempt.block_id, self._node.role_in(study), caller)
         return seal(public, pack_values(opened.values), info)
 
@@ -147,13 +147,13 @@ class Rounds:
 
     async def _open_now(self, study: Study, batch_id: bytes) -> _Opened:
         node = self._node
-        key = await self._introductions.challenge_key(study)
+        key = await self._key_exchange.challenge_key(study)
         rows = await self._rows.start(study.id, batch_id)
         provider = int(node.role_in(study)[1:])
         return await node.workers.run(self._read, study, provider, key, rows)
 
     def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
-        ring, layout = self._live.ring, study.moments.layout
+        ring, layout = self._key_ring.ring, study.moments.layout
         ids = [submission_id for submission_id, _ in rows]
         payloads = [
             ring.open_held(sealed, component_info(study.binding, provider, submission_id))
@@ -191,7 +191,7 @@ class Rounds:
         request = moments_pb2.GetFormsRequest(attempt=attempt, submission_ids_hash=ids_hash(ids))
         answer = await self._node.peers.call(self._stub(study, attempt, role).GetForms, request)
         info = _info(study, attempt.block_id, role, self._node.role_in(study))
-        key = self._introductions.own_key(study)
+        key = self._key_exchange.own_key(study)
         return unpack_values(key.open(answer.sealed_values, info), len(ids))
 
     async def _agree(self, study: Study, attempt: Attempt, stored: StoredBatch) -> None:

@@ -14,11 +14,11 @@ from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.node.context import NodeContext
 from trimask_server.node.host import Host
 from trimask_server.node.ports import AddServices
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
@@ -26,7 +26,7 @@ from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.introductions import Introductions
+from trimask_server.suites.moments.key_exchange import KeyExchange
 from trimask_server.suites.moments.right_services import MomentsPeerServicer, MomentsServicer
 from trimask_server.suites.moments.rounds import Rounds
 
@@ -41,16 +41,16 @@ _LARGEST_BATCH = 4096
 class _Right:
     """R_k."""
 
-    def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
+    def __init__(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> None:
         node = host.context
         # A random one where there is no file: such a node has approved no study of this suite, and can take part in none.
         secret = node.keys.moments or MomentsSecret(node.source.seed())
         store = BatchStore(node.database, node.vault, rows, node.audit)
-        introductions = Introductions(node, secret)
-        self._rounds = Rounds(node, rows, live, store, introductions)
-        deliveries = Deliveries(node, store, introductions, Path(node.config.keys))
+        key_exchange = KeyExchange(node, secret)
+        self._rounds = Rounds(node, rows, key_ring, store, key_exchange)
+        deliveries = Deliveries(node, store, key_exchange, Path(node.config.keys))
         self.services: list[AddServices] = [
-            MomentsPeerServicer(node, introductions, self._rounds).add_to,
+            MomentsPeerServicer(node, key_exchange, self._rounds).add_to,
             MomentsServicer(node, self._rounds, deliveries).add_to,
         ]
 
@@ -85,10 +85,10 @@ class _Collector:
 
     services: Sequence[AddServices] = ()
 
-    def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+    def __init__(self, node: NodeContext, provider_status: ProviderStatus) -> None:
 
         self._node = node
-        self._sightings = sightings
+        self._provider_status = provider_status
 
     @cached_property
     def answers(self) -> Answers:
@@ -104,8 +104,8 @@ class _Collector:
 
         node = self._node
         ledger = Ledger(database, node.audit)
-        work = MomentsWork(node, study, ledger, ReleaseLedger(database, node.audit), self._sightings)
-        return BatchDriver(node, study, ledger, self._sightings, work)
+        work = MomentsWork(node, study, ledger, ReleaseLedger(database, node.audit), self._provider_status)
+        return BatchDriver(node, study, ledger, self._provider_status, work)
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ class MomentsSuite:
         """Batches at a provider; a collector has nothing beside its own tables."""
         return Erasers(() if role == "collector" else (BatchStore.erase_study,))
 
-    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+    def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:
         """At a right provider."""
-        return _Right(host, rows, live)
+        return _Right(host, rows, key_ring)
 
     def left(self, host: Host) -> LeftPart:
         """At a left provider."""
         return _Left()
 
-    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+    def collector(self, host: Host, provider_status: ProviderStatus) -> CollectorPart:
         """At a collector."""
-        return _Collector(host.context, sightings)
+        return _Collector(host.context, provider_status)

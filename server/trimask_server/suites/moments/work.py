@@ -15,13 +15,13 @@ from trimask_core.study import Party, Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.collector.audit_heads import keep_audit_head
 from trimask_server.collector.batches import PASSING, Batches
 from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Tally
-from trimask_server.collector.sightings import Sightings
-from trimask_server.collector.witness import witness
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.plans import split_ids
@@ -47,13 +47,18 @@ class MomentsWork:
     """One study's batches (`collector.driver.BatchWork`)."""
 
     def __init__(
-        self, node: NodeContext, study: Study, ledger: Ledger, releases: ReleaseLedger, sightings: Sightings
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        releases: ReleaseLedger,
+        provider_status: ProviderStatus,
     ) -> None:
         self._node = node
         self._study = study
         self._ledger = ledger
         self._releases = releases
-        self._sightings = sightings
+        self._provider_status = provider_status
         self._catalogue = Catalogue(ledger.database)
 
     checks_rows = False
@@ -134,10 +139,10 @@ class MomentsWork:
     async def _attempt(self, block: Block) -> Attempt:
         study = self._study
         workers = []
-        for role, answer in (await self._sightings.describe(study, 5.0)).items():
+        for role, answer in (await self._provider_status.describe(study, 5.0)).items():
             if answer is None:
                 raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the batch waits for it")
-            await witness(self._node, study.party(role), answer.audit_head)
+            await keep_audit_head(self._node, study.party(role), answer.audit_head)
             if answer.draining:
                 raise Refused(Reason.DRAINING, f"{role} is about to stop; the batch waits for it")
             if answer.worker_address:
@@ -188,7 +193,7 @@ class MomentsWork:
             return
         tally = Tally(
             await self._ledger.failed_attempts(study.id),
-            await self._sightings.refusals(study),
+            await self._provider_status.refusals(study),
             await self._ledger.abandoned(study.id),
         )
         await publish(node, self._releases, study, release, batch_ids, gathered, tally)

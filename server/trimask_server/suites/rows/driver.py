@@ -14,9 +14,9 @@ from trimask_server.collector.batches import PASSING, Batches
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Tally
 from trimask_server.collector.releases.factors import Factors
-from trimask_server.collector.sightings import Sightings
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.context import current_request, current_study
 from trimask_server.operations.tracing import span
@@ -40,17 +40,17 @@ class RowsWork:
         study: Study,
         ledger: Ledger,
         factors: FactorLedger,
-        sightings: Sightings,
+        provider_status: ProviderStatus,
         collection: CollectionServicer,
     ) -> None:
         self._node = node
         self._study = study
         self._ledger = ledger
         self._factors = factors
-        self._sightings = sightings
+        self._provider_status = provider_status
         self._catalogue = Catalogue(ledger.database)
         self._publisher = Publisher(node, factors)
-        self._masking = MaskingAttempts(node, study, ledger, sightings, collection)
+        self._masking = MaskingAttempts(node, study, ledger, provider_status, collection)
         self._checking = Checking(node, study, ledger)
         self._places: dict[bytes, bytes] = {}
 
@@ -134,7 +134,7 @@ class RowsWork:
                 release,
                 Tally(
                     await self._ledger.failed_attempts(study.id),
-                    await self._sightings.refusals(study),
+                    await self._provider_status.refusals(study),
                     await self._ledger.abandoned(study.id),
                 ),
             )

@@ -19,9 +19,9 @@ from trimask_proto.v1 import node_pb2, right_masking_pb2, unmasking_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.collector.audit_heads import keep_audit_head
 from trimask_server.collector.ledger import Block, Ledger
-from trimask_server.collector.sightings import Sightings
-from trimask_server.collector.witness import witness
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import sign_worker, worker_of
 from trimask_server.protocol.plans import plan_hash
@@ -46,13 +46,13 @@ class MaskingAttempts:
         node: NodeContext,
         study: Study,
         ledger: Ledger,
-        sightings: Sightings,
+        provider_status: ProviderStatus,
         collection: CollectionServicer,
     ) -> None:
         self._node = node
         self._study = study
         self._ledger = ledger
-        self._sightings = sightings
+        self._provider_status = provider_status
         self._collection = collection
 
     async def run(self, block: Block) -> tuple[int, Matrix]:
@@ -160,10 +160,10 @@ class MaskingAttempts:
     async def _answering_nodes(self) -> dict[str, node_pb2.DescribeNodeResponse]:
         """Every provider, asked before an attempt begins; an attempt without one of them is not begun."""
         nodes: dict[str, node_pb2.DescribeNodeResponse] = {}
-        for role, answer in (await self._sightings.describe(self._study, 5.0)).items():
+        for role, answer in (await self._provider_status.describe(self._study, 5.0)).items():
             if answer is None:
                 raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the attempt waits for it")
-            await witness(self._node, self._study.party(role), answer.audit_head)
+            await keep_audit_head(self._node, self._study.party(role), answer.audit_head)
             if answer.draining:
                 raise Refused(Reason.DRAINING, f"{role} is about to stop; the attempt waits for it")
             nodes[role] = answer
@@ -188,7 +188,7 @@ class MaskingAttempts:
         """
         silent: Counter[str] = Counter()
         while not pending.outcome.done():
-            described = await self._sightings.describe(self._study, 2.0, pending.attempt)
+            described = await self._provider_status.describe(self._study, 2.0, pending.attempt)
             for role, answer in described.items():
                 if answer is not None and answer.boot_id != boots[role]:
                     pending.fail(Reason.PEER_RESTARTED, f"{role} was restarted during the attempt")

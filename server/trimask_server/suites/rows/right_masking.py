@@ -30,7 +30,7 @@ from trimask_server.protocol.attempts import worker_of
 from trimask_server.protocol.matrices import slices
 from trimask_server.protocol.right_mask import RightMask, apply_right_mask
 from trimask_server.protocol.row_check import directions, take_out
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.check_store import CheckStore
@@ -61,7 +61,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         node: NodeContext,
         attempts: AttemptShares,
         rows: RowStore,
-        live: LiveRing,
+        key_ring: CurrentKeyRing,
         unmasking: UnmaskingServicer,
         checks: CheckStore,
         frames: Frames,
@@ -69,7 +69,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self._node = node
         self._attempts = attempts
         self._rows = rows
-        self._live = live
+        self._key_ring = key_ring
         self._unmasking = unmasking
         self._checks = checks
         self._frames = frames
@@ -96,7 +96,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         node = self._node
         k = int(study.role_of(node.keys.identity.public)[1:])
         seeds = await self._checks.seeds(study.id, attempt.block_id)
-        payloads = await node.workers.run(open_payloads, self._live.ring, study, k, rows)
+        payloads = await node.workers.run(open_payloads, self._key_ring.ring, study, k, rows)
         component = await node.workers.run(self._component, study, k, rows, seeds, payloads)
         held = await node.workers.run(self._tags, study, k, rows, seeds, payloads)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)

@@ -39,7 +39,7 @@ from trimask_server.protocol.row_check import (
     pack_openings,
     unpack_openings,
 )
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.check_store import CheckStore
 from trimask_server.suites.rows.components import open_payloads
@@ -57,14 +57,14 @@ class RowChecks:
     """The checks this right provider takes part in."""
 
     def __init__(
-        self, node: NodeContext, rows: RowStore, live: LiveRing, store: CheckStore, frames: Frames
+        self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing, store: CheckStore, frames: Frames
     ) -> None:
         self._node = node
         self._rows = rows
-        self._live = live
+        self._key_ring = key_ring
         self._store = store
         self._frames = frames
-        self._tags = TagChecks(node, rows, live)
+        self._tags = TagChecks(node, rows, key_ring)
         # What is opened is asked for by every right provider at about the same time, and worked out once.
         self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Openings]]] = {}
         self._asked: Counter[_Key] = Counter()
@@ -122,7 +122,7 @@ class RowChecks:
         k = int(self._node.role_in(study)[1:])
 
         def work() -> Openings:
-            components = read_components(study, k, open_payloads(self._live.ring, study, k, rows))
+            components = read_components(study, k, open_payloads(self._key_ring.ring, study, k, rows))
             opened = open_component(components, directions(study, seed))
             return {name: values for (name, _), values in zip(rows, opened, strict=True)}
 

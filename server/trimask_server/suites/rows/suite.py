@@ -11,11 +11,11 @@ from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.sightings import Sightings
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.node.context import NodeContext
 from trimask_server.node.host import Host
 from trimask_server.node.ports import AddServices
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.erasure import Erasers
@@ -64,12 +64,12 @@ class _Left(_Provider):
 class _Right(_Provider):
     """R_k."""
 
-    def __init__(self, host: Host, rows: RowStore, live: LiveRing) -> None:
+    def __init__(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> None:
         super().__init__(host)
         node = host.context
         store, frames = CheckStore(node.database, node.audit), self._frames
-        self._checks = RowChecks(node, rows, live, store, frames)
-        masking = RightMaskingServicer(node, self._attempts, rows, live, self._unmasking, store, frames)
+        self._checks = RowChecks(node, rows, key_ring, store, frames)
+        masking = RightMaskingServicer(node, self._attempts, rows, key_ring, self._unmasking, store, frames)
         self.services += [
             masking.add_to,
             RowCheckServicer(node, self._checks).add_to,
@@ -98,11 +98,11 @@ class _Right(_Provider):
 class _Collector:
     """Drivers that mask and pool, and the service nodes deliver to."""
 
-    def __init__(self, node: NodeContext, sightings: Sightings) -> None:
+    def __init__(self, node: NodeContext, provider_status: ProviderStatus) -> None:
         from trimask_server.suites.rows.deliveries import CollectionServicer
 
         self._node = node
-        self._sightings = sightings
+        self._provider_status = provider_status
         self._collection = CollectionServicer(node)
         self.services: list[AddServices] = [self._collection.add_to]
 
@@ -121,8 +121,8 @@ class _Collector:
         node = self._node
         ledger = Ledger(database, node.audit)
         factors = FactorLedger(database, node.vault, node.audit)
-        work = RowsWork(node, study, ledger, factors, self._sightings, self._collection)
-        return BatchDriver(node, study, ledger, self._sightings, work)
+        work = RowsWork(node, study, ledger, factors, self._provider_status, self._collection)
+        return BatchDriver(node, study, ledger, self._provider_status, work)
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class RowsSuite:
             return Erasers((CheckLedger.erase_study,))
         return Erasers((CheckStore.erase_study, HeldContents.erase_study))
 
-    def right(self, host: Host, rows: RowStore, live: LiveRing) -> RightPart:
+    def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:
         """At a right provider."""
-        return _Right(host, rows, live)
+        return _Right(host, rows, key_ring)
 
     def left(self, host: Host) -> LeftPart:
         """At a left provider."""
         return _Left(host)
 
-    def collector(self, host: Host, sightings: Sightings) -> CollectorPart:
+    def collector(self, host: Host, provider_status: ProviderStatus) -> CollectorPart:
         """At a collector."""
-        return _Collector(host.context, sightings)
+        return _Collector(host.context, provider_status)

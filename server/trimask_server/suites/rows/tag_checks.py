@@ -15,7 +15,7 @@ from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.check_coin import seed_of
 from trimask_server.protocol.tag_opening import challenge, combination, combination_holds
-from trimask_server.right.live_ring import LiveRing
+from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows.components import open_payloads
 
@@ -28,10 +28,10 @@ Rows = list[tuple[bytes, bytes]]
 class TagChecks:
     """One right provider's part: it shows its own components' tags, and checks those it holds keys of."""
 
-    def __init__(self, node: NodeContext, rows: RowStore, live: LiveRing) -> None:
+    def __init__(self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing) -> None:
         self._node = node
         self._rows = rows
-        self._live = live
+        self._key_ring = key_ring
 
     async def openings(
         self, study: Study, check: RowCheck, seed: bytes, ids: Sequence[bytes], holder: int
@@ -41,7 +41,7 @@ class TagChecks:
         rows = await self._rows.sealed(study.id, ids, check.check_id)
 
         def work() -> tuple[bytes, bytes]:
-            e, payloads = challenge(seed), open_payloads(self._live.ring, study, k, rows)
+            e, payloads = challenge(seed), open_payloads(self._key_ring.ring, study, k, rows)
             components = read_components(study, k, payloads).tolist()
             parts = [read_tags(study, k, payload) for payload in payloads]
             shown = [
@@ -66,7 +66,7 @@ class TagChecks:
         if not held or not ids:
             return set(), set()
         rows = await self._rows.sealed(study.id, ids, check.check_id)
-        payloads = await self._node.workers.run(open_payloads, self._live.ring, study, own, rows)
+        payloads = await self._node.workers.run(open_payloads, self._key_ring.ring, study, own, rows)
         parts = [read_tags(study, own, payload) for payload in payloads]
         wrong: set[bytes] = set()
         missing = set(ids) - {name for name, _ in rows}

@@ -16,7 +16,7 @@ from trimask_proto.v1 import admission_pb2, admission_pb2_grpc
 from trimask_server.access.gate import require_owner
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
-from trimask_server.right.invitations import count_used, used_after
+from trimask_server.right.used_invitations import count_used, used_after
 from trimask_server.store.interface import Transaction
 
 __all__ = ["MOST_INVITATIONS", "InvitationServicer"]

@@ -10,10 +10,10 @@ from trimask_server.node.context import NodeContext
 from trimask_server.right.rows import oldest_row_ms
 from trimask_server.right.sealing_keys import SealingRing, forget_spent, load_ring, save_ring
 
-__all__ = ["LiveRing"]
+__all__ = ["CurrentKeyRing"]
 
 
-class LiveRing:
+class CurrentKeyRing:
     """The ring in use. `folder` is where its file is; None when the ring was given, not read."""
 
     def __init__(self, node: NodeContext, ring: SealingRing, folder: Path | None) -> None:

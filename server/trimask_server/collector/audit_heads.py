@@ -14,10 +14,10 @@ from trimask_server.audit.chain import AuditHead
 from trimask_server.node.context import NodeContext
 from trimask_server.store.interface import Transaction
 
-__all__ = ["witness"]
+__all__ = ["keep_audit_head"]
 
 
-async def witness(node: NodeContext, party: Party, message: governance_pb2.AuditHead) -> None:
+async def keep_audit_head(node: NodeContext, party: Party, message: governance_pb2.AuditHead) -> None:
     """Remember a head; count and record one that goes back, or that has another hash under the same number."""
     head = AuditHead(message.sequence, message.hash, message.signature)
     if not head.sequence:

@@ -10,27 +10,27 @@ from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.collector.witness import witness
+from trimask_server.collector.audit_heads import keep_audit_head
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.attempts import worker_of
 
-__all__ = ["Described", "Sightings"]
+__all__ = ["Described", "ProviderStatus"]
 
 _FRESH_MS = 2000
 Described = dict[str, node_pb2.DescribeNodeResponse | None]
 
 
 @dataclass(frozen=True)
-class Sightings:
+class ProviderStatus:
     """Shared by all studies of a collector, so that the worker driving a study and the others see the same."""
 
     node: NodeContext
     _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
     # By study: when it was asked, and the answer, which may be on its way.
-    _glances: dict[bytes, tuple[int, asyncio.Future[Described]]] = field(default_factory=dict, init=False)
+    _recent: dict[bytes, tuple[int, asyncio.Future[Described]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.node.studies.on_forget.append(lambda study_id: self._glances.pop(study_id, None))
+        self.node.studies.on_forget.append(lambda study_id: self._recent.pop(study_id, None))
 
     def last_ms(self, tls_name: str) -> int:
         """When a provider last answered; 0 if not since this collector was started."""
@@ -64,18 +64,18 @@ class Sightings:
     async def describe_cached(self, study: Study) -> Described:
         """The same, cached for two seconds: many viewers cause one question to the nodes."""
         now = self.node.clock.now_ms()
-        found = self._glances.get(study.id)
+        found = self._recent.get(study.id)
         if found is None or not 0 <= now - found[0] < _FRESH_MS:
-            found = (now, asyncio.ensure_future(self._look(study)))
-            self._glances[study.id] = found
+            found = (now, asyncio.ensure_future(self._describe_and_keep_heads(study)))
+            self._recent[study.id] = found
         return await asyncio.shield(found[1])  # a caller that hangs up does not cancel it for the others
 
-    async def _look(self, study: Study) -> Described:
+    async def _describe_and_keep_heads(self, study: Study) -> Described:
         """Describe, and keep every audit head that was sent (docs/governance.md#the-audit-log)."""
         described = await self.describe(study, 1.0)
         for role, answer in described.items():
             if answer is not None:
-                await witness(self.node, study.party(role), answer.audit_head)
+                await keep_audit_head(self.node, study.party(role), answer.audit_head)
         return described
 
     async def refusals(self, study: Study) -> dict[str, dict[str, int]]:

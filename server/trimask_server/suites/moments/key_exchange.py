@@ -21,7 +21,7 @@ from trimask_server.node.context import NodeContext
 from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.moments.totals import exchange_key_message
 
-__all__ = ["Introductions"]
+__all__ = ["KeyExchange"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Peer:
     contribution: bytes = field(repr=False)
 
 
-class Introductions:
+class KeyExchange:
     """What this right provider knows of the others, study by study, in memory."""
 
     def __init__(self, node: NodeContext, secret: MomentsSecret) -> None:

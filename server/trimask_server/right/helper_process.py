@@ -40,7 +40,7 @@ class Helper:
         """Start it and give it the keys."""
         # By subprocess, which uses vfork: a fork of a process in which gRPC is at work can spoil its connections.
         process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would fork
-            [sys.executable, "-m", "trimask_server.right.opener_process"],
+            [sys.executable, "-m", "trimask_server.right.helper_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
