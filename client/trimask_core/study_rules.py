@@ -9,18 +9,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
+from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.letters import check_letters
 from trimask_core.rows.study import RowsSettings
+from trimask_core.study_settings import StudySettings, SuiteSettings
+from trimask_core.weight import Weight
 
-if TYPE_CHECKING:
-    from trimask_core.clipping import Clipping
-    from trimask_core.study import Study, SuiteSettings
-    from trimask_core.weight import Weight
-
-__all__ = ["check_study"]
+__all__ = ["check_settings"]
 
 _PLAIN: dict[object, tuple[type, ...]] = {
     "str": (str,),
@@ -30,14 +26,14 @@ _PLAIN: dict[object, tuple[type, ...]] = {
 }
 
 
-def _check_types(settings: Study | SuiteSettings) -> None:
+def _check_types(settings: StudySettings | SuiteSettings) -> None:
     for item in fields(settings):
         value, wanted = getattr(settings, item.name), _PLAIN.get(item.type)
         if wanted is not None and (isinstance(value, bool) or not isinstance(value, wanted)):
             raise StudyError(f"study field {item.name} must be of type {item.type}")
 
 
-def check_study(study: Study) -> None:
+def check_settings(study: StudySettings) -> None:
     """Refuse a study whose numbers cannot give the protection it claims."""
     _check_types(study)
     _check_types(study.suite)
@@ -77,10 +73,9 @@ def check_study(study: Study) -> None:
     _check_parties(study)
     if study.web is not None:
         _check_web(study)
-    check_letters(study.to_dict())
 
 
-def _check_signer(study: Study) -> None:
+def _check_signer(study: StudySettings) -> None:
     """Check that the collector does not admit people itself: it could surround one person with devices of its own."""
     signer = study.admission_signer
     if not isinstance(study.reminders, bool):
@@ -108,7 +103,7 @@ def _check_signer(study: Study) -> None:
         raise ImpossibleStudy("admission_signer", "owner_key must not be the collector's own")
 
 
-def _check_clipping(study: Study, clipping: Clipping) -> None:
+def _check_clipping(study: StudySettings, clipping: Clipping) -> None:
     clipping.check(study.schema)
     if study.protection.budget is None or not study.schema.ones:
         raise ImpossibleStudy(
@@ -119,7 +114,7 @@ def _check_clipping(study: Study, clipping: Clipping) -> None:
         raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
 
 
-def _check_weight(study: Study, weight: Weight) -> None:
+def _check_weight(study: StudySettings, weight: Weight) -> None:
     """Weights are bounded, and the promise is about whole records: docs/theory/collection.md#weights."""
     weight.check(study.schema)
     if study.protection.budget is not None:
@@ -147,7 +142,7 @@ def _check_weight(study: Study, weight: Weight) -> None:
         )
 
 
-def _check_parties(study: Study) -> None:
+def _check_parties(study: StudySettings) -> None:
     identities = [party.identity for party in study.parties.values()]
     tls_names = [party.tls_name for party in study.parties.values()]
     sealing = [party.sealing for party in study.right]
@@ -160,7 +155,7 @@ def _check_parties(study: Study) -> None:
             )
 
 
-def _check_web(study: Study) -> None:
+def _check_web(study: StudySettings) -> None:
     """A page calls the collector and every right provider over HTTPS, so each needs a place for it."""
     for role in ("collector", *(f"R{k}" for k in range(1, len(study.right) + 1))):
         if not study.party(role).https:

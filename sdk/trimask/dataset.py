@@ -447,7 +447,8 @@ class Dataset(Shown):
         return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
     def __repr__(self) -> str:
-        return f"<Dataset {one_line(self)}>"
+        return f"<Dataset {one_line(self._manifest)}>"
 
     def __str__(self) -> str:
-        return summary(self)
+        weighted = self.study.weight is not None
+        return summary(self._manifest, self.clipped, self.moments.rows if weighted else self.rows)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trimask.dataset import Dataset
+from trimask.manifest import Manifest
+from trimask.observed import ClippedShare
 
 __all__ = ["one_line", "summary"]
 
@@ -27,41 +26,39 @@ _SUITES = {
 }
 
 
-def one_line(dataset: Dataset) -> str:
+def one_line(manifest: Manifest) -> str:
     """Which release it is, how large, and of which suite."""
-    word = "; rows are not people" if dataset.suite == "rows" else ""
-    return f"{_head(dataset)}; suite {dataset.suite}{word}"
+    word = "; rows are not people" if manifest.suite == "rows" else ""
+    return f"{_head(manifest)}; suite {manifest.suite}{word}"
 
 
-def summary(dataset: Dataset) -> str:
-    """The same with columns, noise and guarantee, and what the release is and is not."""
-    promise = (
-        "none: exact mode, masked without differential privacy"
-        if dataset.guarantee is None
-        else str(dataset.guarantee)
-    )
+def summary(manifest: Manifest, clipped: ClippedShare | None, effective: int) -> str:
+    """The same with columns, noise and guarantee, and what the release is and is not.
+
+    `effective` is how many people a weighted release is worth.
+    """
+    guarantee = manifest.guarantee("public")
+    promise = "none: exact mode, masked without differential privacy" if guarantee is None else str(guarantee)
     lines = [
-        f"Dataset {_head(dataset)}",
-        f"  suite   {_SUITES[dataset.suite]}",
-        f"  columns {', '.join(dataset.names)}",
-        f"  noise   sigma = {dataset.sigma:.4g} in scaled units",
+        f"Dataset {_head(manifest)}",
+        f"  suite   {_SUITES[manifest.suite]}",
+        f"  columns {', '.join(column.name for column in manifest.columns)}",
+        f"  noise   sigma = {manifest.sigma:.4g} in scaled units",
         f"  promise {promise}",
-        _IS_AND_IS_NOT if dataset.suite == "rows" else _MOMENTS_ARE,
+        _IS_AND_IS_NOT if manifest.suite == "rows" else _MOMENTS_ARE,
     ]
-    if dataset.study.weight is not None:
-        weight, worth = dataset.study.weight, dataset.moments.rows
-        lines.insert(
-            3,
-            f"  weights by {weight.words(dataset.study.schema)}; {worth:,} of {dataset.rows:,} people in effect",
-        )
-    if dataset.clipped is not None:
-        lines.insert(3, f"  clipped {dataset.clipped} of rows were shrunk to the study's ball")
+    weight = manifest.study.weight
+    if weight is not None:
+        by = weight.words(manifest.study.schema)
+        lines.insert(3, f"  weights by {by}; {effective:,} of {manifest.rows:,} people in effect")
+    if clipped is not None:
+        lines.insert(3, f"  clipped {clipped} of rows were shrunk to the study's ball")
     return "\n".join(lines)
 
 
-def _head(dataset: Dataset) -> str:
-    day = datetime.fromtimestamp(dataset.manifest.published_ms / 1000, UTC).date().isoformat()
-    size = f"{dataset.rows:,} rows x {len(dataset.columns)} columns"
-    if dataset.suite == "moments":
-        size = f"moments of {len(dataset.columns)} columns over {dataset.rows:,} people"
-    return f"{dataset.id}: {dataset.manifest.title}, {size}, published {day}"
+def _head(manifest: Manifest) -> str:
+    day = datetime.fromtimestamp(manifest.published_ms / 1000, UTC).date().isoformat()
+    size = f"{manifest.rows:,} rows x {len(manifest.columns)} columns"
+    if manifest.suite == "moments":
+        size = f"moments of {len(manifest.columns)} columns over {manifest.rows:,} people"
+    return f"{manifest.dataset_id}: {manifest.title}, {size}, published {day}"

@@ -24,6 +24,7 @@ from trimask_server.right.sealing_keys import (
     rotate,
     save_ring,
 )
+from trimask_terminal.exits import Exit
 from trimask_terminal.program import main
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -224,5 +225,5 @@ def test_a_ring_that_lost_a_key_is_refused(own_lab: Any) -> None:
 
 @pytest.mark.parametrize("words", ["30", "d", "-1d", "1w", ""])
 def test_spans(words: str, capsys: Any) -> None:
-    assert main(["node", "rotate-sealing-key", "--config", "x", f"--overlap={words}"]) == 2
+    assert main(["node", "rotate-sealing-key", "--config", "x", f"--overlap={words}"]) == Exit.USAGE
     assert "such as 30d" in capsys.readouterr().err

@@ -19,7 +19,7 @@ of a report belong to one share only, that of R_1; the constants of N added repo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -28,12 +28,11 @@ from trimask_core.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.ball import Ball, box_radius_squared
 from trimask_core.moments.column import (
     CLIPPED,
-    Comparison,
     MomentsColumn,
     clipped_column,
     columns_of,
 )
-from trimask_core.moments.encoding import Encoded, encode_answers
+from trimask_core.moments.encoding import RowEncoding
 from trimask_core.moments.field import P
 from trimask_core.moments.natural import NaturalColumn, natural_columns
 from trimask_core.moments.noise import EntryNoise, release_noise
@@ -55,18 +54,8 @@ class LinearCheck:
 
 
 @dataclass(frozen=True)
-class MomentsLayout:
+class MomentsLayout(RowEncoding):
     """Bits, columns, products and linear checks of a schema; made by `of`."""
-
-    schema: Schema
-    row_norm: float | None
-    columns: tuple[MomentsColumn, ...]
-    choices: tuple[tuple[int, ...], ...]  # the bits of each choice question, the reference first
-    ball: Ball | None
-    ball_bit: int  # the first bit of what is left of the ball: all bits before it are answers'
-    comparisons: tuple[Comparison, ...] = ()  # of bins and thresholds
-    weight: Weight | None = None
-    root: MomentsColumn | None = None  # s of a weighted study
 
     @staticmethod
     def of(schema: Schema, row_norm: float | None = None, weight: Weight | None = None) -> MomentsLayout:
@@ -220,10 +209,6 @@ class MomentsLayout:
     def largest(self, j: int, k: int) -> int:
         """|T_jk| is at most this in every accepted report: with N of them a sum is at most N times it."""
         return self.bound(j) * self.bound(k)
-
-    def encode(self, answers: Mapping[str, object]) -> Encoded:
-        """Bits and z of a person's answers, inside the ball; answers are refused as by `Schema.read`."""
-        return encode_answers(self, answers)
 
     def totals_of(self, elements: Sequence[int], reports: int = 0) -> tuple[list[int], list[int]]:
         """First moments z (q of them) and products T (upper triangle) in one report, share or sum of those, modulo P.
