@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import matplotlib as mpl
@@ -335,15 +335,15 @@ FIGURES: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
+def draw(page: str, figures: Mapping[str, Callable[[], None]]) -> None:
     """Draw what the command line names."""
-    parser = argparse.ArgumentParser(description="Draw the figures of docs/private-pca-and-sums.md.")
-    parser.add_argument("names", nargs="*", choices=[[], *FIGURES], default=[], help="which; all by default")
-    for name in parser.parse_args().names or FIGURES:
+    parser = argparse.ArgumentParser(description=f"Draw the figures of {page}.")
+    parser.add_argument("names", nargs="*", choices=[[], *figures], default=[], help="which; all by default")
+    for name in parser.parse_args().names or figures:
         begun = time.perf_counter()
-        FIGURES[name]()
+        figures[name]()
         print(f"{name}: {time.perf_counter() - begun:.1f} s")
 
 
 if __name__ == "__main__":
-    main()
+    draw("docs/private-pca-and-sums.md", FIGURES)

@@ -10,10 +10,8 @@ lower bound.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from make_figures import COLOURS, plt, save
+from make_figures import COLOURS, draw, plt, save
 
 from bench.ndis_relative import rows_of
 from bench.ndis_tables import DATA, Data
@@ -189,15 +187,5 @@ FIGURES: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    """Draw what the command line names."""
-    parser = argparse.ArgumentParser(description="Draw the figures of docs/ndis-tables.md.")
-    parser.add_argument("names", nargs="*", choices=[[], *FIGURES], default=[], help="which; all by default")
-    for name in parser.parse_args().names or FIGURES:
-        begun = time.perf_counter()
-        FIGURES[name]()
-        print(f"{name}: {time.perf_counter() - begun:.1f} s")
-
-
 if __name__ == "__main__":
-    main()
+    draw("docs/ndis-tables.md", FIGURES)
