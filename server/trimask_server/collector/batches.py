@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from trimask_core.counted import plan_hash, verify_bound
 from trimask_core.errors import Refused, VerificationError
-from trimask_core.refusals import Reason
+from trimask_core.refusals import AnyReason, Reason
 from trimask_core.study import Party, Study
 from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.collector.intake import Intake
@@ -19,6 +19,7 @@ from trimask_server.node.context import NodeContext
 __all__ = ["PASSING", "Batches"]
 
 T = TypeVar("T")
+_WORRYING_ATTEMPTS = 5
 PASSING = frozenset({Reason.UNREACHABLE, Reason.DRAINING, Reason.STORE_UNAVAILABLE, Reason.OVERLOADED})
 """Refusals because a node is unreachable or failing (a full disk, for example), not because of the request.
 
@@ -158,6 +159,26 @@ class Batches:
                 f"block {block.block_id.hex()[:12]} is lost with its {block.rows} rows: {why}. "
                 "Nothing of it is in a release",
             )
+
+    async def attempt_failed(self, block: Block, reason: AnyReason) -> bool:
+        """Count a failed attempt, and give the block up where waiting does not help; whether it was given up."""
+        self._node.metrics.attempts.labels("failed").inc()
+        attempts = block.attempts + 1
+        if reason not in PASSING and attempts >= self._node.config.max_attempts:
+            await self.give_up(block, f"it failed {attempts} times, last: {reason}")
+            return True
+        if attempts >= _WORRYING_ATTEMPTS:
+            await self._ledger.note(
+                self._study.id,
+                f"block {block.block_id.hex()[:12]} has failed {attempts} times, last: {reason}. "
+                "Its rows are safe and it is tried again; the nodes' logs say more",
+            )
+        return False
+
+    async def attempt_succeeded(self, block: Block) -> None:
+        """Remove the note about a block that kept failing."""
+        if block.attempts + 1 >= _WORRYING_ATTEMPTS:
+            await self._ledger.note(self._study.id, "")
 
     async def stop_intake(self) -> list[BaseException | None]:
         """Have every right provider stop intake; for each, what went wrong."""

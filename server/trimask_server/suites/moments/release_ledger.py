@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
+from trimask_server.collector.open_release import count_block, release_of_planned
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["ReleaseLedger"]
@@ -39,33 +40,14 @@ class ReleaseLedger:
         count_accepted = sum(accepted)
 
         def write(tx: Transaction) -> bool:
-            block = tx.row(
-                "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (batch_id, study_id)
-            )
-            if block is None:
-                raise Refused(Reason.UNKNOWN_BLOCK, "that batch was never planned")
-            if block[0] != "planned":
+            release = release_of_planned(tx, study_id, batch_id)
+            if release is None:
                 return False
-            last = tx.row(
-                "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                " ORDER BY release_number DESC LIMIT 1",
-                (study_id,),
-            )
-            if last is None or last[3] != "open":
-                number, rows, batches = (1 if last is None else last[0] + 1), 0, 0
-            else:
-                number, rows, batches = last[0], last[1], last[2]
-            rows += count_accepted
-            tx.run(
-                "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
-                " row_count = excluded.row_count, block_count = excluded.block_count, state = excluded.state",
-                (study_id, number, rows, batches + 1, "full" if rows >= release_rows else "open"),
-            )
+            count_block(tx, study_id, release, count_accepted, release_rows)
             tx.run(
                 "UPDATE blocks SET state = 'pooled', release_number = ?, accepted_count = ?, accepted = ?"
                 " WHERE block_id = ?",
-                (number, count_accepted, accepted, batch_id),
+                (release.number, count_accepted, accepted, batch_id),
             )
             for reason, count in (refused or {}).items():
                 tx.run(
@@ -79,7 +61,7 @@ class ReleaseLedger:
                 study=study_id.hex(),
                 batch=batch_id.hex(),
                 accepted=count_accepted,
-                release=number,
+                release=release.number,
             )
             return True
 

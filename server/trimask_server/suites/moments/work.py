@@ -16,7 +16,7 @@ from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.audit_heads import keep_audit_head
-from trimask_server.collector.batches import PASSING, Batches
+from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue, Release
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -34,7 +34,6 @@ __all__ = ["MomentsWork"]
 
 _BATCH = 1024
 _WORTH_WAITING_FOR = 256
-_WORRYING_ATTEMPTS = 5
 _DISAGREED = (
     "right providers signed different verdicts about it, so one of them is broken or lies; entries "
     "batch_disagreed in their audit logs name it"
@@ -90,16 +89,8 @@ class MomentsWork:
             if error.reason in _LOST:
                 await batches.give_up(block)
                 return
-            self._node.metrics.attempts.labels("failed").inc()
-            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.max_attempts:
-                await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
+            if await batches.attempt_failed(block, error.reason):
                 return
-            if block.attempts + 1 >= _WORRYING_ATTEMPTS:
-                await self._ledger.note(
-                    self._study.id,
-                    f"batch {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. "
-                    "Its reports are safe and it is tried again; the nodes' logs say more",
-                )
             raise
         self._node.metrics.attempts.labels("pooled").inc()
         await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
@@ -109,8 +100,7 @@ class MomentsWork:
             sum(accepted),
             sum(refused.values()),
         )
-        if block.attempts + 1 >= _WORRYING_ATTEMPTS:
-            await self._ledger.note(self._study.id, "")
+        await batches.attempt_succeeded(block)
 
     async def _check(self, block: Block) -> tuple[bytes, dict[str, int]]:
         """(1 or 0 for each report, refused by reason), when every right provider has the batch in its total."""

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
-from trimask_server.collector.batches import PASSING, Batches
+from trimask_server.collector.batches import Batches
 from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
@@ -27,8 +27,6 @@ from trimask_server.suites.rows.masking_attempt import MaskingAttempts, Unusable
 from trimask_server.suites.rows.publisher import Publisher
 
 __all__ = ["RowsWork"]
-
-_WORRYING_ATTEMPTS = 5
 
 
 class RowsWork:
@@ -92,19 +90,10 @@ class RowsWork:
                 # Pooled and erased already: this collector was restored from a backup made before that.
                 await batches.give_up(block)
                 return
-            self._node.metrics.attempts.labels("failed").inc()
-            if error.reason not in PASSING and block.attempts + 1 >= self._node.config.max_attempts:
-                await batches.give_up(block, f"it failed {block.attempts + 1} times, last: {error.reason}")
+            if await batches.attempt_failed(block, error.reason):
                 return
-            if block.attempts + 1 >= _WORRYING_ATTEMPTS:
-                await self._ledger.note(
-                    self._study.id,
-                    f"block {block.block_id.hex()[:12]} has failed {block.attempts + 1} times, last: {error.reason}. "
-                    "Its rows are safe and it is tried again; the nodes' logs say more",
-                )
             raise
-        if block.attempts + 1 >= _WORRYING_ATTEMPTS:
-            await self._ledger.note(self._study.id, "")
+        await batches.attempt_succeeded(block)
 
     async def _pool(self, block: Block, batches: Batches) -> None:
         study, node = self._study, self._node

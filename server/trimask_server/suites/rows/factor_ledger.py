@@ -8,6 +8,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_server.audit.log import AuditLog
+from trimask_server.collector.open_release import count_block, release_of_planned
 from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.protocol.pool import fold
 from trimask_server.store.data_keys import Vault
@@ -36,36 +37,17 @@ class FactorLedger:
         """Fold a block into the open release and mark it pooled, in one transaction; False if it was before."""
 
         def write(tx: Transaction) -> bool:
-            block = tx.row(
-                "SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
-            )
-            if block is None:
-                raise Refused(Reason.UNKNOWN_BLOCK, "that block was never planned")
-            if block[0] != "planned":
+            release = release_of_planned(tx, study_id, block_id)
+            if release is None:
                 return False
-            last = tx.row(
-                "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                " ORDER BY release_number DESC LIMIT 1",
-                (study_id,),
-            )
-            if last is None or last[3] != "open":
-                number, rows, blocks, factor = (1 if last is None else last[0] + 1), 0, 0, None
-            else:
-                number, rows, blocks = last[0], last[1], last[2]
-                factor = self._factors.load(tx, study_id, number)
-                if factor is None:
-                    raise Refused(Reason.UNKNOWN_DATASET, "the release being filled has lost its factor")
-            rows += masked.shape[0]
-            tx.run(
-                "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
-                " row_count = excluded.row_count, block_count = excluded.block_count, state = excluded.state",
-                (study_id, number, rows, blocks + 1, "full" if rows >= release_rows else "open"),
-            )
-            self._factors.save(tx, study_id, number, fold(factor, masked))
+            factor = self._factors.load(tx, study_id, release.number) if release.blocks else None
+            if release.blocks and factor is None:
+                raise Refused(Reason.UNKNOWN_DATASET, "the release being filled has lost its factor")
+            count_block(tx, study_id, release, masked.shape[0], release_rows)
+            self._factors.save(tx, study_id, release.number, fold(factor, masked))
             tx.run(
                 "UPDATE blocks SET state = 'pooled', release_number = ? WHERE block_id = ?",
-                (number, block_id),
+                (release.number, block_id),
             )
             self._record(
                 tx,
@@ -73,7 +55,7 @@ class FactorLedger:
                 study=study_id.hex(),
                 block=block_id.hex(),
                 rows=masked.shape[0],
-                release=number,
+                release=release.number,
             )
             return True
 
