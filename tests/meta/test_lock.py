@@ -82,3 +82,12 @@ def test_everything_asked_for_is_locked_in_an_allowed_version_on_every_python(na
 def test_every_locked_package_comes_by_a_hash_and_from_no_named_place(name: str) -> None:
     assert [item.name for item, hashes in locked(ROOT / name) if not hashes] == []
     assert "://" not in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_workflows_run_actions_at_one_commit() -> None:
+    """A tag can be moved to other code, which would run with the workflow's rights (publishing, signing)."""
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [line for file in files for line in re.findall(r"uses: (.+)", file.read_text(encoding="utf-8"))]
+    assert used
+    loose = [line for line in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", line)]
+    assert not loose
