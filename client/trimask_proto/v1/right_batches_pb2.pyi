@@ -178,22 +178,26 @@ class RowAbsence(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study, such as "R2"."""
     submission_ids: _builtins.bytes
     """The ids, 16 bytes each."""
     signature: _builtins.bytes
-    """Ed25519 signature of the provider over study id and the ids."""
+    """Ed25519 signature of the provider over study id, the ids and the places."""
+    places: _builtins.bytes
+    """The place of each row, 32 bytes each, as it was named in the question: nobody knew it before the row was checked."""
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         submission_ids: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
+        places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "signature", b"signature", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["places", b"places", "role", b"role", "signature", b"signature", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,19 +211,23 @@ class ConfirmAbsentRequest(_message.Message):
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     submission_ids: _builtins.bytes
     """The ids, 16 bytes each."""
+    places: _builtins.bytes
+    """The place of each row, 32 bytes each, as whoever misses it in a plan has named it."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         submission_ids: _builtins.bytes = ...,
+        places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["places", b"places", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -259,6 +267,7 @@ class AssignBlockResponse(_message.Message):
     BOUND_SIGNATURE_FIELD_NUMBER: _builtins.int
     NOT_DRAWN_FIELD_NUMBER: _builtins.int
     SKIPPED_IDS_FIELD_NUMBER: _builtins.int
+    SKIPPED_PLACES_FIELD_NUMBER: _builtins.int
     withdrawn_ids: _builtins.bytes
     """Ids in the plan that were withdrawn here, 16 bytes each. If there are any, nothing was bound, and the plan must be
     cancelled.
@@ -269,6 +278,8 @@ class AssignBlockResponse(_message.Message):
     """Nothing was bound: of the rows that could be planned here these come first, 16 bytes each; or too few are accepted for a draw."""
     skipped_ids: _builtins.bytes
     """The rows that come before the last of the plan's and are not in it."""
+    skipped_places: _builtins.bytes
+    """The place of each of those, 32 bytes each."""
     def __init__(
         self,
         *,
@@ -276,10 +287,11 @@ class AssignBlockResponse(_message.Message):
         bound_signature: _builtins.bytes = ...,
         not_drawn: _builtins.bool = ...,
         skipped_ids: _builtins.bytes = ...,
+        skipped_places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_signature", b"bound_signature", "not_drawn", b"not_drawn", "skipped_ids", b"skipped_ids", "withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_signature", b"bound_signature", "not_drawn", b"not_drawn", "skipped_ids", b"skipped_ids", "skipped_places", b"skipped_places", "withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -105,7 +105,7 @@ class Batches:
 
     async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
         """Ask again where a plan was not the drawn one, with the others' signed statements on rows they lack."""
-        named = sorted({name for answer in answers for name in answer.skipped})
+        named = sorted({row for answer in answers for row in answer.skipped})
         words = await self._each(lambda party: self._calls.absence(party, named)) if named else []
         declined = {
             id(party) for party, answer in zip(self._study.right, answers, strict=True) if answer.not_drawn

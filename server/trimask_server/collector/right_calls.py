@@ -12,6 +12,7 @@ from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Block
 from trimask_server.node.context import NodeContext
+from trimask_server.protocol.draw import split_places
 from trimask_server.protocol.plans import plan_message, split_ids
 
 __all__ = ["Assigned", "Page", "RightCalls"]
@@ -37,7 +38,8 @@ class Assigned:
     withdrawn: Sequence[bytes] = ()
     bound_signature: bytes = b""
     not_drawn: bool = False
-    skipped: Sequence[bytes] = ()
+    skipped: Sequence[tuple[bytes, bytes]] = ()
+    """(id, place) of rows that should have been in the plan."""
 
 
 class RightCalls:
@@ -87,13 +89,15 @@ class RightCalls:
             split_ids(answer.withdrawn_ids),
             bytes(answer.bound_signature),
             answer.not_drawn,
-            split_ids(answer.skipped_ids),
+            split_places(answer.skipped_ids, answer.skipped_places),
         )
 
-    async def absence(self, party: Party, ids: Sequence[bytes]) -> RowAbsence:
-        """A provider's signed statement on which of these rows it cannot put into a block."""
+    async def absence(self, party: Party, rows: Sequence[tuple[bytes, bytes]]) -> RowAbsence:
+        """A provider's signed statement on which of these rows, (id, place), it cannot put into a block."""
         request = right_batches_pb2.ConfirmAbsentRequest(
-            study_id=self._study.id, submission_ids=b"".join(ids)
+            study_id=self._study.id,
+            submission_ids=b"".join(name for name, _ in rows),
+            places=b"".join(at for _, at in rows),
         )
         answer = await self._node.peers.call(self._stub(party).ConfirmAbsent, request)
         return RowAbsence.FromString(answer.absence.SerializeToString())

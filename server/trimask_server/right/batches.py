@@ -19,7 +19,7 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_role
-from trimask_server.protocol.draw import absent_ids, sign_absence, sign_bound
+from trimask_server.protocol.draw import absent_rows, sign_absence, sign_bound, split_places
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
 from trimask_server.right.drawing import Draw, NotDrawn
 from trimask_server.right.rows import RowStore
@@ -117,8 +117,11 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
             )
         except NotDrawn as error:
             self._node.log.info("not drawn block=%s skipped=%d", request.block_id.hex(), len(error.skipped))
+            skipped = error.skipped[:_PAGE]
             return right_batches_pb2.AssignBlockResponse(
-                not_drawn=True, skipped_ids=b"".join(error.skipped[:_PAGE])
+                not_drawn=True,
+                skipped_ids=b"".join(name for name, _ in skipped),
+                skipped_places=b"".join(at for _, at in skipped),
             )
         if withdrawn:
             self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
@@ -138,18 +141,19 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
             return None
         open_now = await self._node.studies.state_now(study.id) == "open"
         pool = 2 * study.rows.block_rows if open_now else 0
-        return Draw(pool, frozenset(absent_ids(study, request.absences)))
+        return Draw(pool, frozenset(absent_rows(study, request.absences)))
 
     async def ConfirmAbsent(
         self, request: right_batches_pb2.ConfirmAbsentRequest, context: Context
     ) -> right_batches_pb2.ConfirmAbsentResponse:
         study = self._study(request.study_id, context)
-        ids = split_ids(request.submission_ids)
-        if len(ids) > _PAGE:
+        asked = split_places(request.submission_ids, request.places)
+        if len(asked) > _PAGE:
             raise Refused(Reason.MALFORMED, f"at most {_PAGE} submission ids")
-        gone = b"".join(await self._rows.absent(study.id, ids))
+        gone = set(await self._rows.absent(study.id, [name for name, _ in asked]))
         key = self._node.keys.identity
-        absence = sign_absence(key, study.role_of(key.public), study.id, gone)
+        rows = [row for row in asked if row[0] in gone]
+        absence = sign_absence(key, study.role_of(key.public), study.id, rows)
         return right_batches_pb2.ConfirmAbsentResponse(absence=absence)
 
     async def CancelBlock(

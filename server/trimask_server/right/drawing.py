@@ -16,7 +16,9 @@ __all__ = ["Draw", "NotDrawn"]
 
 # The words of the index `submissions_order`: without them, all of them, the databases do not use it.
 _WAITING = "study_id = ? AND block_id IS NULL AND verdict = 1"
-_BEFORE = f"SELECT submission_id FROM submissions WHERE {_WAITING} AND place < ? AND payload IS NOT NULL"  # noqa: S608
+_BEFORE = (
+    f"SELECT submission_id, place FROM submissions WHERE {_WAITING} AND place < ? AND payload IS NOT NULL"  # noqa: S608
+)
 _PLACELESS = (
     "SELECT w.submission_id, c.seed FROM"  # noqa: S608
     f" (SELECT study_id, submission_id, check_id FROM submissions WHERE {_WAITING} AND place IS NULL) w"
@@ -25,19 +27,22 @@ _PLACELESS = (
 
 
 class NotDrawn(Exception):
-    """A plan is not what the coin of all right providers drew; `skipped` are rows that should have been in it."""
+    """A plan is not what the coin of all right providers drew; `skipped` are rows, (id, place), that it should have."""
 
-    def __init__(self, skipped: Sequence[bytes]) -> None:
+    def __init__(self, skipped: Sequence[tuple[bytes, bytes]]) -> None:
         super().__init__("the plan is not the drawn one")
         self.skipped = skipped
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What a plan must be: the rows of the lowest places, out of at least `pool`."""
+    """What a plan must be: the rows of the lowest places, out of at least `pool`.
+
+    `absent` are rows, (id, place), that another provider cannot put into a block.
+    """
 
     pool: int
-    absent: frozenset[bytes] = frozenset()
+    absent: frozenset[tuple[bytes, bytes]] = frozenset()
 
     def require(self, tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> None:
         """Raise `NotDrawn` unless the plan, of rows that wait here, is drawn from all that do."""
@@ -46,7 +51,8 @@ class Draw:
         wanted = "SELECT place FROM submissions WHERE study_id = ? AND submission_id = ?"
         found = (tx.row(wanted, (study_id, name)) for name in plan)
         last = max((bytes(row[0]) for row in found if row is not None and row[0] is not None), default=b"")
-        left_out = {bytes(row[0]) for row in tx.rows(_BEFORE, (study_id, last))} - plan - self.absent
+        before = ((bytes(name), bytes(at)) for name, at in tx.rows(_BEFORE, (study_id, last)))
+        left_out = {row for row in before if row[0] not in plan} - self.absent
         if left_out or self._waiting(tx, study_id) < self.pool:
             raise NotDrawn(sorted(left_out))
 

@@ -214,8 +214,15 @@ class RowStore:
         )
 
     async def absent(self, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
-        """The rows that this provider lacks, or that no check accepted here; rows in a block count as present."""
-        sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND payload IS NOT NULL AND verdict = 1"
+        """The rows that this provider lacks, has refused, or has in no check; rows in a block count as present.
+
+        A row whose check is not decided here counts as present too: the collector chooses when it has a check decided,
+        and by then it knows the order that the coin gave the rows.
+        """
+        sql = (
+            "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND payload IS NOT NULL"
+            " AND check_id IS NOT NULL"
+        )
         return await self.database.read(
             lambda tx: sorted(name for name in set(ids) if tx.row(sql, (study_id, name)) is None)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from trimask_client import Client, Endpoint
 from trimask_client.asking import submission_words
 from trimask_client.grpc_status import plain_errors
 from trimask_client.grpcio_transport import GrpcioTransport
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.rows import payloads
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
 from trimask_core.study import Study
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2
+from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub, RowCheckServiceStub
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
@@ -27,6 +31,7 @@ from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message, split_ids
 from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.rows import row_checks
+from trimask_server.suites.rows.check_ledger import CheckLedger
 
 
 def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
@@ -151,14 +156,23 @@ class Rogue:
         request = row_check_pb2.DecideCheckRequest(check=check)
         return bytes(self.call(role, RowCheckServiceStub, "DecideCheck", request).verdicts)
 
-    def assign(self, role: str, ids: list[bytes]) -> Any:
+    def assign(self, role: str, ids: list[bytes], absences: Sequence[RowAbsence] = ()) -> Any:
         joined = b"".join(ids)
-        message = plan_message(self.study.id, b"b" * 16, joined)
+        message = plan_message(self.study.id, self.study.id[:16], joined)
         request = right_batches_pb2.AssignBlockRequest(
-            study_id=self.study.id, block_id=b"b" * 16, submission_ids=joined,
+            study_id=self.study.id, block_id=self.study.id[:16], submission_ids=joined, absences=absences,
             signature=self.lab.key("collector").sign("block-plan", message),
         )  # fmt: skip
         return self.call(role, RightBatchServiceStub, "AssignBlock", request)
+
+    def absence(self, role: str, ids: list[bytes], seed: bytes = b"") -> RowAbsence:
+        request = right_batches_pb2.ConfirmAbsentRequest(
+            study_id=self.study.id,
+            submission_ids=b"".join(ids),
+            places=b"".join(place(seed, name) for name in ids),
+        )
+        answer = self.call(role, RightBatchServiceStub, "ConfirmAbsent", request)
+        return RowAbsence.FromString(answer.absence.SerializeToString())
 
 
 def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
@@ -213,6 +227,57 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
         assert not rogue.assign("R1", sorted(drawn[:24])).not_drawn
     finally:
         lab.start("collector")
+
+
+def test_repro_the_collector_collects_words_on_rows_before_they_are_checked(lab: Lab) -> None:
+    """Honest providers said that they could not put unchecked rows into a block; kept until the rows were checked, such
+    words let the collector leave out of a block whomever it wanted."""
+    rogue = Rogue(lab, 48)
+    try:
+        early = [rogue.absence(role, rogue.ids) for role in rogue.roles]
+        check = rogue.begin("one", rogue.ids)
+        rogue.commit(check)
+        check.coins.extend(rogue.reveal(check, role) for role in rogue.roles)
+        assert rogue.decide(check, "R1") == b"\1" * 48
+        seed = seed_of(check)
+        late = rogue.absence("R2", rogue.ids, seed)  # R2 holds the rows, and will accept them
+        assert rogue.decide(check, "R2") == b"\1" * 48
+        drawn = sorted(rogue.ids, key=lambda name: place(seed, name))
+        for words in (early, [late]):
+            answer = rogue.assign("R1", sorted(drawn[24:]), words)  # nobody whom the coin drew
+            assert (answer.not_drawn, answer.bound_signature) == (True, b"")
+    finally:
+        lab.start("collector")
+
+
+def test_a_check_that_one_provider_never_decides_costs_its_rows_alone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R_1 has accepted them and misses them in every plan; R_2 holds them, so it does not say that it cannot."""
+    decide, never = row_checks.RowChecks.decide, set[bytes]()
+
+    async def once_refused(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
+        if not never:
+            never.add(check.check_id)
+        if self._node.role_in(study) == "R2" and check.check_id in never:
+            raise Refused(Reason.WRONG_SHAPE, "not this one")
+        return await decide(self, study, check)
+
+    monkeypatch.setattr(row_checks.RowChecks, "decide", once_refused)
+    failed = CheckLedger.failed
+    monkeypatch.setattr(CheckLedger, "failed", lambda self, check, _: failed(self, check, 1))
+    signed = lab.open_study(release_rows=24)
+    with Client(signed) as client:
+        for person in some_people(48, seed=8):
+            client.submit(person)
+        sql = "SELECT 1 FROM row_checks WHERE study_id = ? AND state = 'abandoned'"
+        lab.wait(signed.study, lambda _: bool(lab.query("collector", sql, (signed.study.id,))))
+        for person in some_people(26, seed=9):
+            client.submit(person)
+    status = lab.close(signed.study)
+    (lost,) = status.abandoned_blocks
+    assert (lost.rows, status.published_rows) == (48, 26)
+    assert "their check was given up" in lost.why
 
 
 def test_repro_a_provider_that_decides_late_learns_what_was_refused(

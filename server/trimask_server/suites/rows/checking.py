@@ -26,6 +26,7 @@ __all__ = ["Checking"]
 
 T = TypeVar("T")
 _BATCH = 1024
+_NEVER_DECIDED = "their check was given up, or a node was restored from a backup made before it"
 _REFUSED = {2: Reason.OUT_OF_FRAME, 3: Reason.WRONG_TAGS}
 
 
@@ -37,7 +38,6 @@ class Checking:
         self._study = study
         self._ledger = ledger
         self._checks = CheckLedger(ledger.database, node.audit)
-        self._again: set[bytes] = set()
         self._places: dict[bytes, bytes] = {}  # of rows that are accepted and in no block yet
 
     async def look(self, intake: Intake, *, closing: bool) -> bool:
@@ -73,8 +73,12 @@ class Checking:
 
     async def _decide_again(self, intake: Intake) -> bool:
         """Rows that came again to a provider which was restored from a backup are in the check they were in; whether there
-        were any."""
-        behind = intake.half_checked - self._again
+        were any.
+
+        What is not decided then never will be. Providers that have accepted such a row miss it in every plan, so it is
+        given up.
+        """
+        behind = intake.half_checked
         if not behind:
             return False
         for check in await self._checks.checks(self._study.id, "done"):
@@ -82,7 +86,15 @@ class Checking:
             if behind.isdisjoint(ids):
                 continue
             intake.note_check(ids, _accepted(ids, await self._decide_all(check)))
-        self._again |= behind  # once; what is not decided then never will be
+        lost = sorted(behind & intake.half_checked)
+        if lost:
+            block = await self._ledger.plan(self._study.id, self._node.source.read(16), lost)
+            await self._ledger.give_up(self._study.id, block.block_id, _NEVER_DECIDED)
+            intake.remove(lost)
+            await self._ledger.note(
+                self._study.id,
+                f"{len(lost)} rows are lost: {_NEVER_DECIDED}. Nothing of them is in a release",
+            )
         return True
 
     async def _run(self, check: RowCheck, intake: Intake) -> None:
