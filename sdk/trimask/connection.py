@@ -257,10 +257,18 @@ class Connection(Shown):
         return Dataset(manifest, folder)  # all that `Dataset.open` checks has just been checked
 
     def _check_chain(self, manifest: Manifest) -> None:
-        """Every release names the hash of the one before, so a collector cannot swap or drop one unseen."""
-        while manifest.previous is not None:
-            start, release = dataset_key(manifest.dataset_id)
-            before = self.manifest(f"{start}-{release - 1}", study_id=manifest.study_id)
+        """Every release names the hash of the one published before, so a collector cannot swap or drop one unseen.
+
+        A number may be missing: that of a release that was given up, or those a restored collector has skipped.
+        """
+        start, release = dataset_key(manifest.dataset_id)
+        listed = {dataset_key(item.id) for item in self.datasets(manifest.study_id)}
+        for number in sorted((n for of, n in listed if of == start and n < release), reverse=True):
+            before = self.manifest(f"{start}-{number}", study_id=manifest.study_id)
             if before.sha256 != manifest.previous:
                 raise VerificationError(f"{manifest.dataset_id} was signed after another {before.dataset_id}")
             manifest = before
+        if manifest.previous is not None:
+            raise VerificationError(
+                f"{manifest.dataset_id} was signed after a release that the collector does not have"
+            )

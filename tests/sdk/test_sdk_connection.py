@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,9 +177,10 @@ def serve(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts a collector on a free port: `serve(signed, folders)`."""
     servers = []
 
-    def start(signed: Any, *folders: Path, mutual: bool = False) -> Served:
+    def start(signed: Any, *folders: Path, numbers: Sequence[int] = (), mutual: bool = False) -> Served:
         study = signed.study
-        named = {f"{study.id.hex()[:12]}-{number}": folder for number, folder in enumerate(folders, 1)}
+        numbers = numbers or range(1, len(folders) + 1)
+        named = {f"{study.id.hex()[:12]}-{n}": folder for n, folder in zip(numbers, folders, strict=True)}
         collector = Collector(named, study, signed=signed.signed)
         server = grpc.server(futures.ThreadPoolExecutor(4))
         dataset_pb2_grpc.add_DatasetServiceServicer_to_server(collector, server)
@@ -376,6 +377,30 @@ def test_chain_of_releases(
         pytest.raises(VerificationError, match="another"),
     ):
         connection.dataset(f"{noisy.study.id.hex()[:12]}-2")
+    with (
+        serve(noisy, second, numbers=[2]).connect() as connection,
+        pytest.raises(VerificationError, match="does not have"),
+    ):
+        connection.dataset(f"{noisy.study.id.hex()[:12]}-2")
+
+
+def test_repro_a_release_after_one_that_was_given_up_is_read(
+    serve: Callable[..., Served], noisy: Any, write_release: Write, people: People, tmp_path: Path
+) -> None:
+    """Release 1 was given up; after release 2 the collector was restored, and skipped numbers. Nobody could read either."""
+    second = write_release(tmp_path / "2", noisy, people(100, 2), release=2)
+    link = trimask.Dataset.open(second).manifest.sha256
+    last = write_release(tmp_path / "1002", noisy, people(100, 3), release=1002, previous=link)
+    start = noisy.study.id.hex()[:12]
+    with serve(noisy, second, last, numbers=[2, 1002]).connect() as connection:
+        assert connection.dataset(f"{start}-2").manifest.previous is None
+        assert connection.dataset(f"{start}-1002").manifest.previous == link
+    hidden = write_release(tmp_path / "1", noisy, people(100, 1))
+    with (
+        serve(noisy, hidden, second).connect() as connection,
+        pytest.raises(VerificationError, match="another"),
+    ):
+        connection.dataset(f"{start}-2")
 
 
 # TLS
