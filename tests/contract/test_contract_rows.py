@@ -57,9 +57,9 @@ def test_rows_are_taken_in_once(make_store: Any) -> None:
             await rows.insert(STUDY, IDS[0], b"other", 8)
         with refused("other bytes"):
             await rows.refuse_conflict(STUDY, IDS[0], b"other")
-        assert [name for _, name, _ in await rows.pending(STUDY, 0, 100)] == IDS
+        assert [name for _, name, *_ in await rows.pending(STUDY, 0, 100)] == IDS
         first = await rows.pending(STUDY, 0, 7)
-        assert [name for _, name, _ in await rows.pending(STUDY, first[-1][0], 7)] == IDS[7:14]
+        assert [name for _, name, *_ in await rows.pending(STUDY, first[-1][0], 7)] == IDS[7:14]
         await store.write(lambda tx: tx.run("UPDATE studies SET state = 'closing'"))
         assert await rows.insert(STUDY, IDS[0], payload(IDS[0]), 9) == 7
         with refused("no more"):
@@ -108,7 +108,7 @@ def test_each_row_of_a_group_is_answered_for_itself(make_store: Any) -> None:
         ] * 2
         assert [getattr(item, "reason", item) for item in found["late"]] == ["study_closed"] * 3
         assert found["in time"] == [7]
-        assert [name for _, name, _ in await rows.pending(STUDY, 0, 500)] == IDS + ids
+        assert [name for _, name, *_ in await rows.pending(STUDY, 0, 500)] == IDS + ids
         await rows.assign(STUDY, BLOCK, ids)
         with refused("another plan"):
             await rows.start(STUDY, BLOCK, plan_hash(STUDY, BLOCK, b"".join(ids[1:])))
@@ -131,7 +131,7 @@ def test_rows_are_bound_to_one_block_all_or_none(make_store: Any) -> None:
         ):
             with refused(words):
                 await rows.assign(STUDY, block, ids)
-        assert [name for _, name, _ in await rows.pending(STUDY, 0, 100)] == IDS[10:]
+        assert [name for _, name, *_ in await rows.pending(STUDY, 0, 100)] == IDS[10:]
         # Another process of the same node reads them too.
         other = RowStore(make_store(PROVIDER), rows.vault)
         for reader in (rows, other):

@@ -50,7 +50,7 @@ async def _refused(reason: str, work: Awaitable[Any]) -> None:
 
 
 async def _pending(rows: RowStore) -> list[bytes]:
-    return [submission_id for _, submission_id, _ in await rows.pending(STUDY, 0, 100)]
+    return [submission_id for _, submission_id, *_ in await rows.pending(STUDY, 0, 100)]
 
 
 def test_a_withdrawn_row_is_erased_and_cannot_come_again(with_rows: Any) -> None:

@@ -158,6 +158,29 @@ def test_a_block_whose_rows_were_lost_is_given_up(tmp_path: Path, capsys: Any) -
         assert np.abs(total - exact).max() <= 1e-7 * np.abs(exact).max()
 
 
+def test_repro_a_collector_restored_to_before_a_check_plans_its_rows(tmp_path: Path, capsys: Any) -> None:
+    """It knew no place of the rows that the check had accepted, so right providers declined every plan with them in it."""
+    lab = Lab(tmp_path / "lab")
+    with ThreadCluster(lab.folder) as cluster:
+        lab.cluster = cluster
+        signed = lab.open_study(release_rows=24)
+        study = signed.study
+        people = some_people(96, seed=7)
+        with Client(signed) as client:
+            for answers in people[:47]:
+                client.submit(answers)
+            _backup(lab, "collector", tmp_path / "backup")
+            client.submit(people[47])
+            lab.wait(study, lambda status: status.pooled_rows == 24 and status.pending_rows == 24)
+            _restore(lab, cluster, "collector", tmp_path / "backup", capsys)
+            for answers in people[48:]:
+                client.submit(answers)
+        status = lab.close(study)
+        # The block that was pooled after the backup is lost with the factor that it was in.
+        assert not status.abandoned_blocks
+        assert sum(dataset.rows for dataset in lab.datasets(study)) == 72
+
+
 def _count(cluster: ThreadCluster, query: str) -> int:
     """Of R2's store."""
     import asyncio

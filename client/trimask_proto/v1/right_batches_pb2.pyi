@@ -58,6 +58,7 @@ class ListPendingResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     CHECKED_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     submission_ids: _builtins.bytes
     """The ids, 16 bytes each, one after the other."""
     next_page_token: _builtins.str
@@ -68,6 +69,8 @@ class ListPendingResponse(_message.Message):
     """For each id: 1 if the row was checked and accepted here, 2 if it is in a check that is not decided here, else 0. Rows of
     the rows suite are checked before they may be planned.
     """
+    places: _builtins.bytes
+    """Of each id that was checked and accepted here its place in the order that the coin of its check gave, 32 bytes each."""
     def __init__(
         self,
         *,
@@ -75,10 +78,11 @@ class ListPendingResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
         checked: _builtins.bytes = ...,
+        places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "next_page_token", b"next_page_token", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "next_page_token", b"next_page_token", "places", b"places", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,6 +26,8 @@ class Intake:
         self._tokens = [""] * len(study.right)
         self._accepted: dict[bytes, int] = {}  # which right providers' check has accepted it, a bit each
         self._begun: set[bytes] = set()  # those in a check that is not decided everywhere
+        self.places: dict[bytes, bytes] = {}
+        """Of accepted submissions, as right providers say it."""
         self._whole = False  # everything was counted after intake had stopped everywhere
         self.stale = False
         """Whether something was planned or checked since everything was counted."""
@@ -36,6 +38,7 @@ class Intake:
         self._ready.clear()
         self._accepted.clear()
         self._begun.clear()
+        self.places.clear()
         self._tokens = [""] * len(self._study.right)
         self._whole = self.stale = False
 
@@ -45,6 +48,7 @@ class Intake:
         for submission_id in ids:
             del self._held[submission_id], self._ready[submission_id]
             self._accepted.pop(submission_id, None)
+            self.places.pop(submission_id, None)
 
     @property
     def accepted(self) -> list[bytes]:
@@ -110,6 +114,7 @@ class Intake:
                     held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
                     if held == whole:
                         self._ready[submission_id] = None
+                self.places |= {name: at for name, at in page.places if name not in planned}
                 if not page.next_token:
                     return True
                 self._tokens[index] = page.next_token

@@ -29,6 +29,8 @@ class Page:
     store_generation: bytes
     checked: bytes = b""
     """For each: 1 if it was checked and accepted there, 2 if it is in a check, else 0."""
+    places: Sequence[tuple[bytes, bytes]] = ()
+    """(id, place) of those that were accepted."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class RightCalls:
             study_id=self._study.id, page_token=token, page_size=_PAGE
         )
         page = await self._node.peers.call(self._stub(party).ListPending, request)
-        return Page(split_ids(page.submission_ids), page.next_page_token, page.store_generation, page.checked)
+        ids = split_ids(page.submission_ids)
+        accepted = b"".join(name for name, mark in zip(ids, page.checked, strict=False) if mark == 1)
+        places = split_places(accepted, page.places)
+        return Page(ids, page.next_page_token, page.store_generation, page.checked, places)
 
     async def stop_intake(self, party: Party) -> None:
         """Have a provider stop accepting submissions."""

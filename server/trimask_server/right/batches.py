@@ -84,8 +84,9 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         limit = min(request.page_size or _PAGE, _PAGE)
         found = await self._rows.pending(study.id, int(token), limit)
         return right_batches_pb2.ListPendingResponse(
-            submission_ids=b"".join(submission_id for _, submission_id, _ in found),
-            checked=bytes(mark for _, _, mark in found),
+            submission_ids=b"".join(submission_id for _, submission_id, _, _ in found),
+            checked=bytes(mark for _, _, mark, _ in found),
+            places=b"".join(at for _, _, _, at in found),
             next_page_token=str(found[-1][0]) if len(found) == limit else "",
             store_generation=self._node.database.generation,
         )

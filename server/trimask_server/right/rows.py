@@ -11,6 +11,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
+from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.right.drawing import Draw
 from trimask_server.right.row_intake import (
@@ -100,17 +101,25 @@ class RowStore:
             self._intake[study_id] = key
         return key
 
-    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int]]:
-        """(sequence, id, check) of rows not in a block, in order of arrival.
+    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int, bytes]]:
+        """(sequence, id, check, place) of rows not in a block, in order of arrival.
 
-        The last is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, else 0.
+        `check` is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, else 0. Accepted rows
+        have a place (`protocol.draw`).
         """
         return await self.database.read(
             lambda tx: [
-                (row[0], row[1], row[3] or (0 if row[2] is None else 2))
+                (
+                    row[0],
+                    row[1],
+                    row[3] or (0 if row[2] is None else 2),
+                    _place(row[1], row[4]) if row[3] else b"",
+                )
                 for row in tx.rows(
-                    "SELECT sequence, submission_id, check_id, verdict FROM submissions WHERE study_id = ?"
-                    " AND block_id IS NULL AND payload IS NOT NULL AND sequence > ? ORDER BY sequence LIMIT ?",
+                    "SELECT s.sequence, s.submission_id, s.check_id, s.verdict, c.seed FROM submissions s"
+                    " LEFT JOIN row_checks c ON c.study_id = s.study_id AND c.check_id = s.check_id"
+                    " WHERE s.study_id = ? AND s.block_id IS NULL AND s.payload IS NOT NULL AND s.sequence > ?"
+                    " ORDER BY s.sequence LIMIT ?",
                     (study_id, after, limit),
                 )
             ]
@@ -372,6 +381,10 @@ def oldest_row_ms(tx: Transaction) -> int | None:
     """When the oldest row that is still held came in; None if none is held."""
     row = tx.row("SELECT min(receive_time_ms) FROM submissions WHERE payload IS NOT NULL")
     return None if row is None or row[0] is None else int(row[0])
+
+
+def _place(name: bytes, seed: bytes | None) -> bytes:
+    return place(bytes(seed or b""), bytes(name))
 
 
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:

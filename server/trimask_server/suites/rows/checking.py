@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from trimask_core.errors import Refused
@@ -59,8 +59,11 @@ class Checking:
         await self._run(check, intake)
         return True
 
-    async def places(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The place that the coin of its check gives each accepted row; read again where one is not in memory."""
+    async def places(self, ids: Sequence[bytes], told: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """The place that the coin of its check gives each accepted row; read again where one is not in memory.
+
+        Of a check that was begun after the backup this collector was restored from, right providers have `told` it.
+        """
         if not self._places.keys() >= set(ids):
             wanted = set(ids)
             for check in await self._checks.checks(self._study.id, "done"):
@@ -68,7 +71,7 @@ class Checking:
                 self._places |= {
                     name: place(seed, name) for name in wanted.intersection(split_ids(check.submission_ids))
                 }
-        self._places = {name: self._places.get(name, place(b"", name)) for name in ids}
+        self._places = {name: self._places.get(name) or told.get(name, b"") for name in ids}
         return self._places
 
     async def _decide_again(self, intake: Intake) -> bool:

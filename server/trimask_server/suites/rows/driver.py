@@ -58,7 +58,7 @@ class RowsWork:
         """Have rows checked that could make a block."""
         if await self._checking.look(intake, closing=closing):
             return True
-        self._places = await self._checking.places(intake.accepted)
+        self._places = await self._checking.places(intake.accepted, intake.places)
         return False
 
     async def tell(self, party: Party) -> None:
