@@ -14,7 +14,8 @@ from trimask_client import Client, Endpoint
 from trimask_client.asking import submission_words
 from trimask_client.grpc_status import plain_errors
 from trimask_client.grpcio_transport import GrpcioTransport
-from trimask_core.errors import Refused
+from trimask_core.counted import Counted, CountedBlock
+from trimask_core.errors import Refused, VerificationError
 from trimask_core.refusals import Reason
 from trimask_core.rows import payloads
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
@@ -156,14 +157,24 @@ class Rogue:
         request = row_check_pb2.DecideCheckRequest(check=check)
         return bytes(self.call(role, RowCheckServiceStub, "DecideCheck", request).verdicts)
 
-    def assign(self, role: str, ids: list[bytes], absences: Sequence[RowAbsence] = ()) -> Any:
-        joined = b"".join(ids)
-        message = plan_message(self.study.id, self.study.id[:16], joined)
+    def assign(
+        self, role: str, ids: list[bytes], absences: Sequence[RowAbsence] = (), block: bytes = b""
+    ) -> Any:
+        joined, block = b"".join(ids), block or self.study.id[:16]
+        message = plan_message(self.study.id, block, joined)
         request = right_batches_pb2.AssignBlockRequest(
-            study_id=self.study.id, block_id=self.study.id[:16], submission_ids=joined, absences=absences,
+            study_id=self.study.id, block_id=block, submission_ids=joined, absences=absences,
             signature=self.lab.key("collector").sign("block-plan", message),
         )  # fmt: skip
         return self.call(role, RightBatchServiceStub, "AssignBlock", request)
+
+    def cancel(self, role: str, block: bytes) -> None:
+        message = plan_message(self.study.id, block, b"")
+        request = right_batches_pb2.CancelBlockRequest(
+            study_id=self.study.id, block_id=block,
+            signature=self.lab.key("collector").sign("block-cancel", message),
+        )  # fmt: skip
+        self.call(role, RightBatchServiceStub, "CancelBlock", request)
 
     def absence(self, role: str, ids: list[bytes], seed: bytes = b"") -> RowAbsence:
         request = right_batches_pb2.ConfirmAbsentRequest(
@@ -246,6 +257,30 @@ def test_repro_the_collector_collects_words_on_rows_before_they_are_checked(lab:
         for words in (early, [late]):
             answer = rogue.assign("R1", sorted(drawn[24:]), words)  # nobody whom the coin drew
             assert (answer.not_drawn, answer.bound_signature) == (True, b"")
+    finally:
+        lab.start("collector")
+
+
+def test_repro_a_list_that_counts_everybody_twice_is_refused(lab: Lab) -> None:
+    """Providers sign a plan when they bind it, and the same rows again in another one once the first is cancelled."""
+    rogue = Rogue(lab, 48)
+    try:
+        check = rogue.begin("one", rogue.ids)
+        rogue.commit(check)
+        check.coins.extend(rogue.reveal(check, role) for role in rogue.roles)
+        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 48}
+        seed = seed_of(check)
+        ids = sorted(sorted(rogue.ids, key=lambda name: place(seed, name))[:24])
+        blocks = []
+        for block in (rogue.study.id[:16], rogue.study.id[16:]):
+            words = [rogue.assign(role, ids, block=block).bound_signature for role in rogue.roles]
+            blocks.append(CountedBlock.of(block, ids, signatures=b"".join(words)))
+            blocks[-1].verify(rogue.study)
+            for role in rogue.roles:
+                rogue.cancel(role, block)
+        assert Counted.from_bytes(Counted((blocks[0],)).to_bytes()).count == 24
+        with pytest.raises(VerificationError, match="in two blocks"):
+            Counted.from_bytes(Counted(tuple(blocks)).to_bytes())
     finally:
         lab.start("collector")
 
