@@ -136,6 +136,20 @@ def test_the_recommended_clipping_leaves_less_error(suite: SuiteName) -> None:
     assert max(map(abs, after.bias)) > 0  # it is counted
 
 
+@pytest.mark.parametrize("suite", SUITES)
+def test_repro_the_curve_and_its_best_point_are_of_the_same_people(suite: SuiteName) -> None:
+    """The curve was of 600 people at most and the point of all, so that it lay beside the curve."""
+    population = _people(900, 4)
+    advice = recommend(in_suite(_definition(), suite), population, FORMULA)
+    assert advice.settings
+    assert advice.best in advice.curve
+    assert (
+        advice.best.inflation == min(point.inflation for point in advice.curve) < advice.unclipped.inflation
+    )
+    assert advice.best.coefficients == advice.unclipped.coefficients  # the fit on whole rows, of everybody
+    assert predict(advice.definition, population, FORMULA) == advice.best
+
+
 def test_people_needed_give_the_error_wanted() -> None:
     definition = in_suite(_definition(), "moments")
     population = _people(400, 6)

@@ -21,6 +21,7 @@ from trimask_theory.study_plan import load_definition
 __all__ = ["run_own"]
 
 _DRAWN = 4000
+_PILOT = 20_000  # as many of a pilot at most: each point of the trade-off of clipping encodes them again
 
 
 def run_own(args: argparse.Namespace) -> int:
@@ -76,7 +77,10 @@ def _suites(definition: StudyDefinition, asked: str) -> list[SuiteName]:
 def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[Population, str]:
     if args.pilot is not None:
         people = read_people(args.pilot, definition.schema, definition.form).answers
-        return Population(people), f"{len(people):,} people of {args.pilot.name}"
+        # From all over the file, which may be sorted: by place, by arm, by day.
+        taken = people[:: max(1, -(-len(people) // _PILOT))]
+        some = "" if len(taken) == len(people) else f"{len(taken):,} of the "
+        return Population(taken), f"{some}{len(people):,} people of {args.pilot.name}"
     if definition.expected is not None:
         basis = "people drawn from [expected]"
     else:

@@ -33,13 +33,12 @@ def save_plot(plan: OwnPlan, path: Path) -> None:
             norms, [_part(p, p.bias) for p in curve], "-.", color="#D55E00", lw=2, label="bias of clipping"
         )
         total = [math.sqrt(max(p.inflation**2 - 1, 0.0)) for p in curve]
-        axes.plot(norms, total, "-", color="black", lw=2, label="together, for a part of the people")
+        axes.plot(norms, total, "-", color="black", lw=2, label="together")
         best = suite.advice.best
         if suite.advice.settings:
             point = best.row_norm, math.sqrt(max(best.inflation**2 - 1, 0.0))
             axes.plot(*point, "o", color="black")
-            # The curve is of a few hundred people, the point and the dotted line of all: they need not meet.
-            words = f"best, for everybody: {best.row_norm:.3g}, {best.clipped:.0%} shrunk"
+            words = f"best: {best.row_norm:.3g}, {best.clipped:.0%} shrunk"
             axes.annotate(words, point, (8, 8), textcoords="offset points", fontsize=9)
         without = suite.advice.unclipped
         if not without.problem:

@@ -28,12 +28,11 @@ from trimask_theory.definition import StudyDefinition
 __all__ = ["Recommendation", "recommend"]
 
 _SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35)  # more would bias other questions too much
-_PEOPLE = 600  # as many at most are encoded for each point of the curve
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The definition to take, what it is predicted to do, and the curve it was chosen on, by row_norm."""
+    """The definition to take, what it is predicted to do, and the curve it was chosen on, all of the same people."""
 
     definition: StudyDefinition
     best: Prediction
@@ -65,44 +64,40 @@ class Recommendation:
 def recommend(definition: StudyDefinition, population: Population, formula: str, rows: int | None = None,
               right: int | None = None, left: int | None = None) -> Recommendation:  # fmt: skip
     """The best of a curve of row norms, for these people and this model."""
-    # From all over the file, which may be sorted: by place, by arm, by day.
-    step = -(-len(population.people) // _PEOPLE)
-    few = Population(population.people[::step])
     bare = replace(definition, privacy=replace(definition.privacy, row_norm=None))
     unclipped = predict(bare, population, formula, rows, right, left)
     if definition.collection.suite == "moments":
-        scaled = _centred(bare, few, rows or definition.collection.release_rows, right or 3)
+        scaled = _centred(bare, population, rows or definition.collection.release_rows, right or 3)
     else:
         scaled = bare
     tried: list[tuple[Prediction, StudyDefinition]] = []
-    for norm in _norms(scaled, few):
+    for norm in _norms(scaled, population):
         candidate = replace(scaled, privacy=replace(scaled.privacy, row_norm=norm))
         try:
-            tried.append((predict(candidate, few, formula, rows, right, left), candidate))
+            tried.append((predict(candidate, population, formula, rows, right, left), candidate))
         except (ImpossibleStudy, ParameterError):
             continue  # no ball below the box holds these rows, or none is below it
-    plain = predict(bare, few, formula, rows, right, left)
-    best, taken = min([(plain, bare), *tried], key=lambda item: item[0].inflation)
-    if taken is not bare:
-        best = predict(taken, population, formula, rows, right, left)
+    best, taken = min([(unclipped, bare), *tried], key=lambda item: item[0].inflation)
     return Recommendation(taken, best, unclipped, tuple(point for point, _ in tried))
 
 
-def _norms(definition: StudyDefinition, few: Population) -> Iterator[float]:
+def _norms(definition: StudyDefinition, population: Population) -> Iterator[float]:
     """Row norms that clip given shares of the people, in the suite's own columns."""
     schema = definition.schema
     if definition.collection.suite == "moments":
-        rows, _ = few.reports(MomentsLayout.of(schema))
+        rows, _ = population.reports(MomentsLayout.of(schema))
         room = 1.02  # for the column that says whether a row was clipped, and the rounding of the check
     else:
-        rows, room = few.scaled(schema), 1.0
+        rows, room = population.scaled(schema), 1.0
     norms = np.linalg.norm(rows, axis=1)
     for share in _SHARES:
         wider = 1.05 if share == 0 else 1.0  # the pilot's longest row is not the population's
         yield float(f"{float(np.quantile(norms, 1 - share)) * room * wider:.4g}")
 
 
-def _centred(definition: StudyDefinition, few: Population, rows: int, providers: int) -> StudyDefinition:
+def _centred(
+    definition: StudyDefinition, population: Population, rows: int, providers: int
+) -> StudyDefinition:
     """Centres and scales of numeric attributes by `recommend_ball`; levels and derived columns stay as they are."""
     privacy = definition.privacy
     if privacy.epsilon is None or privacy.delta is None:
@@ -110,7 +105,7 @@ def _centred(definition: StudyDefinition, few: Population, rows: int, providers:
     schema = definition.schema
     numeric = {item.name: item for item in schema.attributes if item.kind in ("continuous", "integer")}
     columns = [(j, column) for j, column in enumerate(schema.columns) if column.name != "one"]
-    scaled = few.scaled(schema)
+    scaled = population.scaled(schema)
     kept = [
         (j, column)
         for j, column in columns

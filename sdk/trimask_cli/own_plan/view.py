@@ -70,13 +70,13 @@ def _error(se: float, bias: float, coefficient: float) -> Text:
 
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
-    times = "no fit at all" if given.problem else f"errors {given.inflation:.2g} times those of raw rows"
+    times = "no fit at all" if given.problem else f"errors {given.inflation:.3g} times those of raw rows"
     lines = [Text(f"{name}: sigma = {given.sigma:.3g}, {times}", style="bold")]
     if not suite.advice.settings:
         return [*lines, Text("  No clipping does better.")]
     lines.append(
         Text(
-            f"  Better, {best.inflation:.2g} times, shrinking {best.clipped:.0%} of the rows (choose by what is known "
+            f"  Better, {best.inflation:.3g} times, shrinking {best.clipped:.0%} of the rows (choose by what is known "
             "before, never by this study's answers):"
         )
     )
