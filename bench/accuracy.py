@@ -85,7 +85,8 @@ def measure(
 
 def _with_one(data: Array, gram: Array) -> float:
     sums = data.sum(axis=0)
-    return float(len(data) ** 2 + 2 * sums @ sums + np.sum(gram**2)) / (data.shape[1] + 1) ** 2
+    squares = len(data) ** 2 + 2 * float(sums @ sums) + float(np.sum(gram**2))
+    return squares / float(data.shape[1] + 1) ** 2
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -160,8 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(categories_markdown(grouped), markup=False)
     console.print(f"sampling error of a coefficient without privacy: {sampling:.3g}")
     for target in targets:
-        found = "no number" if target["found"] is None else f"{target['found']:,.3g}"
-        console.print(f"{target['what']} {target['target']:g}: {found}, met: {target['met']}")
+        reached = "no number" if target["found"] is None else f"{target['found']:,.3g}"
+        console.print(f"{target['what']} {target['target']:g}: {reached}, met: {target['met']}")
     left_out = {
         name: "not installed, or not importable"
         for name in (DIFFPRIVLIB, OPENDP)

@@ -75,7 +75,8 @@ def _compare(data: Array, repetitions: int, models: Any, *, intercept: bool) -> 
     rng = np.random.default_rng([9, p, intercept])
     sigma = masked_noise.calibrate(EPSILON, DELTA, n, columns, "record", math.sqrt(columns)).sigma
     grams = masked_grams(gram, n, sigma, 20 * repetitions, rng)
-    ours = np.linalg.solve(grams[:, :-1, :-1], grams[:, :-1, -1:])[..., 0][:, slopes]
+    solved = np.linalg.solve(grams[:, :-1, :-1], grams[:, :-1, -1:])[..., 0]
+    ours = solved[:, slopes].astype(np.float64)
     theirs = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -45,7 +45,8 @@ def intervals(source: Moments) -> dict[str, tuple[Array, Array]]:
     """Estimates, and 95 % intervals as a researcher gets them."""
     names = list(NAMES)
     described = fit.describe(source, names)
-    plain, partial = (fit.partial_correlations(source, names, given=given) for given in ([], None))
+    plain = fit.partial_correlations(source, names, given=[])
+    partial = fit.partial_correlations(source, names)
     leading = fit.pca(source, names, components=1)
     ridge = fit.ridge(source, "a ~ b + c + d", _PENALTY)
     canonical = fit.canonical_correlations(source, ["a", "b"], ["c", "d"])

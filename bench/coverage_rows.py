@@ -49,7 +49,8 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
 
 def rows(law: str, n: int, rng: np.random.Generator) -> Array:
     """n rows of the law, with means MEANS and covariance SIGMA."""
-    return MEANS + LAWS[law](rng, (n, len(NAMES))) @ ROOT.T
+    found: Array = MEANS + LAWS[law](rng, (n, len(NAMES))) @ ROOT.T
+    return found
 
 
 def moments(X: Array, of: Schema) -> Moments:

@@ -134,8 +134,8 @@ def document(results: list[tuple[Data, RelativeSet, list[Row]]]) -> str:
     lines += ["|---|---|" + "--:|" * (2 * len(heads))]
     for data, _, rows in results:
         for row in rows:
-            ours = (_delta(row.delta_rp, data), _plain(row.pdr), _plain(row.dpr), _delta(row.delta_ls, data))
-            ours += (_plain(row.sigma), _plain(row.error))
+            ours = [_delta(row.delta_rp, data), _plain(row.pdr), _plain(row.dpr), _delta(row.delta_ls, data)]
+            ours += [_plain(row.sigma), _plain(row.error)]
             cells = [cell for pair in zip(ours, PRINTED[row.data, row.method], strict=True) for cell in pair]
             lines.append(f"| {row.data} | {row.method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import pandas as pd
 from statsmodels.datasets import randhie
 
 from bench.accuracy_scores import Array
+from trimask.moments import answers_of
 from trimask_core.schema import Attribute, Schema
 
 __all__ = ["RAND_PEOPLE", "RAND_SCHEMA", "rand_answers", "rand_rows"]
@@ -39,4 +40,4 @@ def rand_answers(people: int, seed: int = 1) -> pd.DataFrame:
 
 def rand_rows(people: int) -> Array:
     """Encoded, in scaled units."""
-    return np.array([RAND_SCHEMA.encode(one) for one in rand_answers(people).to_dict("records")])
+    return np.array([RAND_SCHEMA.encode(one) for one in answers_of(rand_answers(people), RAND_SCHEMA)])

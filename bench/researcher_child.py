@@ -19,6 +19,7 @@ import trimask
 from bench.measure import best_seconds, race
 from bench.published import FORMULA, SLOPES
 from trimask.dataset import Dataset, file_sha256
+from trimask.moments import Matrix
 
 __all__ = ["main"]
 
@@ -66,7 +67,7 @@ def _fit(dataset: Dataset) -> dict[str, Any]:
     return {"worst_z": worst}
 
 
-def _scan(path: Path) -> None:
+def _scan(path: Path) -> Matrix:
     """The least a fit can do: every block of the file into a matrix, and its product with itself."""
     with pq.ParquetFile(path) as file:
         columns = len(file.schema_arrow.names)
@@ -76,6 +77,7 @@ def _scan(path: Path) -> None:
             for j in range(columns):
                 block[:, j] = batch.column(j).to_numpy()
             gram = blas.dgemm(1.0, block, block, 1.0, gram, trans_a=True, overwrite_c=True)
+    return gram
 
 
 def _copy(source: Path, target: Path) -> None:
