@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from statsmodels.genmod import families
 
 from tests.sdk.test_sdk_tables import EXACT, NOISY, REGIONS, ROWS, noisy, people
 from trimask import fit
-from trimask.errors import BeyondSecondMoments, FormulaError
+from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
 from trimask.release.local import gram
 
 DESIGN = np.column_stack(
@@ -91,9 +94,51 @@ def test_what_cannot_be_had_says_why_and_what_can(name: str) -> None:
     assert isinstance(caught.value, NotImplementedError)
 
 
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        ("binomial", "a logistic regression"),
+        ('binomial(link = "probit")', "a probit regression"),
+        (families.Binomial(families.links.CLogLog()), "a binomial regression with this link"),
+        (families.Binomial, "a logistic regression"),
+        ("poisson", "a Poisson regression"),
+        (families.Poisson(), "a Poisson regression"),
+        ("negative_binomial", "a negative binomial regression"),
+        ("Gamma", "gamma, inverse Gaussian or Tweedie"),
+        (families.Gaussian(families.links.Log()), "a Gaussian regression with a link"),
+    ],
+)
+def test_repro_glm_answers_about_the_family_that_is_asked_for(family: object, words: str) -> None:
+    """Every family was told that a logistic regression cannot be had."""
+    with pytest.raises(BeyondSecondMoments, match=words) as caught:
+        fit.glm(EXACT, FORMULA, family=family)
+    named = re.findall(r"fit\.(\w+)", str(caught.value))
+    assert named
+    assert all(callable(getattr(fit, name)) for name in named)
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        ("gaussian", r"fit\.ols"),
+        (families.Gaussian(), r"fit\.ols"),
+        (None, "family must be"),
+        ("zipf", "zipf"),
+    ],
+)
+def test_glm_names_least_squares_and_the_families(family: object, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        fit.glm(EXACT, FORMULA, family=family)
+
+
 def test_other_names_are_answered_too() -> None:
-    for name in ("probit", "coxph", "median", "glm"):
-        with pytest.raises(BeyondSecondMoments):
+    for name, word in (
+        ("probit", "probit"),
+        ("coxph", "Cox"),
+        ("median", "median"),
+        ("kaplan_meier", r"fit\.survival"),
+    ):
+        with pytest.raises(BeyondSecondMoments, match=word):
             getattr(fit, name)
     with pytest.raises(AttributeError, match="did you mean crosstab"):
         fit.crostab  # noqa: B018

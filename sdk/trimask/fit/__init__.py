@@ -25,15 +25,15 @@
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
 Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
-it pools. `weighted` makes such a source of people weighted by the levels of a group. `poisson`, `quantile` and `cox` say why
-they cannot be had, and what can; `logit` takes synthetic records alone.
+it pools. `weighted` makes such a source of people weighted by the levels of a group. `glm`, `poisson`, `quantile` and `cox`
+say why they cannot be had, and what can; `logit` takes synthetic records alone.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from trimask.fit.beyond import ALIASES, cox, poisson, quantile, refuse
+from trimask.fit.beyond import ALIASES, cox, glm, poisson, quantile, refuse
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
 from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
@@ -105,6 +105,7 @@ __all__ = [
     "discriminant",
     "elastic_net",
     "factor_loadings",
+    "glm",
     "histogram",
     "lasso",
     "linear_probability",
