@@ -192,7 +192,7 @@ _SUMS = (
         "constraint (25)",
         "trimask_theory.clipped_sum.ball_scaling",
         "theory/test_clipped_sum.py::test_constraint_25_is_met_and_no_scaling_nearby_needs_less_noise",
-        "solved numerically",
+        "a stationary point, found numerically",
     ),
     Result(
         "the optimal p_C (section 6)",

@@ -81,7 +81,7 @@ class RateResults(Report):
         notes = noise_notes(self.sigma)
         if len(self.rates) > 1:
             notes.append(
-                "By group the sampling part is that of a share."
+                "By group the sampling part is that of a share (binomial); over all people it assumes nothing."
                 if self.share
                 else "By group the sampling part takes events as Poisson; over all people it assumes nothing."
             )
@@ -133,6 +133,9 @@ def rates(
     dataset: Source, events: str, time: str | None = None, *, by: str | None = None, per: float = 1.0
 ) -> RateResults:
     """Events per unit of time (per person without one), over all people and in each level of a group.
+
+    Over all people the sampling error assumes nothing of events. By group it takes them as Poisson (as binomial for a
+    yes-or-no column without a time), since a group's own variance needs third moments.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ and H' taken at l_k:
 The second case is a plateau: less beta costs utility and buys no privacy.
 
 Assumptions. n / p^{3/2} -> theta, the top k + 1 eigenvalues and the bulk converge, D > 0, rows of norm at
-most sqrt(p) (Yun and Dudeja 2025, Assumption 1). Asymptotic. Only `pure_epsilon` is proved at finite p.
+most sqrt(p) (Yun and Dudeja 2025, Assumption 1). Asymptotic. Only `pure_epsilon` and
+`finite_delta` are proved at finite p, for exact draws.
 Derivation: docs/theory/mechanisms.md#pca.
 """
 
