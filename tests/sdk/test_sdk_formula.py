@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tomllib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +150,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ("text", "message"),
     [
         ("log(sbp) ~ age", "must be one column"),
+        ("~ age", "nothing on its left side"),
+        ("C(region) ~ age", "name one level of it, such as region_LEVEL"),
         ("sbp age", "with one ~"),
         ("sbp ~ age ~ bmi", "with one ~"),
         ("sbp ~", "nothing on its right side; write 1"),
@@ -172,6 +175,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_refusals_say_what_to_write(text: str, message: str) -> None:
     with pytest.raises(FormulaError, match=message):
         parse(text)
+
+
+@pytest.mark.parametrize("formula", [5, None, ["sbp ~ age"], b"sbp ~ age"])
+def test_repro_what_is_no_text_is_refused_as_a_formula(formula: Any) -> None:
+    """It ended in a TypeError about len."""
+    with pytest.raises(FormulaError, match=f"a formula is text such as .*, got {type(formula).__name__}"):
+        parse(formula)
 
 
 @pytest.mark.parametrize(

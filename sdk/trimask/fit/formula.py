@@ -64,14 +64,28 @@ def refuse_transform(name: str, schema: Schema | None = None) -> None:
         raise FormulaError(undeclared(name, schema))
 
 
-@lru_cache(maxsize=256)
 def parse(text: str, schema: Schema | None = None) -> Formula:
     """Read a formula, or raise `FormulaError` saying what to write instead. A `.` needs the study's `schema`."""
+    if not isinstance(text, str):
+        raise FormulaError(
+            f"a formula is text such as 'response ~ column + column', got {type(text).__name__}"
+        )
+    return _parsed(text, schema)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, schema: Schema | None) -> Formula:
     if len(text) > _LONGEST:
         raise FormulaError(f"the formula has {len(text):,} characters; at most {_LONGEST:,} are read")
     if text.count("~") != 1:
         raise FormulaError(f"{text!r} is not a formula: write response ~ column + column, with one ~")
     left, right = (part.strip() for part in text.split("~"))
+    if not left:
+        raise FormulaError(f"{text!r} has nothing on its left side; write response ~ column + column")
+    if group := re.fullmatch(r"C\s*\(\s*(\w+)\s*[,)].*", left):
+        raise FormulaError(
+            f"the response {left!r} must be one column; name one level of it, such as {group[1]}_LEVEL"
+        )
     if not _NAME.fullmatch(left):
         raise FormulaError(f"the response {left!r} must be one column; {undeclared(left, schema)}")
     if not right:
