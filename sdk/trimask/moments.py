@@ -103,6 +103,8 @@ class Moments(Shown):
         What a release published, before it was moved onto what the schema knows.
     weight : Weight, optional
         What devices weighted their rows by.
+    weighted_by : str
+        The attribute that people count by, weighted by devices or by `fit.weighted`; "" where all count the same.
 
     Examples
     --------
@@ -122,8 +124,11 @@ class Moments(Shown):
     suite: SuiteName | Literal["answer"] = "rows"
     observed: Observed | None = field(default=None, repr=False)
     weight: Weight | None = None
+    weighted_by: str = ""
 
     def __post_init__(self) -> None:
+        if self.weight is not None:
+            object.__setattr__(self, "weighted_by", self.weight.attribute)
         if self.law is None:
             law = RowsLaw(positive_part(self.gram) if self.sigma else self.gram, self.rows, self.sigma)
             object.__setattr__(self, "law", law)
@@ -158,6 +163,7 @@ class Moments(Shown):
             self.label,
             suite=self.suite,
             weight=self.weight,
+            weighted_by=self.weighted_by,
         )
 
     def repaired(self) -> Moments:
@@ -186,6 +192,13 @@ def pool(parts: Sequence[Moments]) -> Moments:
         raise ParameterError(
             "dataset", "one Gram matrix: another answer of the study is about the same people"
         )
+    for part in parts:
+        if part.weighted_by and part.weight is None:  # each on a scale and with a law of noise of its own
+            raise ParameterError(
+                "dataset",
+                f"releases as they were published; {part.label or 'one'} is weighted. Weight them together: "
+                "fit.weighted([first, second], ...)",
+            )
     for part in others:
         if (part.schema, part.sigma, part.protection, part.suite, part.weight) != (
             first.schema, first.sigma, first.protection, first.suite, first.weight,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -270,3 +271,17 @@ def test_weighted_noise_has_the_variance_stated() -> None:
         gradient[0, 0, 1] = gradient[0, 1, 0] = 0.5
         squares.append((found.gram[0, 1] - exact) ** 2 / found.law.variance(gradient)[0])
     assert 1 - 5 * np.sqrt(2 / 40) < np.mean(squares) < 1 + 5 * np.sqrt(2 / 40)
+
+
+@pytest.mark.filterwarnings("ignore:weights by:UserWarning")
+def test_repro_releases_weighted_one_by_one_do_not_pool() -> None:
+    """Their noise was then counted as that of unweighted rows, and each was on a scale of its own."""
+    weights = {"n": 1.0, "s": 2.5, "w": 0.4}
+    parts = [
+        replace(row_moments(PEOPLE, SMALL), label=label, sigma=0.1, law=None)  # type: ignore[arg-type]
+        for label in ("first", "second")
+    ]
+    apart = [fit.weighted(part, "region", weights) for part in parts]
+    with pytest.raises(ParameterError, match=r"Weight them together: fit\.weighted"):
+        fit.describe(apart, ["age"])
+    assert fit.weighted(parts, "region", weights).weighted_by == "region"

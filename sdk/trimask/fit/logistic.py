@@ -48,6 +48,8 @@ class LogitResults(LinearResults):
     ----------
     records : int
         How many there were.
+    weighted : bool
+        Whether people of the release count by weights.
     odds_ratios : Series
         exp of the slopes.
 
@@ -59,6 +61,7 @@ class LogitResults(LinearResults):
     """
 
     records: int
+    weighted: bool = False
 
     @property
     def title(self) -> str:
@@ -74,9 +77,10 @@ class LogitResults(LinearResults):
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read it."""
+        people = f"{self.nobs:,} people{' in effect' if self.weighted else ''}"
         return (
             *noise_notes(self.sigma),
-            f"Fitted to {self.records:,} synthetic records, nobody's; errors are about the release's {self.nobs:,} people.",
+            f"Fitted to {self.records:,} synthetic records, nobody's; errors are about the release's {people}.",
             "Errors are approximate, and leave out what the records' model assumes: two-way tables and second moments.",
         )
 
@@ -128,6 +132,7 @@ def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
         formula=formula.strip(), response=design.response, unit="log odds", basis="release", label=moments.label,
         nobs=moments.rows, sigma=moments.sigma, names=design.names, coefficients=change @ found,
         cov_sampling=sampling, cov_privacy=step.cov_privacy * grown, records=len(rows),
+        weighted=bool(moments.weighted_by),
     )  # fmt: skip
 
 

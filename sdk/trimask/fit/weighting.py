@@ -148,7 +148,10 @@ def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
     gram = law._of(moments.gram[None])[0]
     gram.flags.writeable = False
     label = f"{moments.label}, weighted by {by} ({rows:,} of {moments.rows:,} people in effect)".lstrip(", ")
-    return Moments(kept, gram, rows, moments.sigma, moments.protection, label, law, moments.suite)
+    every = f"{moments.weighted_by}, {by}" if moments.weighted_by else by
+    return Moments(
+        kept, gram, rows, moments.sigma, moments.protection, label, law, moments.suite, weighted_by=every
+    )
 
 
 def _kept(schema: Schema, by: str, levels: tuple[str, ...]) -> tuple[Schema, dict[str, dict[str, str]]]:

@@ -41,6 +41,16 @@ class Synthetic(Shown):
         """The release's: post-processing costs nothing and adds nothing."""
         return None if self.moments.protection is None else self.moments.protection.public
 
+    @property
+    def weighting(self) -> str:
+        """How to count the records where people of the release count by weights; else empty."""
+        if not self.moments.weighted_by:
+            return ""
+        return (
+            f"People of the release count by their weights ({self.moments.weighted_by}), and the records stand for the "
+            "weighted people, each for as many as any other. Do not weight them again."
+        )
+
     def cite(self) -> str:
         """BibTeX of the dataset, with a note that these are synthetic records made from it."""
         if self.manifest is None:
@@ -58,7 +68,7 @@ class Synthetic(Shown):
 
     def __str__(self) -> str:
         made = f"Made from {self.moments.label}: {len(self.frame):,} records\nGuarantee: {self.guarantee}"
-        return f"{NOBODY}\n{made}\n\n{self.report}"
+        return "\n".join([NOBODY, *([self.weighting] if self.weighting else []), made, "", str(self.report)])
 
     def __repr__(self) -> str:
         return f"<Synthetic: {len(self.frame):,} records, nobody's, made from {self.moments.label}>"

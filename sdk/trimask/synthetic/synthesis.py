@@ -32,13 +32,16 @@ def synthesize(
 ) -> Synthetic:
     """Synthetic records that agree with a release as far as its noise allows. Needs the extra `synthetic`.
 
+    Of people with weights (a study's `[weight]`, or `fit.weighted`) they stand for the weighted people, each record for as
+    many as any other: they are not to be weighted again.
+
     Parameters
     ----------
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What they are made from; releases of one study in a list are pooled.
     n : int, optional
-        How many records; by default as many as people, or so many times as many that there are 20,000: then rounding to
-        whole records does not count beside the release's noise.
+        How many records; by default as many as people (in effect, where they have weights), or so many times as many
+        that there are 20,000: then rounding to whole records does not count beside the release's noise.
     bins : int
         Intervals for a number without declared ones (`trimask.synthetic.cells` has the rule).
     iterations : int
@@ -82,6 +85,7 @@ def synthesize(
     report = utility(moments, frame, model.method, size, seconds, megabytes)
     frame[MARK] = True
     manifest = getattr(dataset, "manifest", None)
+    made = Synthetic(frame, moments, report, manifest)
     frame.attrs.update(
         {
             "trimask": NOBODY,
@@ -93,7 +97,9 @@ def synthesize(
             "utility": str(report),
         }
     )
-    return Synthetic(frame, moments, report, manifest)
+    if made.weighting:
+        frame.attrs["weighting"] = made.weighting
+    return made
 
 
 def _spread(moments: Moments, item: Attribute) -> tuple[float, float]:
