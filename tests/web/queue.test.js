@@ -132,6 +132,7 @@ test("a final refusal keeps the answers: the draft is still there, and can be se
   providers.refusals.set("R1", "study_closed");
   const [entry] = await queue.send();
   assert.deepEqual([entry.state, entry.told, entry.receivedBy], ["refused", "closed", []]);
+  assert.deepEqual(entry.causes, [["R1", "study_closed"]]);
   assert.equal(providers.calls.filter((call) => call.endsWith("Submit")).length, 1, "the first provider decides");
   assert.deepEqual(await queue.draft(id), { page: 3 });
   await queue.discard(submissionId);

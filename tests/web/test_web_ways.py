@@ -51,6 +51,60 @@ def test_the_network_goes_half_way_and_comes_back(
     assert [len(now - then) for now, then in zip(held(web_lab, open_study), before, strict=True)] == [1, 1, 1]
 
 
+def test_repro_an_institution_without_a_part_is_named_in_the_page_s_language(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    """It was "R3: https://...: it could not be reached", in every language."""
+    person = visitor()
+    person.allowed = NO_NETWORK
+    person.to_review(web_lab.link(open_study))
+    person.page.get_by_label("Language").select_option("de")
+    with web_lab.down("R3"):
+        person.press("Senden")
+        expect(person.page.locator("main")).to_contain_text("2 von 3 Einrichtungen haben ihren Teil")
+        expect(person.page.get_by_role("listitem").filter(has_text="University Library")).to_contain_text(
+            "Noch nicht erreicht"
+        )
+        for english in ("R3", "could not be reached", web_lab.parties["R3"].https):
+            expect(person.page.locator("main")).not_to_contain_text(english)
+        look(person.page)
+
+
+def test_repro_an_answer_without_a_receipt_is_not_called_signed(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+) -> None:
+    """An institution with a changed program answers, and signs nothing: nothing on the page says that it has signed."""
+    person = visitor("de")
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    page.get_by_label("Sprache").select_option("en")
+    person.consent()
+    person.eligible()
+    person.answer()
+    page.get_by_label("Language").select_option("de")
+    page.route(
+        f"{web_lab.parties['R1'].https}/**/Submit",
+        lambda route: route.fulfill(
+            status=200,
+            headers={"content-type": "application/proto", "access-control-allow-origin": "*"},
+            body=b"",
+        ),
+    )
+    page.evaluate(
+        """() => { window.seen = []; new MutationObserver(() => { for (const line of document.querySelectorAll('.parties li'))
+             window.seen.push(line.innerText); }).observe(document.body, { childList: true, subtree: true }); }"""
+    )
+    person.press("Senden")
+    expect(page.get_by_role("listitem").filter(has_text="City Hospital")).to_contain_text(
+        "Ihrer Antwort ist nicht zu trauen"
+    )
+    expect(page.locator("main")).to_contain_text("Für alle, die Ihnen helfen: the signature on the receipt of R1")
+    look(page)
+    told = {line for line in page.evaluate("window.seen") if "unterschrieben" in line}
+    assert told
+    assert not any("City Hospital" in line for line in told), told
+
+
 def test_a_tab_killed_while_it_sends_goes_on_and_counts_once(
     web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
 ) -> None:

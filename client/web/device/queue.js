@@ -12,7 +12,7 @@
 import { fromBase64, fromHex, toBase64, toHex } from "./bytes.js";
 import * as calls from "./calls.js";
 import { systemRandom } from "./crypto.js";
-import { DeviceError, InvitationError, Refused, StudyError, VerificationError } from "./errors.js";
+import { DeviceError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
 import { Invitation } from "./invitation.js";
 import { pauseMs, LONGEST_PAUSE_MS } from "./pauses.js";
 import { Receipt } from "./receipt.js";
@@ -29,7 +29,8 @@ import { askProviders, newWithdrawal, withdrawalEntry } from "./withdrawing.js";
 /** @typedef {CheckedStudy & { invitation: Invitation | null, sealing: Map<number, Bytes> }} Joined */
 /**
  * How far one submission has come, why not further, and what happens next. Ids are hexadecimal digits. `told` names the texts
- * for a person of what stands in the way (`problem.<told>`), `why` is the node's own sentence.
+ * for a person of what stands in the way (`problem.<told>`), `why` is the nodes' own sentences; `causes` says the same by role
+ * and code (`causeOf`).
  * @typedef {object} Entry
  * @property {string} submissionId
  * @property {string} studyId
@@ -41,27 +42,31 @@ import { askProviders, newWithdrawal, withdrawalEntry } from "./withdrawing.js";
  * @property {number | null} nextMs
  * @property {string} why
  * @property {string | null} told
+ * @property {[string, string][]} causes
  * @property {Receipt | null} receipt
  * @property {string[]} withdrawnBy who has signed that it is erased
  */
 
 const [STUDIES, DRAFTS, PAYLOADS, PROGRESS, RECEIPTS, WITHDRAWALS] = ["studies", "drafts", "payloads", "progress", "receipts", "withdrawals"];
-const FRESH = { attempts: 0, nextMs: null, why: "", told: null, final: false, receipts: [] };
+const FRESH = { attempts: 0, nextMs: null, why: "", told: null, causes: [], final: false, receipts: [] };
 
 export class Queue {
   /**
    * @param {import("./vault.js").Store} store @param {CryptoKey} key of `makeDeviceKey`
-   * @param {{ fetch?: import("./transport.js").Fetch, now?: () => number, random?: import("./crypto.js").RandomSource, timeoutMs?: number }} [options]
+   * @param {{ fetch?: import("./transport.js").Fetch, now?: () => number, random?: import("./crypto.js").RandomSource, timeoutMs?: number,
+   *   signed?: (role: string) => void }} [options] `signed` is told of each receipt that is verified and kept
    */
-  constructor(store, key, { fetch, now = Date.now, random = systemRandom, timeoutMs } = {}) {
+  constructor(store, key, { fetch, now = Date.now, random = systemRandom, timeoutMs, signed = () => undefined } = {}) {
     this.#vault = new Vault(store, key, random);
     this.#random = random;
     this.#now = now;
+    this.#signed = signed;
     this.transport = new Transport(fetch, timeoutMs);
   }
   #vault;
   #random;
   #now;
+  #signed;
   /** @type {Map<string, Promise<Joined>>} */
   #joined = new Map();
 
@@ -237,7 +242,7 @@ export class Queue {
 
   /** One submission. @param {string} submissionId @returns {Promise<Entry>} */
   async entry(submissionId) {
-    const empty = { submissionId, receivedBy: [], providers: 0, attempts: 0, nextMs: null, why: "", told: null, receipt: null, withdrawnBy: [] };
+    const empty = { submissionId, receivedBy: [], providers: 0, attempts: 0, nextMs: null, why: "", told: null, causes: [], receipt: null, withdrawnBy: [] };
     try {
       const withdrawal = await this.#vault.get(WITHDRAWALS, submissionId);
       if (withdrawal !== null) return withdrawalEntry(submissionId, withdrawal);
@@ -253,8 +258,8 @@ export class Queue {
       const [progress, { study }] = [await this.#progress(submissionId), await this.study(payload["studyId"])];
       const received = progress["receipts"].map((/** @type {any} */ item) => item.role);
       const state = progress["final"] ? "refused" : "waiting";
-      const { attempts, nextMs, why, told } = /** @type {any} */ (progress);
-      return { ...empty, studyId: payload["studyId"], title: study.title, state, receivedBy: received, providers: study.right.length, attempts, nextMs, why, told };
+      const { attempts, nextMs, why, told, causes } = /** @type {any} */ (progress);
+      return { ...empty, studyId: payload["studyId"], title: study.title, state, receivedBy: received, providers: study.right.length, attempts, nextMs, why, told, causes };
     } catch (error) {
       if (!(error instanceof VerificationError || error instanceof StudyError)) throw error;
       return { ...empty, studyId: "", title: "", state: "damaged", why: error.message };
@@ -368,6 +373,8 @@ export class Queue {
     // From here on a part of it may be out, whatever is known of that.
     if (!(await this.#vault.names(PROGRESS)).includes(name)) await this.#vault.change([[PROGRESS, name, progress]]);
     const failures = [];
+    /** @type {[string, string][]} */
+    const causes = [];
     let askedMs = 0;
     for (let provider = 1; provider <= submission.sealed.length; provider++) {
       const role = `R${provider}`;
@@ -376,9 +383,11 @@ export class Queue {
         const receipt = await calls.upload(this.transport, study, submission, provider, admission);
         progress["receipts"] = [...progress["receipts"], kept(receipt)].sort(byRole);
         await this.#accepted(entry.studyId, name, progress, payload["draftId"]);
+        this.#signed(role);
       } catch (error) {
         if (!(error instanceof DeviceError)) throw error;
         failures.push(error.message.includes(role) ? error.message : `${role}: ${error.message}`);
+        causes.push([role, causeOf(error)]);
         progress["told"] = error instanceof Refused ? error.reason.told : null;
         if (error instanceof Refused) askedMs = Math.max(askedMs, error.retryAfterMs ?? 0);
         if (error instanceof Refused && error.reason.final) progress["final"] = true;
@@ -389,6 +398,7 @@ export class Queue {
     if (progress["receipts"].length === submission.sealed.length) return this.#finish(study, submission, progress, payload["draftId"]);
     progress["attempts"] += 1;
     progress["why"] = failures.join("; ").replace(/\.$/, "");
+    progress["causes"] = causes;
     progress["nextMs"] = this.#now() + Math.max(askedMs, pauseMs(progress["attempts"], this.#random));
     await this.#vault.alone(() => this.#vault.change([[PROGRESS, name, progress]]));
     return this.entry(name);
@@ -413,6 +423,9 @@ export class Queue {
     return this.entry(name);
   }
 }
+
+/** Why a provider has no part: a refusal's reason, "offline" if it was not reached, "untrusted" for a wrong answer. @param {DeviceError} error */
+const causeOf = (error) => (error instanceof Refused ? error.reason.word : error instanceof Unreachable ? "offline" : "untrusted");
 
 /** @param {ProviderReceipt} receipt */
 const kept = (receipt) => ({ ...receipt, sealedHash: toHex(receipt.sealedHash), signature: toHex(receipt.signature) });

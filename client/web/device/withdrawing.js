@@ -57,5 +57,5 @@ export function withdrawalEntry(submissionId, record) {
   const { studyId, title, state, providers, attempts, nextMs, why, told } = /** @type {any} */ (record);
   const receivedBy = receipt === null ? [] : receipt.providers.map(({ role }) => role);
   const withdrawnBy = record["confirmed"].map((/** @type {any} */ word) => word.role);
-  return { submissionId, studyId, title, state, receivedBy, providers, attempts, nextMs, why, told, receipt, withdrawnBy };
+  return { submissionId, studyId, title, state, receivedBy, providers, attempts, nextMs, why, told, causes: [], receipt, withdrawnBy };
 }

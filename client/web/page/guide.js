@@ -4,7 +4,7 @@ import { parseDirectory } from "../device/index.js";
 import { catalogue, direction } from "./catalogue.js";
 import { h } from "./dom.js";
 import { Participation } from "./participation.js";
-import { explain, PageError } from "./problem.js";
+import { causeWords, explain, PageError } from "./problem.js";
 
 /** @typedef {import("./catalogue.js").Catalogue} Catalogue */
 /** @typedef {import("./keeper.js").Keeper} Keeper */
@@ -370,8 +370,23 @@ export class Guide {
       const has = this.entry?.receivedBy.includes(role);
       /** @type {PartState} */
       const state = has ? "done" : this.busy ? (this.calls[role] ?? "waiting") : this.entry?.state === "refused" ? "failed" : "later";
-      return { name: this.partyName(role), state };
+      const cause = this.entry?.causes.find(([whose]) => whose === role)?.[1] ?? "offline";
+      const why = !this.busy && !has && cause !== "offline" ? causeWords(cause, this.words) : "";
+      return { name: this.partyName(role), state, why };
     });
+  }
+
+  /** Which institution refused and why, or what else is wrong, in the page's language. */
+  get why() {
+    const entry = this.shown;
+    if (entry.state === "damaged") return this.say("cause.damaged");
+    return entry.causes.map(([role, code]) => this.say("cause.line", { name: this.partyName(role), why: causeWords(code, this.words) })).join("; ");
+  }
+
+  /** The nodes' own sentences, for whoever helps; nothing where it was only the network. */
+  get detail() {
+    const entry = this.shown;
+    return entry.state === "damaged" || entry.causes.some(([, code]) => code !== "offline") ? entry.why : "";
   }
 
   /** An institution's name; its role where it has none.

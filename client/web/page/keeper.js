@@ -27,7 +27,8 @@ export class Keeper {
   constructor(store, key) {
     /** @type {Watch} */
     this.watch = () => undefined;
-    this.queue = new Queue(store, key, { fetch: (url, request) => this.watched(url, request) });
+    const signed = (/** @type {string} */ role) => this.watch(role, "done");
+    this.queue = new Queue(store, key, { fetch: (url, request) => this.watched(url, request), signed });
     this.vault = new Vault(store, key, systemRandom);
     this.acquaintance = new Acquaintance(this.vault);
   }
@@ -142,7 +143,8 @@ export class Keeper {
     tell("busy");
     try {
       const response = await fetch(url, request);
-      tell(response.ok ? "done" : "later");
+      // An answer is not yet a receipt: the queue says when it has one.
+      if (!response.ok) tell("later");
       return response;
     } catch (error) {
       tell("later");

@@ -1,6 +1,7 @@
 // What an error is to the person: which texts say it, whether trying again can help.
 
 import { ApprovalError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "../device/index.js";
+import { readReason } from "../device/refusal.js";
 import { FormError } from "../form/errors.js";
 
 /** `kind` names the texts; `detail` is the software's own words, for whoever is asked for help.
@@ -43,3 +44,10 @@ export function explain(error) {
 /** The texts of a refusal that an entry carries; null where it has none.
  * @param {string | null} told */
 export const toldKind = (told) => (told !== null && TOLD.includes(told) ? told : null);
+
+/** Why an institution has no part, in the person's language; `code` is one of an entry's causes.
+ * @param {string} code @param {import("./catalogue.js").Catalogue} words */
+export function causeWords(code, words) {
+  if (code === "offline" || code === "untrusted") return words.say(`cause.${code}`);
+  return words.say(`problem.${toldKind(readReason(code, "UNKNOWN").told) ?? "refused"}.title`);
+}

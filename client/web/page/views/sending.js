@@ -9,10 +9,10 @@ import { toldKind } from "../problem.js";
 export function sendingView(guide) {
   const entry = guide.entry;
   if (entry === null) return { title: guide.say("sending.title"), body: [h("p", { role: "status" }, guide.say("sending.mask.text"))] };
-  const parties = guide.providers.map(({ name, state }) => h("li", {}, h("span", {}, name),
-    h("span", { class: state === "done" ? "done" : "soft" }, guide.say(`sending.party.${state}`))));
+  const parties = guide.providers.map(({ name, state, why }) => h("li", {}, h("span", {}, name),
+    h("span", { class: state === "done" ? "done" : "soft" }, why ? capital(why) : guide.say(`sending.party.${state}`))));
   const got = guide.providers.filter((one) => one.state === "done").length;
-  const values = { got: guide.words.number(got), of: guide.words.number(guide.providers.length), why: entry.why, when: guide.due(entry) };
+  const values = { got: guide.words.number(got), of: guide.words.number(guide.providers.length), why: guide.why, when: guide.due(entry) };
   const waiting = entry.state === "waiting";
   const told = toldKind(entry.told);
   return {
@@ -22,7 +22,7 @@ export function sendingView(guide) {
       !waiting && told ? h("div", { class: "notice weak" }, h("p", {}, h("strong", {}, guide.say(`problem.${told}.title`))),
         h("p", {}, guide.say(`problem.${told}.text`)), h("p", {}, guide.say(`problem.${told}.advice`))) : null,
       h("ul", { class: "parties" }, parties),
-      waiting && entry.why && !guide.busy ? h("p", { class: "soft" }, guide.say("sending.why", values)) : null,
+      guide.detail && !guide.busy ? h("p", { class: "soft hash" }, guide.say("problem.detail", { detail: guide.detail })) : null,
       waiting ? h("p", { class: "soft" }, guide.say("sending.leave.page")) : null,
       guide.canReturn ? h("p", {}, guide.say("sending.return.text")) : null,
       h("div", { class: "row" },
@@ -33,6 +33,9 @@ export function sendingView(guide) {
     ],
   };
 }
+
+/** @param {string} words */
+const capital = (words) => words.slice(0, 1).toUpperCase() + words.slice(1);
 
 /** Asked before anything is deleted.
  * @param {Guide} guide */

@@ -1,6 +1,10 @@
 export default {
  "app": "Trimask",
  "back": "Zurück",
+ "cause.damaged": "er ist beschädigt, oder dieses Gerät hat jetzt einen anderen Schlüssel",
+ "cause.line": "{name}: {why}",
+ "cause.offline": "nicht erreicht",
+ "cause.untrusted": "ihrer Antwort ist nicht zu trauen",
  "consent.agree": "Ich habe das gelesen und stimme zu",
  "consent.name": "Ihr Name als Unterschrift",
  "consent.plain": "Ich stimme zu, dass meine Antworten, in Teile zerlegt, wie diese Studie es sagt, für den genannten Zweck verwendet werden. Ich nehme freiwillig teil. Ich kann jederzeit aufhören, bevor ich sende, und ich kann zurückziehen, bis meine Teile mit denen anderer zusammengelegt sind.",
@@ -179,7 +183,6 @@ export default {
  "sending.return.text": "Keine Einrichtung hat einen Teil davon angenommen. Ihre Antworten sind noch hier, verschlüsselt.",
  "sending.title": "Senden",
  "sending.waiting.page": "Noch ist nicht alles angekommen. {got} von {of} Einrichtungen haben ihren Teil. Solange diese Seite offen ist, wird es {when} noch einmal versucht, mit denselben versiegelten Bytes; nichts wird doppelt gezählt.",
- "sending.why": "Grund: {why}",
  "skip": "Zum Inhalt",
  "starting": "Die Studie und jede Unterschrift werden geprüft …",
  "study.begin": "Teilnehmen",

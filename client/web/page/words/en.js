@@ -1,6 +1,10 @@
 export default {
  "app": "Trimask",
  "back": "Back",
+ "cause.damaged": "it is damaged, or this device has another key now",
+ "cause.line": "{name}: {why}",
+ "cause.offline": "not reached",
+ "cause.untrusted": "its answer cannot be trusted",
  "consent.agree": "I have read this and agree",
  "consent.name": "Your name, as your signature",
  "consent.plain": "I agree that my answers, split into parts as this study says, are used for the purpose it states. I take part freely. I can stop at any time before I send, and I can withdraw until my parts are put together with others'.",
@@ -179,7 +183,6 @@ export default {
  "sending.return.text": "No institution has taken a part of it in. Your answers are still here, encrypted.",
  "sending.title": "Sending",
  "sending.waiting.page": "Not everything has arrived. {got} of {of} institutions have their part. It is tried again {when} while this page is open, with the same sealed bytes, so nothing is counted twice.",
- "sending.why": "Why: {why}",
  "skip": "Skip to the content",
  "starting": "Checking the study and every signature…",
  "study.begin": "Take part",
