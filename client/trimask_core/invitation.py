@@ -14,8 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from urllib.parse import unquote
 
 from trimask_core.admission import Admission, admission_message, invited_message, signed_digests
 from trimask_core.errors import InvitationError, StudyError
@@ -33,6 +35,9 @@ INVITATION_BYTES = len(_FORMAT) + _SECRET + _TIME + _SIGNATURE
 _OLDER_BYTES = 88  # the first format: an id that anybody who saw it could use
 _DERIVE = b"trimask/v1/invitation-key\0"
 _WEB = ("https://", "http://")  # the second only on this machine
+# What a message leaves in a link or around it: no character of these belongs in one, or can end one.
+_UNSEEN = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+")
+_BEFORE, _AFTER = "<([{\"'*«“‘„", ".,;:!?…)]}>\"'*»”’،؛؟।。，、"
 _NOT_WHOLE = "this invitation link is not whole; copy all of it from your message"
 
 
@@ -158,12 +163,12 @@ class Link:
     @classmethod
     def looks_like_one(cls, text: str) -> bool:
         """Whether this is meant as a link, rather than as the name of a file."""
-        return "".join(text.split()).lower().startswith((SCHEME, *_WEB))
+        return _tidy(text).lower().startswith((SCHEME, *_WEB))
 
     @classmethod
     def parse(cls, text: str) -> Link:
         """Read a link as a person pasted it."""
-        text = "".join(text.split())  # mail programs break long lines
+        text = _tidy(text)
         if text.lower().startswith(_WEB):
             return cls._parse_web(text)
         if not text.lower().startswith(SCHEME):
@@ -179,8 +184,8 @@ class Link:
     @classmethod
     def _parse_web(cls, text: str) -> Link:
         page, _, code = text.partition("#")
-        origin, _, short = page.rstrip("/").partition("/s/")
-        if not short or "/" in short or "?" in short:
+        origin, _, short = page.partition("?")[0].rstrip("/").partition("/s/")
+        if not short or "/" in short:
             raise InvitationError(
                 "this web address is no invitation: one has /s/ and a short code in it; copy all of it from your message"
             )
@@ -199,7 +204,13 @@ class Link:
         return link
 
 
+def _tidy(text: str) -> str:
+    """Mail programs break long lines, encode characters and take the sentence's full stop for a part of the link."""
+    return _UNSEEN.sub("", unquote(text)).lstrip(_BEFORE).rstrip(_AFTER)
+
+
 def _read_code(code: str) -> tuple[bytes, Invitation | None]:
+    code = re.split("[?&]", code, maxsplit=1)[0]  # what trackers append
     try:
         data = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -363,7 +363,7 @@ def invitation_cases() -> dict[str, Any]:
     code = links[3].code
     refused = [
         "", "https://example.org", whole[:-10], whole + "AA", whole.replace("/join/", "/joint/"), whole.replace(":50051", ""),
-        whole.replace(":50051", ":99999"), whole + "!", page.partition("#")[0], page[:-1], page.replace("/s/", "/t/"),
+        whole.replace(":50051", ":99999"), whole + "%", whole + "~", page.partition("#")[0], page[:-1], page.replace("/s/", "/t/"),
         page.replace("https://survey.example:8443", "http://survey.example:8443"), page.replace(":8443", ":443"),
         page.replace("/s/a", "/s/b", 1) if "/s/a" in page else page.replace("/s/", "/s/a", 1),
         f"trimask://h:1/join/{base64.urlsafe_b64encode(study.id + bytes(88)).decode().rstrip('=')}",
@@ -397,6 +397,14 @@ def invitation_cases() -> dict[str, Any]:
         "links_as_pasted": [
             {"text": f"  {whole[:40]}\r\n{whole[40:]} ", "means": whole},
             {"text": page.replace("https://survey", "HTTPS://Survey"), "means": page},
+            {"text": f"<{whole}>.", "means": whole},
+            {"text": f"“{page}”!", "means": page},
+            {"text": f"({page}؟)", "means": page},
+            {"text": f"*{page[:90]}\u200b{page[90:120]}\u00ad{page[120:]}\ufeff*", "means": page},
+            {"text": f"{page[:90]}%0A{page[90:120]}%E2%80%8B{page[120:]}%20", "means": page},
+            {"text": page.replace("#", "?fbclid=IwAR0#"), "means": page},
+            {"text": page.replace("#", "%23") + "?utm_source=mail", "means": page},
+            {"text": f"{whole}&utm_source=mail", "means": whole},
         ],
         "links_refused": refused,
     }

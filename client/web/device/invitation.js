@@ -17,6 +17,10 @@ export const INVITATION_BYTES = 1 + SECRET + TIME + SIGNATURE;
 const OLDER_BYTES = 88; // the first format: an id that whoever saw it could use
 const SCHEME = "trimask://";
 const WEB = /^https?:\/\//i; // http on this machine alone
+// What a message leaves in a link or around it: no character of these belongs in one, or can end one.
+const UNSEEN = /[\s\u00ad\u200b-\u200f\u2060\ufeff]+/g;
+const BEFORE = /^[<([{"'*«“‘„]+/;
+const AFTER = /[.,;:!?…)\]}>"'*»”’،؛؟।。，、]+$/;
 const NOT_WHOLE = "this invitation link is not whole; copy all of it from your message";
 
 /** One person's admission to one study, until `expiresMs`. Whoever has the secret may use it. */
@@ -101,7 +105,7 @@ export class Link {
 
   /** Reads a link as a person pasted it, or as it stands in the address bar. @param {string} pasted */
   static parse(pasted) {
-    const text = pasted.replace(/\s+/g, ""); // mail programs break long lines
+    const text = tidy(pasted);
     if (WEB.test(text)) return Link.#parseWeb(text);
     if (!text.toLowerCase().startsWith(SCHEME)) {
       throw new InvitationError(`an invitation link begins with https:// or ${SCHEME}; copy the whole of it from your message`);
@@ -116,8 +120,8 @@ export class Link {
   /** @param {string} text */
   static #parseWeb(text) {
     const [, page = "", code = ""] = /^([^#]*)#?(.*)$/s.exec(text) ?? [];
-    const [, origin = "", short = ""] = /^(.*?)\/s\/(.*)$/s.exec(page.replace(/\/+$/, "")) ?? [];
-    if (!short || /[/?]/.test(short)) {
+    const [, origin = "", short = ""] = /^(.*?)\/s\/(.*)$/s.exec(page.replace(/\?.*$/s, "").replace(/\/+$/, "")) ?? [];
+    if (!short || short.includes("/")) {
       throw new InvitationError("this web address is no invitation: one has /s/ and a short code in it; copy all of it from your message");
     }
     if (!code) {
@@ -137,11 +141,22 @@ export class Link {
   }
 }
 
+/** Mail programs break long lines, encode characters and take the sentence's full stop for a part of the link. @param {string} pasted */
+function tidy(pasted) {
+  let text = pasted;
+  try {
+    text = decodeURIComponent(pasted);
+  } catch {
+    // a % that encodes nothing: refused below
+  }
+  return text.replace(UNSEEN, "").replace(BEFORE, "").replace(AFTER, "");
+}
+
 /** @param {string} code base64url of the study id, and of the invitation if there is one */
 export function readCode(code) {
   let data;
   try {
-    data = fromBase64Url(code);
+    data = fromBase64Url(code.replace(/[?&].*$/s, "")); // what trackers append
   } catch {
     throw new InvitationError("this invitation link has a character that does not belong in it");
   }
