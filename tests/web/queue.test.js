@@ -139,6 +139,18 @@ test("a final refusal keeps the answers: the draft is still there, and can be se
   assert.equal((await queue.seal(id, answers)).state, "waiting");
 });
 
+test("no draft is kept beside answers that a provider has accepted, unless they are withdrawn", async () => {
+  const { queue, id } = await world();
+  assert.equal(await queue.saveDraft(id, { page: 3 }), true);
+  const { submissionId } = await queue.seal(id, answers);
+  assert.equal(await queue.saveDraft(id, { page: 4 }), true, "nobody has it yet");
+  await queue.send();
+  assert.equal(await queue.saveDraft(id, { page: 5 }), false);
+  assert.equal(await queue.draft(id), null);
+  await queue.withdraw(submissionId);
+  assert.equal(await queue.saveDraft(id, { page: 1 }), true);
+});
+
 test("a provider that asks for patience is left alone so long", async () => {
   const { queue, providers, clock, id } = await world();
   await queue.seal(id, answers);

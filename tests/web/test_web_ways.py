@@ -52,12 +52,12 @@ def test_the_network_goes_half_way_and_comes_back(
 
 
 def test_repro_an_institution_without_a_part_is_named_in_the_page_s_language(
-    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+    web_lab: SurveyLab, visitor: Make, look: Look
 ) -> None:
     """It was "R3: https://...: it could not be reached", in every language."""
     person = visitor()
     person.allowed = NO_NETWORK
-    person.to_review(web_lab.link(open_study))
+    person.to_review(web_lab.link(web_lab.web_study(DEFINITION.replace("Sleep and", "Not reached:"))))
     person.page.get_by_label("Language").select_option("de")
     with web_lab.down("R3"):
         person.press("Senden")
@@ -71,16 +71,12 @@ def test_repro_an_institution_without_a_part_is_named_in_the_page_s_language(
 
 
 def test_repro_an_answer_without_a_receipt_is_not_called_signed(
-    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
+    web_lab: SurveyLab, visitor: Make, look: Look
 ) -> None:
     """An institution with a changed program answers, and signs nothing: nothing on the page says that it has signed."""
-    person = visitor("de")
+    person = visitor()
     page = person.page
-    page.goto(web_lab.link(open_study))
-    page.get_by_label("Sprache").select_option("en")
-    person.consent()
-    person.eligible()
-    person.answer()
+    person.to_review(web_lab.link(web_lab.web_study(DEFINITION.replace("Sleep and", "Not signed:"))))
     page.get_by_label("Language").select_option("de")
     page.route(
         f"{web_lab.parties['R1'].https}/**/Submit",
@@ -146,6 +142,68 @@ def test_a_tab_that_dies_shows_the_same_question_again(
     person.asked("How well have you felt")
     person.press("Back")
     expect(person.page.get_by_label("When were you born?")).to_have_value("1984-05-17")
+
+
+def test_repro_the_browser_s_back_leads_one_page_back(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
+) -> None:
+    """It led out of the page, in the middle of the questions."""
+    person = visitor()
+    page = person.page
+    page.goto(web_lab.link(open_study))
+    person.consent()
+    person.eligible()
+    person.fill("When were you born?", "1984-05-17")
+    person.press("Next")
+    person.asked("How well have you felt")
+    for heading in ("Question 1 of", "Can you take part?", "Your consent", "How do you sleep?"):
+        page.evaluate("history.back()")
+        person.see(heading)
+    page.evaluate("history.forward()")
+    person.press("Take part")
+    person.see("Your consent")
+    person.press("Sign and continue")
+    person.eligible()
+    expect(page.get_by_label("When were you born?")).to_have_value("1984-05-17")
+    page.reload()
+    expect(page.get_by_label("When were you born?")).to_have_value("1984-05-17")
+    person.press("Next")
+    page.evaluate("history.back()")
+    person.asked("When were you born?")
+    person.press("Back")
+    person.press("Back")
+    person.press("Back")
+    person.see("How do you sleep?")
+    page.evaluate("history.back()")  # from the first page it leads where the person came from
+    page.wait_for_url("about:blank")
+
+
+def test_repro_two_tabs_and_one_of_them_sends(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
+) -> None:
+    """The other tab kept a draft for ever, beside a receipt that says that answers are no longer in this browser."""
+    person = visitor()
+    first = person.page
+    person.to_review(web_lab.link(open_study))
+    second = person.open_tab()
+    third = person.open_tab()
+    for tab in (second, third):
+        tab.goto(web_lab.link(open_study))
+        expect(tab.get_by_role("heading", level=1)).to_contain_text("Check your answers")
+    person.page = first
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    person.page = second  # goes on answering
+    second.get_by_role("button", name="Change").first.click()
+    person.see("Sent. Thank you!")
+    person.page = third  # sends as well
+    person.press("Send")
+    person.see("Sent. Thank you!")
+    third.wait_for_function(
+        "() => new Promise((done) => { const open = indexedDB.open('trimask'); open.onsuccess = () => { const keys = "
+        "open.result.transaction('records').objectStore('records').getAllKeys(); keys.onsuccess = () => "
+        "done(keys.result.every((key) => !key.startsWith('drafts/'))); }; })"
+    )
 
 
 def test_withdrawn_while_it_waits(
@@ -421,6 +479,32 @@ def test_in_other_languages(
         else:
             expect(page.get_by_role("alert").filter(has_text="1000")).to_be_visible()
             look(page)
+
+
+def test_repro_who_waits_at_a_button_is_left_there_and_hears_what_changes(
+    web_lab: SurveyLab, visitor: Make, look: Look
+) -> None:
+    """Every attempt made the page anew: the focus was gone, and no screen reader heard what had become of it."""
+    person = visitor()
+    person.allowed = NO_NETWORK
+    page = person.page
+    person.to_review(web_lab.link(web_lab.web_study(DEFINITION.replace("Sleep and", "At a button:"))))
+    told = page.get_by_role("status")
+    with web_lab.down("R3"):
+        person.press("Send")
+        expect(told).to_contain_text("2 of 3 institutions have their part")
+        expect(page.get_by_role("heading", level=1)).to_be_focused()
+        look(page)
+        again = page.get_by_role("button", name="Try again now")
+        page.route(f"{web_lab.parties['R3'].https}/**/Submit", lambda _route: None)  # asked, and does not answer
+        again.press("Enter")
+        expect(told).to_contain_text("Sending one part to each institution")
+        expect(again).to_be_focused()
+        expect(again).to_be_disabled()
+        look(page)
+        page.unroute_all()
+    page.reload()
+    person.see("Sent. Thank you!")
 
 
 @pytest.mark.parametrize(

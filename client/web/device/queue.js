@@ -114,12 +114,19 @@ export class Queue {
     return { ...checked, invitation, sealing: new Map(keys) };
   }
 
-  /** Keeps answers that are not finished, whatever their form; one draft a study. @param {string} studyId @param {unknown} answers */
+  /**
+   * Keeps answers that are not finished, whatever their form; one draft a study. False, and nothing is kept, where a provider has
+   * accepted answers to it meanwhile, from another tab: a receipt says that answers are no longer here.
+   * @param {string} studyId @param {unknown} answers
+   */
   saveDraft(studyId, answers) {
     return this.#vault.alone(async () => {
-      const before = await this.#vault.get(DRAFTS, studyId).catch(() => null);
+      const [entries, before] = await Promise.all([this.entries(), this.#vault.get(DRAFTS, studyId).catch(() => null)]);
+      const mine = entries.filter((entry) => entry.studyId === studyId && entry.state !== "withdrawn");
+      if (mine.some(({ state, receivedBy }) => receivedBy.length > 0 || state === "withdrawing")) return false;
       const draftId = before?.["draftId"] ?? toHex(this.#random.read(16));
       await this.#vault.change([[DRAFTS, studyId, { draftId, answers }]]);
+      return true;
     });
   }
 

@@ -1,6 +1,6 @@
 // The way through the page: which view is shown, and what each thing a person does leads to.
 
-import { parseDirectory } from "../device/index.js";
+import { parseDirectory, Refused } from "../device/index.js";
 import { catalogue, direction } from "./catalogue.js";
 import { h } from "./dom.js";
 import { Participation } from "./participation.js";
@@ -254,6 +254,18 @@ export class Guide {
     if (this.part.back()) this.moved();
   }
 
+  /** Whether the browser's own way back has somewhere to lead to on this page. */
+  get canGoBack() {
+    return !this.busy && ["consent", "eligibility", "question", "review", "withdraw", "discard", "forget"].includes(this.screen);
+  }
+
+  /** Where the page's own button leads back to. */
+  goBack() {
+    if (this.screen === "forget") this.go(this.part.step);
+    else if (["withdraw", "discard"].includes(this.screen)) this.showEntry();
+    else this.back();
+  }
+
   /** From the review to one page of questions.
    * @param {string} name */
   edit(name) {
@@ -266,12 +278,23 @@ export class Guide {
     const record = structuredClone(this.part.toRecord());
     this.saving = this.saving.then(async () => {
       try {
-        await this.keeper.saveDraft(record);
+        const saved = await this.keeper.saveDraft(record);
         if (this.unkept) this.tellUnkept(false);
+        if (!saved) await this.showAnswered();
       } catch {
         this.tellUnkept(true);
       }
     });
+  }
+
+  /** Another tab has sent answers to this study: what became of them is shown, here too. Whether it has. */
+  async showAnswered() {
+    const entry = await this.keeper.entry();
+    if (entry === null || entry.state === "withdrawn") return false;
+    this.entry = entry;
+    this.busy = false;
+    this.showEntry();
+    return true;
   }
 
   /** @param {boolean} unkept */
@@ -319,6 +342,7 @@ export class Guide {
       const part = this.part;
       this.entry = await this.keeper.seal(part.form.answers(part.responses, part.language), part.consent);
     } catch (error) {
+      if (error instanceof Refused && error.reason.word === "already_answered" && (await this.showAnswered())) return;
       this.failed(error, async () => { this.go(this.part.step); });
       return;
     }

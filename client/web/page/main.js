@@ -21,7 +21,7 @@ import { studyView } from "./views/study.js";
 
 /** @type {Record<import("./guide.js").Screen, (guide: Guide) => View>} */
 const VIEWS = {
-  starting: (guide) => ({ title: guide.say("app"), body: [h("p", { role: "status" }, guide.say("starting"))] }),
+  starting: (guide) => ({ title: guide.say("app"), body: [h("p", { class: "status" }, guide.say("starting"))] }),
   study: studyView,
   consent: consentView,
   eligibility: eligibilityView,
@@ -37,28 +37,61 @@ const VIEWS = {
 const TICK_MS = 15_000;
 
 let shown = "";
+let shownIn = "";
 
 /** @param {Guide} guide */
 function show(guide) {
   const root = /** @type {HTMLElement} */ (document.getElementById("page"));
   const view = VIEWS[guide.screen](guide);
   const language = guide.words.language;
-  document.documentElement.lang = language;
-  document.documentElement.dir = direction(language);
-  document.title = guide.maybeOpened ? `${view.title} · ${guide.title}` : view.title;
   const place = guide.maybePart ? `${guide.screen} ${guide.part.at}` : guide.screen;
-  const focused = place === shown ? document.activeElement?.id : "";
-  const heading = h("h1", { tabindex: -1, ...(view.titleInForm ? guide.inForm : {}) }, view.title);
+  const focused = place === shown ? focusIn(root) : () => null;
   const form = h("form", { novalidate: true, onsubmit: (/** @type {Event} */ event) => event.preventDefault() });
   append(form, view.body.flat(Infinity));
-  const main = h("main", { id: "main", class: guide.screen, tabindex: -1 }, heading,
-    h("p", { class: "error", id: "unkept", role: "alert", hidden: !guide.unkept }, guide.say("unkept")), form);
-  root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: skip }, guide.say("skip")), top(guide), main);
-  const again = focused ? document.getElementById(focused) : null;
-  if (again) again.focus();
-  else if (place !== shown && shown !== "") heading.focus();
+  const before = document.querySelector("main");
+  const languages = `${language} ${guide.formLanguage}`;
+  if (before !== null && place === shown && languages === shownIn && before.querySelector("h1")?.textContent === view.title) {
+    // Only what changed is made anew: who listens at the heading is left there.
+    before.querySelector("form")?.replaceWith(form);
+    guide.tellUnkept(guide.unkept);
+  } else {
+    document.documentElement.lang = language;
+    document.documentElement.dir = direction(language);
+    document.title = guide.maybeOpened ? `${view.title} · ${guide.title}` : view.title;
+    const heading = h("h1", { tabindex: -1, ...(view.titleInForm ? guide.inForm : {}) }, view.title);
+    const main = h("main", { id: "main", class: guide.screen, tabindex: -1 }, heading,
+      h("p", { class: "error", id: "unkept", role: "alert", hidden: !guide.unkept }, guide.say("unkept")), form);
+    root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: skip }, guide.say("skip")), top(guide), main);
+    if (shown !== "" && !focused()) heading.focus();
+  }
+  focused()?.focus();
+  // Read out where it changes: a region that is made anew with its words is not.
+  const status = form.querySelector(".status")?.textContent ?? "";
+  if (live.textContent !== status) live.textContent = status;
   if (place !== shown) window.scrollTo(0, 0);
-  shown = place;
+  [shown, shownIn] = [place, languages];
+  // The browser's own button leads one page back, as the page's does: there is an entry to go back to.
+  if (guide.canGoBack && !history.state?.inside) history.pushState({ inside: true }, "");
+}
+
+/** The browser's own way back. From where the page has none, it leads out of it. @param {Guide} guide */
+function wentBack(guide) {
+  if (history.state?.inside || location.href !== opened) return; // forward, or another link
+  if (guide.canGoBack) guide.goBack();
+  else history.back();
+}
+
+/** Finds what has the focus again after the view is made anew: by its id, or else by its place. @param {HTMLElement} root */
+function focusIn(root) {
+  const all = () => /** @type {HTMLElement[]} */ ([...root.querySelectorAll("a, button, input, select, summary, form [tabindex]")]);
+  const found = /** @type {HTMLElement | null} */ (document.activeElement);
+  const before = all();
+  const place = found === null ? -1 : before.indexOf(found);
+  return () => {
+    if (found?.id) return document.getElementById(found.id);
+    const after = all();
+    return place >= 0 && after[place]?.tagName === before[place]?.tagName ? (after[place] ?? null) : null;
+  };
 }
 
 /** The fragment is the invitation: a skip link must not replace it. @param {Event} event */
@@ -91,8 +124,7 @@ async function start(guide) {
     guide.unkept = !lasting;
     const keeper = new Keeper(store, key);
     const checked = (await keeper.known(toHex(studyId))) ?? (await parseStudy(await fetched("study.json"), { expectedId: studyId }));
-    const opened = await keeper.join(checked, invitation, location.origin);
-    await guide.open(keeper, opened);
+    await guide.open(keeper, await keeper.join(checked, invitation, location.origin));
     if (receipt) await guide.importReceipt(receipt.toJson());
   } catch (error) {
     guide.failed(error, error instanceof Unreachable || !(error instanceof DeviceError) ? () => start(guide) : null);
@@ -110,9 +142,13 @@ async function fetched(name) {
   throw new Unreachable("the study could not be fetched", name);
 }
 
+const opened = location.href;
+const live = h("p", { class: "unseen", role: "status" });
+document.body.append(live);
 const wanted = navigator.language || "en";
 const guide = new Guide(await catalogue(wanted), wanted, () => show(guide));
 window.addEventListener("hashchange", () => location.reload());
+window.addEventListener("popstate", () => wentBack(guide));
 window.addEventListener("online", () => { if (guide.entry) void guide.tryNow(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) void guide.tick(); });
 setInterval(() => void guide.tick(), TICK_MS);

@@ -23,7 +23,7 @@ export function consentView(guide) {
         h("span", {}, guide.say("consent.agree"))),
       h("label", { class: "asked", for: "signature" }, guide.say("consent.name")),
       h("div", { class: "field" }, h("input", {
-        id: "signature", type: "text", autocomplete: "name", value: part.name, dir: "auto", "aria-describedby": "signature-stays",
+        id: "signature", type: "text", maxlength: 200, autocomplete: "name", value: part.name, dir: "auto", "aria-describedby": "signature-stays",
         oninput: (/** @type {any} */ event) => { part.name = event.target.value; changed(); },
       })),
       h("p", { class: "help", id: "signature-stays" }, guide.say("consent.stays")),

@@ -38,7 +38,7 @@ function adding(guide) {
     h("label", { class: "asked", for: "directory-file" }, guide.say("institutions.file")), h("div", { class: "field" }, file),
     guide.directoryProblem ? h("p", { class: "error", role: "alert" }, guide.say("institutions.wrong")) : null,
     read === null ? null : [
-      h("p", { role: "status" }, guide.say("institutions.compare", {
+      h("p", { class: "status" }, guide.say("institutions.compare", {
         keeper: read.keeper, count: read.institutions.length, key: (toHex(read.keeperKey).match(/.{4}/g) ?? []).join(" ") })),
       button(guide.say("institutions.add"), () => guide.addDirectory(), { id: "directory-add" }),
     ]);

@@ -14,7 +14,7 @@ export function receiptView(guide) {
   };
   const unsent = state === "withdrawn" && entry.withdrawnBy.length === 0;
   const key = unsent ? "receipt.unsent.page" : ["sent", "withdrawing"].includes(state) ? `receipt.${state}.page` : `receipt.${state}.text`;
-  const texts = paragraphs(guide.say(key, values), state === "withdrawing" ? { role: "status" } : {});
+  const texts = paragraphs(guide.say(key, values), state === "withdrawing" ? { class: "status" } : {});
   return {
     title: guide.say(`receipt.${state}`),
     body: [
@@ -29,7 +29,7 @@ export function receiptView(guide) {
       h("div", { class: "row" },
         state === "sent" && button(guide.say("receipt.withdraw"), () => guide.go("withdraw"), { class: "warn" }),
         state === "withdrawn" && guide.opened.study.admission === "open" && button(guide.say("study.begin"), () => guide.startAnew()),
-        state === "withdrawing" && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", disabled: guide.busy })),
+        state === "withdrawing" && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", "aria-disabled": guide.busy ? "true" : null })),
     ],
   };
 }
@@ -69,10 +69,10 @@ export function withdrawView(guide) {
       h("p", {}, guide.say("withdraw.can")),
       h("p", {}, guide.say("withdraw.cannot")),
       h("p", {}, guide.say("withdraw.again")),
-      guide.busy ? h("p", { role: "status" }, guide.say("withdraw.busy")) : null,
+      guide.busy ? h("p", { class: "status" }, guide.say("withdraw.busy")) : null,
       h("div", { class: "row" },
-        button(guide.say("withdraw.confirm"), () => guide.withdraw(), { class: "warn", disabled: guide.busy }),
-        button(guide.say("withdraw.keep"), () => guide.showEntry(), { class: "main", disabled: guide.busy })),
+        button(guide.say("withdraw.confirm"), () => guide.withdraw(), { class: "warn", "aria-disabled": guide.busy ? "true" : null }),
+        button(guide.say("withdraw.keep"), () => { if (!guide.busy) guide.showEntry(); }, { class: "main", "aria-disabled": guide.busy ? "true" : null })),
     ],
   };
 }

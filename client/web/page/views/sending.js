@@ -8,7 +8,7 @@ import { toldKind } from "../problem.js";
 /** @param {Guide} guide */
 export function sendingView(guide) {
   const entry = guide.entry;
-  if (entry === null) return { title: guide.say("sending.title"), body: [h("p", { role: "status" }, guide.say("sending.mask.text"))] };
+  if (entry === null) return { title: guide.say("sending.title"), body: [h("p", { class: "status" }, guide.say("sending.mask.text"))] };
   const parties = guide.providers.map(({ name, state, why }) => h("li", {}, h("span", {}, name),
     h("span", { class: state === "done" ? "done" : "soft" }, why ? capital(why) : guide.say(`sending.party.${state}`))));
   const got = guide.providers.filter((one) => one.state === "done").length;
@@ -18,7 +18,7 @@ export function sendingView(guide) {
   return {
     title: guide.say("sending.title"),
     body: [
-      h("p", { role: "status" }, guide.busy ? guide.say("sending.now") : guide.say(waiting ? "sending.waiting.page" : `sending.${entry.state}`, values)),
+      h("p", { class: "status" }, guide.busy ? guide.say("sending.now") : guide.say(waiting ? "sending.waiting.page" : `sending.${entry.state}`, values)),
       !waiting && told ? h("div", { class: "notice weak" }, h("p", {}, h("strong", {}, guide.say(`problem.${told}.title`))),
         h("p", {}, guide.say(`problem.${told}.text`)), h("p", {}, guide.say(`problem.${told}.advice`))) : null,
       h("ul", { class: "parties" }, parties),
@@ -26,8 +26,8 @@ export function sendingView(guide) {
       waiting ? h("p", { class: "soft" }, guide.say("sending.leave.page")) : null,
       guide.canReturn ? h("p", {}, guide.say("sending.return.text")) : null,
       h("div", { class: "row" },
-        waiting && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", disabled: guide.busy }),
-        waiting && button(guide.say("receipt.withdraw"), () => guide.go("withdraw"), { disabled: guide.busy }),
+        waiting && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", "aria-disabled": guide.busy ? "true" : null }),
+        waiting && button(guide.say("receipt.withdraw"), () => { if (!guide.busy) guide.go("withdraw"); }, { "aria-disabled": guide.busy ? "true" : null }),
         !waiting && guide.canReturn && button(guide.say("sending.return"), () => guide.discard(), { class: "main" }),
         !waiting && !guide.canReturn && button(guide.say("sending.discard"), () => guide.go("discard"), { class: "warn" })),
     ],
