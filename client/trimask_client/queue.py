@@ -168,11 +168,12 @@ class Queue:
             source=self._source,
         )
         found = client.study.id
-        record = {"signed": study.to_json()}
+        record: dict[str, Any] = {"signed": study.to_json()}
         if invitation is not None:
             record["invitation"] = base64.b64encode(invitation.to_bytes()).decode()
         with self._disk.lock("records", wait=True):
-            self._vault.put(STUDIES, found.hex(), record)
+            # An invitation that is here stays, also where the study is opened again without one.
+            self._vault.put(STUDIES, found.hex(), self._records.study(found.hex()) | record)
         self._clients.pop(found, None)  # its invitation may have changed
         return found
 

@@ -47,6 +47,13 @@ class QueueRecords:
             return None
         return None if record is None else record.get(key)
 
+    def study(self, name: str) -> dict[str, Any]:
+        """What is kept of a study; nothing where it is not joined, or cannot be read."""
+        try:
+            return self.vault.get(STUDIES, name) or {}
+        except VerificationError:
+            return {}
+
     def sealed_drafts(self) -> set[str]:
         """The drafts that a payload was made of which was not discarded."""
         found = {

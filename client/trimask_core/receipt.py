@@ -124,5 +124,9 @@ class Receipt:
                 bytes.fromhex(data.get("withdrawal_key", "")),
                 str(data.get("collector", "")),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except KeyError as error:
+            raise VerificationError(f"this is not a receipt: it has no {error}") from None
+        except (TypeError, AttributeError):
+            raise VerificationError("this is not a receipt: it, or a field, is of the wrong kind") from None
+        except (ValueError, RecursionError) as error:
             raise VerificationError(f"this is not a receipt: {error}") from None

@@ -60,6 +60,19 @@ def duration_ms(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def seconds(text: str) -> float:
+    """How long to wait, in seconds; for argparse's `type`."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 86_400:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds above 0, up to a day; write 15"
+        )
+    return found
+
+
 def moment_ms(text: str) -> int:
     """A day and time to come, UTC unless it says otherwise, in milliseconds since 1970; for argparse's `type`."""
     try:

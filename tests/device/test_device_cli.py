@@ -117,7 +117,11 @@ def test_offline_half_way(run: Callable[..., Result], study_file: Path, device_l
     [
         (("answer", "hours=7"), Exit.USAGE, "active: an answer is needed"),
         (("answer", "hours=70", "active=no"), Exit.USAGE, "hours: must be between 0 and 14 h"),
-        (("answer", "hours=7", "active=no", "income=3"), Exit.USAGE, "income: is not asked by this study"),
+        (
+            ("answer", "hours=7", "active=no", "income=3"),
+            Exit.USAGE,
+            "income: this study does not ask that; it asks: hours, active",
+        ),
         (("answer", "hours"), Exit.USAGE, "NAME=VALUE"),
         (("answer", "--study", "zz", "hours=7"), Exit.NOTHING, "no study that begins zz"),
         (("receipt",), Exit.NOTHING, "no sent submission"),
@@ -134,6 +138,44 @@ def test_mistakes_are_one_line(
     assert words in result.err
     assert result.err.startswith("trimask-client: ")
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
+def test_repro_a_wait_of_no_time_is_refused(run: Callable[..., Result], seconds: str) -> None:
+    result = run("--timeout", seconds, "send")
+    assert result.status == Exit.USAGE
+    assert "is not a number of seconds above 0" in result.err
+
+
+def test_repro_a_file_that_is_no_receipt_is_told_in_words(
+    run: Callable[..., Result], study_file: Path, tmp_path: Path
+) -> None:
+    """It was "list indices must be integers or slices, not str"."""
+    run("join", study_file, "--yes")
+    path = tmp_path / "receipt.json"
+    for text, said in (("[1]", "it, or a field, is of the wrong kind"), ("{}", "it has no 'study_id'")):
+        path.write_text(text)
+        for command in (("receipt", "--verify"), ("withdraw", "--receipt")):
+            result = run(*command, path)
+            assert (result.status, result.err) == (
+                Exit.UNTRUE,
+                f"trimask-client: this is not a receipt: {said}\n",
+            )
+
+
+def test_repro_a_person_is_asked_before_anything_is_withdrawn(
+    run: Callable[..., Result], study_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`trimask-client withdraw` alone took the only submission back for ever, at once."""
+    run("join", study_file, "--yes")
+    assert run("answer", "hours=7.5", "active=yes", "--send").status == Exit.DONE
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "")
+    refused = run("withdraw")
+    assert (refused.status, refused.out) == (Exit.NO, "Not withdrawn.\n")
+    assert "Sent: all" in run("status").out
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    assert "Withdrawn: all" in run("withdraw").out
 
 
 def test_a_file_that_is_no_json_object(run: Callable[..., Result], study_file: Path, tmp_path: Path) -> None:

@@ -320,3 +320,13 @@ def test_everything_can_be_forgotten_what_cannot_be_read_too(at: At) -> None:
     at.queue.forget_all()
     assert (at.queue.entries(), at.queue.studies()) == ((), ())
     assert not [path for path in at.folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_repro_a_study_opened_again_without_its_invitation_keeps_it(make_study: Any, tmp_path: Path) -> None:
+    """The link of the study alone, or a receipt's, made "you need an invitation" of somebody who had one."""
+    made = make_study(label="invited", admission="invited")
+    at = At(made, tmp_path / "queue")
+    one = Invitation.draw(at.study_id, at.clock.now_ms() + 60_000, SystemRandom())
+    at.queue.join(made.signed, made.study.id, one.signed_with(made.identities["owner"]))
+    at.queue.join(made.signed, made.study.id)
+    at.queue.check_open(at.study_id)

@@ -94,7 +94,9 @@ def test_repro_an_answer_without_a_receipt_is_not_called_signed(
     expect(page.get_by_role("listitem").filter(has_text="City Hospital")).to_contain_text(
         "Ihrer Antwort ist nicht zu trauen"
     )
-    expect(page.locator("main")).to_contain_text("Für alle, die Ihnen helfen: the signature on the receipt of R1")
+    expect(page.locator("main")).to_contain_text(
+        "Für alle, die Ihnen helfen: the signature on the receipt of R1"
+    )
     look(page)
     told = {line for line in page.evaluate("window.seen") if "unterschrieben" in line}
     assert told
@@ -496,7 +498,9 @@ def test_repro_who_waits_at_a_button_is_left_there_and_hears_what_changes(
         expect(page.get_by_role("heading", level=1)).to_be_focused()
         look(page)
         again = page.get_by_role("button", name="Try again now")
-        page.route(f"{web_lab.parties['R3'].https}/**/Submit", lambda _route: None)  # asked, and does not answer
+        page.route(
+            f"{web_lab.parties['R3'].https}/**/Submit", lambda _route: None
+        )  # asked, and does not answer
         again.press("Enter")
         expect(told).to_contain_text("Sending one part to each institution")
         expect(again).to_be_focused()

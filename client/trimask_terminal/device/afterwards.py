@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -145,9 +146,25 @@ def withdraw(args: argparse.Namespace, queue: Queue) -> int:
         elif receipt.study_id not in queue.studies() and receipt.collector:
             signed = fetch_study(receipt.collector, receipt.study_id, timeout_seconds=args.timeout)
             queue.join(signed, receipt.study_id)
+        if not _sure(args, receipt.submission_id):
+            return Exit.NO
         entry = queue.withdraw(receipt)
     else:
         ids = tuple(entry.submission_id for entry in queue.entries())
-        entry = queue.withdraw(one_of(ids, args.submission, "submission"))
+        found = one_of(ids, args.submission, "submission")
+        if not _sure(args, found):
+            return Exit.NO
+        entry = queue.withdraw(found)
     print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
     return Exit.DONE if entry.state == "withdrawn" else Exit.NO
+
+
+def _sure(args: argparse.Namespace, submission_id: bytes) -> bool:
+    """A person is asked, for nothing brings the answers back; a script is not."""
+    if args.yes or not sys.stdin.isatty():
+        return True
+    asked = f"Withdraw {submission_id.hex()}? It cannot be undone, and you may not be able to answer again. [y/N] "
+    if input(asked).strip().lower() in ("y", "yes"):
+        return True
+    print("Not withdrawn.")
+    return False

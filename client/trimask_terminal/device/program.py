@@ -13,7 +13,7 @@ from trimask_terminal.completion import SHELLS, completion_script
 from trimask_terminal.device import afterwards, taking_part
 from trimask_terminal.device.home import with_queue
 from trimask_terminal.exits import Exit
-from trimask_terminal.options import add_json
+from trimask_terminal.options import add_json, seconds
 from trimask_terminal.outcome import json_everywhere
 from trimask_terminal.parsing import CommandParser
 from trimask_terminal.running import completed, exit_program, run_program
@@ -39,13 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
-        prog="trimask-client", description="Take part in a study without anybody ever holding your answers."
+        prog="trimask-client",
+        description="Take part in a study: your answers are split among institutions, none of which is given them whole.",
     )
     parser.add_argument("--version", action="version", version=f"trimask-client {version('trimask-client')}")
     parser.add_argument("--completion", choices=SHELLS, help="print the shell's completion script")
     parser.add_argument("--home", help="folder of this device (default: $TRIMASK_HOME, or ~/.trimask)")
     parser.add_argument(
-        "--timeout", type=float, default=15.0, help="seconds to wait for a provider (default: 15)"
+        "--timeout", type=seconds, default=15.0, help="seconds to wait for a provider (default: 15)"
     )
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, parser_class=CommandParser
@@ -153,6 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
     withdraw.add_argument(
         "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
     )
+    withdraw.add_argument("--yes", action="store_true", help="do not ask; it cannot be undone")
     withdraw.set_defaults(run=with_queue(afterwards.withdraw))
     json_everywhere(parser)
     return parser

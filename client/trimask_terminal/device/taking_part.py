@@ -12,7 +12,8 @@ from trimask_client.entry import DONE as SETTLED
 from trimask_client.fetch import fetch_linked
 from trimask_client.queue import Queue
 from trimask_core.clock import SystemClock
-from trimask_core.errors import ConfigError, StudyError
+from trimask_core.errors import AnswerError, ConfigError, StudyError
+from trimask_core.form import Form
 from trimask_core.institutions import Directory, load_directories
 from trimask_core.invitation import Link
 from trimask_core.signed_study import SignedStudy
@@ -79,11 +80,33 @@ def answer(args: argparse.Namespace, queue: Queue) -> int:
     queue.check_open(client.study.id, again=args.again)
     queue.refresh_keys(client.study.id)  # the newest, if the network is there; else those at hand
     answers, form = _answers(args), client.study.form
+    asked = [attribute.name for attribute in client.study.schema.attributes]
+    if form is not None:
+        asked = [part.name for part in (*(item.question for item in form.eligibility), *form.parts)]
+    _refuse_unasked(answers, asked)
     if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
-        answers = dict(form.answers(answers))
+        answers = _filled(form, answers)
     entry = queue.seal(client.study.id, answers, again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return send(argparse.Namespace(now=True), queue) if args.send else Exit.DONE
+
+
+def _refuse_unasked(answers: dict[str, object], asked: list[str]) -> None:
+    unknown = sorted(set(answers) - set(asked))
+    if unknown:
+        raise ConfigError(f"{unknown[0]}: this study does not ask that; it asks: {', '.join(asked)}")
+
+
+def _filled(form: Form, answers: dict[str, object]) -> dict[str, object]:
+    """What is sent; nobody sees the form here, so what is wrong with a choice comes with those there are."""
+    try:
+        return dict(form.answers(answers))
+    except AnswerError as error:
+        question = next((part for part in form.parts if part.name == error.attribute), None)
+        if question is None or not question.choices:
+            raise
+        offered = ", ".join(choice.value for choice in question.choices)
+        raise AnswerError(error.attribute, f"{error.problem} ({offered})") from None
 
 
 def _answers(args: argparse.Namespace) -> dict[str, object]:
