@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import signal
 import sqlite3
 import subprocess
@@ -21,6 +23,8 @@ from trimask_client.transport import Unreachable
 from trimask_core.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.operations.signals import CALLS_SECONDS, GRACE_SECONDS
+from trimask_server.programs.claim import running
+from trimask_server.store.interface import StoreError
 from trimask_server.suites.rows.attempt_shares import TELL_SECONDS
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -126,6 +130,41 @@ def test_a_second_signal_ends_it_at_once(right_process: Process) -> None:
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(GRACE_SECONDS) == 128 + signal.SIGTERM
         watch.cancel()
+
+
+@pytest.mark.parametrize("how", ["full", "away"])
+def test_repro_a_node_whose_store_takes_nothing_stops_in_order(
+    own_lab: Any, monkeypatch: Any, caplog: Any, how: str
+) -> None:
+    """A full disk, or a database server that does not answer: the peers are told and the folder is let go."""
+    host = own_lab.node("R1").host
+    monkeypatch.setattr("trimask_server.node.host._LAST_WORDS_SECONDS", 0.05)
+
+    async def no_write(*_: Any, **__: Any) -> None:
+        if how == "full":
+            raise StoreError("database or disk is full")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(host.context.database, "write", no_write)
+    own_lab.on_loop(host.wind_down())
+    own_lab.on_loop(host.stop(0))
+    words = {"full": "database or disk is full", "away": "the store does not answer"}[how]
+    assert f"cannot record that it drains: {words}" in caplog.text
+    assert running(host.context.config) is None
+
+
+def test_repro_refusals_are_saved_again_once_there_is_room(own_lab: Any, monkeypatch: Any) -> None:
+    """The file of the log's head met a full disk, and nothing was saved for as long as the node ran."""
+    audit = own_lab.node("R1").context.audit
+    calls: list[str] = []
+
+    async def save_head() -> None:
+        calls.append("saved")
+        if len(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(audit, "save_head", save_head)
+    own_lab.until(lambda: len(calls) >= 3)
 
 
 def test_a_draining_provider_refuses_what_is_new_and_answers_the_rest(own_lab: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import errno
 import os
 import re
 import shutil
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +29,8 @@ from trimask_server.operations.key_files import look_at_keys
 from trimask_server.programs.claim import claim_node
 from trimask_server.programs.run import start_node
 from trimask_server.settings.config import NodeConfig, NodeRole, StoreConfig, load_config
+from trimask_server.store.interface import StoreError
+from trimask_terminal.program import main
 
 NOW = dt.datetime.now(dt.UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -201,6 +205,52 @@ def test_repro_tls_errors_name_the_file_and_the_reason(
         start("right", config)
     assert str(config.keys) in str(raised.value)
     assert not (config.data / "right.sqlite3").exists()
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (b"garbage, no store", "file is not a database; `trimask node restore` puts a backup in its place"),
+    (None, "unable to open database file; uid .* must be able to write it"),
+])  # fmt: skip
+def test_repro_a_store_that_cannot_be_used_is_named(
+    keys_only: Any, content: bytes | None, words: str
+) -> None:
+    config = settings(keys_only, "R1")
+    path = config.data / "right.sqlite3"
+    config.data.mkdir(parents=True)
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"cannot use the store {path}: {words}"):
+        start("right", config)
+
+
+def test_repro_a_full_disk_is_named(
+    keys_only: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the lock, and later in the store: a line each, no traceback."""
+    path = keys_only.folder / "R1" / "node.toml"
+
+    def no_room(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", no_room)
+        assert main(["right", "--config", str(path)]) == 2
+    assert "node.lock: No space left on device; make room on its disk" in capsys.readouterr().err
+
+    async def full(*_: Any, **__: Any) -> None:
+        raise StoreError("database or disk is full")
+
+    monkeypatch.setattr("trimask_server.audit.log.AuditLog.load", full)
+    assert main(["right", "--config", str(path)]) == 2
+    assert re.search(
+        r"cannot write the store of R1 in .*: database or disk is full", capsys.readouterr().err
+    )
+
+
+def test_repro_a_store_is_its_owners_alone(keys_only: Any) -> None:
+    """SQLite would let everybody read it where the folder does not keep them out."""
+    config = settings(keys_only, "R1")
+    start("right", config)
+    assert stat.S_IMODE((config.data / "right.sqlite3").stat().st_mode) == 0o600
 
 
 def test_a_missing_tls_file_is_named(keys_only: Any) -> None:

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["GateOfPort", "Host", "Services"]
 
 _SAVE_SECONDS = 1.0
+_LAST_WORDS_SECONDS = 2.0  # for what is recorded while stopping, if the store does not answer
 _READINESS_SECONDS = 5.0
 _WARN_EVERY_MS = 24 * 3600 * 1000
+_NOT_STORED = (Refused, StoreError, OSError)  # a full disk, or a server that is away (TimeoutError is an OSError)
 
 
 class GateOfPort(Protocol):
@@ -258,24 +260,25 @@ class Host:
         await self.context.audit.save_head()
 
     async def _save_refusals(self) -> None:
-        context = self.context
+        context, said = self.context, ""
         while True:
             await context.clock.sleep(_SAVE_SECONDS)
             try:
                 await self.save_refusals()
                 # Other workers of this node count too, and so does what is counted in the store itself.
                 await context.refusals.refresh(context.database)
-            except (
-                Refused,
-                StoreError,
-            ) as error:  # a full disk or an unreachable server: the counts are kept in memory
-                context.log.warning("cannot save refusal counts yet: %s", error)
+            except _NOT_STORED as error:  # the counts are kept in memory, and the log's head in the store
+                if str(error) != said:
+                    context.log.warning("cannot save refusal counts yet: %s", error)
+                said = str(error)
+            else:
+                said = ""
 
     # Stopping
 
     async def wind_down(self) -> None:
         """Do what must be done before the ports close; returns when peers were told, or cannot be reached."""
-        await self.context.drain.begin()
+        await self._despite_the_store(self.context.drain.begin(), "that it drains")
         await self.health.set(serving=False)
         await asyncio.gather(*(hand_back() for hand_back in self._at_drain))
 
@@ -292,11 +295,23 @@ class Host:
         for end in self._at_stop:
             await end()
         if self._recorded:
-            await context.audit.record("node_stopped")
-            await self.save_refusals()
+            await self._despite_the_store(self._record_stop(), "that it stopped")
         await context.peers.close()
         context.workers.close()
         context.database.close()
         for let_go in self._at_end:
             let_go()
         context.log.info("stopped")
+
+    async def _record_stop(self) -> None:
+        await self.context.audit.record("node_stopped")
+        await self.save_refusals()
+
+    async def _despite_the_store(self, recording: Coroutine[Any, Any, None], what: str) -> None:
+        """A full disk or a server that is away must not keep a node from stopping in order and in time."""
+        try:
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await recording
+        except _NOT_STORED as error:
+            self.log.warning("cannot record %s: %s", what, str(error) or "the store does not answer")
+            self._recorded = False  # nor will it take what comes later

@@ -113,8 +113,12 @@ def _lock(config: NodeConfig, *, shared: bool) -> Claim:
     mine = f"{os.getpid()}\n".encode()
     known = os.pread(descriptor, 4096, 0) if shared else b""
     kept = b"".join(b"%d\n" % pid for pid in _alive(known))
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, kept + mine, 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, kept + mine, 0)
+    except OSError as error:
+        os.close(descriptor)
+        raise ConfigError(f"cannot write {path}: {error.strerror}; make room on its disk") from None
     return Claim(descriptor)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import uvloop
 
 from trimask_core.clock import SystemClock
+from trimask_core.errors import ConfigError
 from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
 from trimask_server.operations.garbage import collect_forever
@@ -17,6 +18,7 @@ from trimask_server.operations.tracing import configure_tracing
 from trimask_server.programs.claim import claim_node
 from trimask_server.programs.roles import Node, assemble, erasers_of
 from trimask_server.settings.config import NodeConfig, NodeRole, load_config
+from trimask_server.store.interface import StoreError
 
 __all__ = ["run_node", "start_node"]
 
@@ -58,7 +60,13 @@ def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_li
     configure_tracing(config.name, role)
 
     async def start() -> Host:
-        return (await start_node(role, config)).host
+        try:
+            return (await start_node(role, config)).host
+        except StoreError as error:
+            where = "[store] url of node.toml" if config.store.url else str(config.data)
+            raise ConfigError(
+                f"cannot write the store of {config.name} in {where}: {error}; `trimask node doctor` says more"
+            ) from None
 
     uvloop.run(serve_until_signal(start))
     return 0

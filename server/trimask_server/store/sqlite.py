@@ -101,24 +101,30 @@ class SqliteStore:
     def __init__(self, path: Path, migrations: Sequence[Migration | str]) -> None:
         _make_folder(path.parent)
         self.path = path
-        connection = self._connect()
         try:
-            migrate(connection, [as_migration(step) for step in migrations], path)
-            self.generation: bytes = connection.execute(
-                "SELECT value FROM store_facts WHERE name = 'generation'"
-            ).fetchone()[0]
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        self._writer = GroupWriter(_SqliteSession(connection))
+            self._connection, self.generation = self._open([as_migration(step) for step in migrations])
+            self._reading = self._connect()
+        except sqlite3.Error as error:
+            raise ConfigError(f"cannot use the store {path}: {error}; {_remedy(error)}") from None
+        self._writer = GroupWriter(_SqliteSession(self._connection))
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
-        self._reading = self._connect()
 
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
 
+    def _open(self, steps: Sequence[Migration]) -> tuple[sqlite3.Connection, bytes]:
+        """The writing connection to a store that is up to date, and the store's generation."""
+        connection = self._connect()
+        try:
+            migrate(connection, steps, self.path)
+            found = connection.execute("SELECT value FROM store_facts WHERE name = 'generation'").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection, found[0]
+
     def _connect(self) -> sqlite3.Connection:
+        self.path.touch(mode=0o600)  # SQLite would let everybody read it, and its log takes the mode over
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA busy_timeout=10000")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -199,6 +205,15 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"cannot write into {folder}, where this node keeps its data")
+
+
+def _remedy(error: sqlite3.Error) -> str:
+    """What to do about a file that SQLite cannot use."""
+    if "full" in str(error):
+        return "make room on its disk"
+    if isinstance(error, sqlite3.OperationalError):
+        return f"uid {os.getuid()} must be able to write it and its folder, and no other program may hold it"
+    return "`trimask node restore` puts a backup in its place"
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration], path: Path) -> None:

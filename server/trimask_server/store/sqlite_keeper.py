@@ -57,6 +57,7 @@ class SqliteKeeper:
         self._refuse_while_in_use()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_name(self.path.name + ".restoring")
+        fresh.touch(mode=0o600)
         shutil.copyfile(file, fresh)
         try:
             _renew(fresh, role, keep_factors=keep_factors)
