@@ -253,6 +253,27 @@ def test_repro_a_store_is_its_owners_alone(keys_only: Any) -> None:
     assert stat.S_IMODE((config.data / "right.sqlite3").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(("address", "words"), [
+    ("::1:7400", r"an IPv6 address is written in brackets, as \[::1\]:7400"),
+    ("192.0.2.1:7400", "192.0.2.1 is not an address of this machine"),
+    (f"{'a' * 70}:7400", "is not an address of this machine"),
+])  # fmt: skip
+def test_repro_an_address_that_cannot_be_says_why(keys_only: Any, address: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=rf"listen = .*{words}"):
+        start("right", replace(settings(keys_only, "R1"), listen=address))
+
+
+def test_repro_a_port_below_1024_says_what_it_takes(
+    keys_only: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(ConfigError, match=r"Permission denied: a port below 1024 takes CAP_NET_BIND_SERVICE"):
+        start("right", replace(settings(keys_only, "R1"), listen="127.0.0.1:443"))
+
+
 def test_a_missing_tls_file_is_named(keys_only: Any) -> None:
     config = settings(keys_only, "R1")
     (config.keys / "tls.pem").unlink()

@@ -49,6 +49,42 @@ def test_bad_setting(tmp_path: Path, text: str, words: str) -> None:
         load_config(_write(tmp_path, text), "right")
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("reload_seconds = -1", "'reload_seconds' is -1, and must be above 0"),
+        ("reload_seconds = nan", "'reload_seconds' is nan"),
+        ("poll_seconds = 0", "'poll_seconds' is 0, and must be above 0"),
+        ("mask_threads = 0", "'mask_threads' is 0, and must be 1 or more"),
+        ("keep_closed_days = -1", "'keep_closed_days' is -1, and must be 0 or more"),
+        ("keep_closed_days = inf", "'keep_closed_days' is inf"),
+        ("rate_limit_burst = 0", "'rate_limit_burst' is 0"),
+        ("max_submission_bytes = -4", "'max_submission_bytes' is -4, and must be 1024 or more"),
+        ("http_listen = '127.0.0.1:1'", "'listen' and 'http_listen' have the same port 1"),
+        ("http_listen = '[::]:2'", "'peer_listen' and 'http_listen' have the same port 2"),
+        ("log_fromat = 'json'", "did you mean 'log_format'"),
+    ],
+)
+def test_repro_values_no_node_can_run_with_are_refused_by_file_and_name(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    """With reload_seconds = -1 the node looked at its files for ever, answered nobody and did not stop."""
+    path = _write(tmp_path, GOOD + line + "\n")
+    with pytest.raises(ConfigError, match=words) as raised:
+        load_config(path, "right")
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_repro_a_node_has_a_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'name' must not be empty"):
+        load_config(_write(tmp_path, GOOD.replace("R1", " ")), "right")
+
+
+def test_ports_of_different_addresses_may_be_the_same(tmp_path: Path) -> None:
+    text = GOOD.replace("127.0.0.1:2", "127.0.0.2:1") + "http_listen = '127.0.0.1:0'\nhttps_listen = '127.0.0.1:0'\n"
+    assert load_config(_write(tmp_path, text), "right").http_listen == "127.0.0.1:0"
+
+
 def test_left_provider_needs_no_public_address(tmp_path: Path) -> None:
     assert load_config(_write(tmp_path, GOOD.replace('listen = "127.0.0.1:1"\n', "", 1)), "left").listen == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 from pathlib import Path
@@ -11,6 +12,7 @@ from trimask_core.errors import ConfigError
 
 __all__ = ["holder_of", "holder_words", "taken"]
 
+_UNPRIVILEGED = 1024
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
@@ -22,12 +24,16 @@ def taken(setting: str, address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{setting} = {address!r} must be host:port, such as 0.0.0.0:7400")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ConfigError(
+            f"{setting} = {address!r}: an IPv6 address is written in brackets, as [{host.strip('[]')}]:{port}"
+        )
     if port == "0":
         return ""
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        return f"{host} is not an address of this machine: {error.strerror}"
+    except (socket.gaierror, UnicodeError) as error:
+        return f"{host} is not an address of this machine: {getattr(error, 'strerror', 'no host name')}"
     for family, kind, protocol, _, place in found:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(
@@ -36,8 +42,20 @@ def taken(setting: str, address: str) -> str:
             try:
                 probe.bind(place)
             except OSError as error:
-                return os.strerror(error.errno or 0)
+                return _why(error, host, int(port))
     return ""
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    said = os.strerror(error.errno or 0)
+    if error.errno == errno.EACCES and port < _UNPRIVILEGED:
+        return (
+            f"{said}: a port below {_UNPRIVILEGED} takes CAP_NET_BIND_SERVICE, which deploy/trimask@.service says how to "
+            f"give; or choose a port from {_UNPRIVILEGED} on"
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is not an address of this machine"
+    return said
 
 
 def holder_of(port: int) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
 import tomllib
@@ -33,6 +34,14 @@ TYPE_WORDS = {
     "tuple[str, ...]": "a list of texts",
 }
 STORE_URL_VARIABLE = "TRIMASK_STORE_URL"
+# The least that each number may be, and what must be above zero: a loop that waits for nothing blocks the node.
+_LEAST = {
+    "max_attempts": 1, "mask_threads": 1, "max_concurrent_submissions": 1, "max_submission_bytes": 1024,
+    "rate_limit_burst": 1, "rate_limit_per_second": 0, "keep_closed_days": 0,
+}  # fmt: skip
+_POSITIVE = ("poll_seconds", "attempt_timeout_seconds", "reload_seconds")
+_LISTENERS = ("listen", "peer_listen", "worker_listen", "https_listen", "http_listen")
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,10 @@ def load_config(path: Path, role: NodeRole) -> NodeConfig:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
-    return read_config(data, path.parent, role)
+    try:
+        return read_config(data, path.parent, role)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConfig:
@@ -114,11 +126,40 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConf
         if name not in values:
             raise ConfigError(f"setting {name!r} is missing")
     config = NodeConfig(**values)
+    if not config.name.strip():
+        raise ConfigError("setting 'name' must not be empty: collector, R1, R2, ... or L1, L2, ...")
+    _check_numbers(config)
+    _check_ports(config)
     if config.log_format not in ("text", "json"):
         raise ConfigError("setting 'log_format' must be 'text' or 'json'")
     if config.https_listen and role == "left":
         raise ConfigError("setting 'https_listen': a left provider serves no browsers; take it out")
     return config
+
+
+def _check_numbers(config: NodeConfig) -> None:
+    for name, least in _LEAST.items():
+        value = getattr(config, name)
+        if not math.isfinite(value) or value < least:
+            raise ConfigError(f"setting {name!r} is {value}, and must be {least} or more")
+    for name in _POSITIVE:
+        value = getattr(config, name)
+        if not math.isfinite(value) or value <= 0:
+            raise ConfigError(f"setting {name!r} is {value}, and must be above 0")
+
+
+def _check_ports(config: NodeConfig) -> None:
+    """No two settings may ask for one port. Whether an address is one at all is found when it is listened on."""
+    seen: list[tuple[str, str, str]] = []
+    for name in _LISTENERS:
+        host, _, port = getattr(config, name).rpartition(":")
+        host = host.strip("[]")
+        if not port.strip("0"):
+            continue
+        for other, place, number in seen:
+            if port == number and (host == place or host in _EVERYWHERE or place in _EVERYWHERE):
+                raise ConfigError(f"settings {other!r} and {name!r} have the same port {port}: give each its own")
+        seen.append((name, host, port))
 
 
 def _read_table(
