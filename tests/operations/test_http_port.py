@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_core.errors import Refused
+from trimask_server.local.cluster import ThreadCluster
+from trimask_server.operations import http_port
 
 ANSWERS = {"hours": 7.5, "rested": True}
 
@@ -127,3 +131,32 @@ def test_keys_with_http_ports(tmp_path: Any, capsys: Any) -> None:
         for name, role in (("collector", "collector"), ("R1", "right"), ("R2", "right"), ("L1", "left"))
     ]
     assert found == [f"127.0.0.1:{port}" for port in (9008, 9009, 9010, 9011)]
+
+
+def test_repro_connections_that_say_nothing_leave_room_for_others(
+    own_lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They had no end and no limit, and each holds one of the process's files."""
+    monkeypatch.setattr(http_port, "_MOST_CONNECTIONS", 8)
+    host, _, port = own_lab.http("R1").removeprefix("http://").rpartition(":")
+    with contextlib.ExitStack() as stack:
+        held = []
+        for _ in range(12):
+            held.append(stack.enter_context(socket.create_connection((host, int(port)), timeout=20)))
+            held[-1].sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+            # Answered on a connection of its own, so all before it are there by then.
+            assert own_lab.get("R1", "/healthz")[0] == 200
+        for connection in held[:4]:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(100) == b""  # closed; a timeout would raise
+        held[-1].sendall(b"x\r\nHost: x\r\n\r\n")
+        assert held[-1].recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_repro_a_head_that_never_ends_is_ended(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_port, "_IDLE_SECONDS", 0.3)
+    with ThreadCluster(keys_only.folder) as keys_only.cluster:
+        host, _, port = keys_only.http("R1").removeprefix("http://").rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as silent:
+            silent.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+            assert silent.recv(100) == b""  # closed; a timeout would raise

@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the node until it is told to stop."""
     # A node starts a helper of its own; gRPC's handlers around a fork are for programs that go on with gRPC in the child.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    # gRPC would write a line of its own, outside our log, for every stranger whose handshake fails.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if args.role == "collector" and find_spec("pyarrow") is None:
         raise ConfigError(
             "a collector publishes Parquet files, and pyarrow is not installed: pip install 'trimask-server[collector]'"

@@ -1,16 +1,25 @@
-"""The HTTP port: /healthz, /readyz, /metrics, and on a collector the status pages. Plain HTTP, for loopback or a proxy."""
+"""The HTTP port: /healthz, /readyz, /metrics, and on a collector the status pages. Plain HTTP, for loopback or a proxy.
+
+What its callers may hold is bounded, because files are one number for the whole process: without a bound, connections that
+send nothing here would leave none for devices and peers.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
 
 from trimask_core.errors import ConfigError
 from trimask_server.operations.readiness import Readiness
 
 __all__ = ["HttpPort"]
 
+_IDLE_SECONDS = 30.0  # between requests, and for a request's head
+_MOST_CONNECTIONS = 256
 _METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
@@ -31,11 +40,13 @@ class HttpPort:
         self._ready = ready
         self._scrape = scrape
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._answering: set[object] = set()
         self.port = 0
 
     async def start(self, routes: list[web.RouteDef], *, shared: bool = False) -> None:
         """Listen on `http_listen`; workers of one node may share it; any of them answers."""
-        application = web.Application(client_max_size=1 << 16)
+        application = web.Application(client_max_size=1 << 16, middlewares=[self._note])
         application.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -45,18 +56,41 @@ class HttpPort:
             ]
         )
         # A slow reader of a page must not delay stopping: after two seconds its connection is closed.
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
+        self._runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=2.0, keepalive_timeout=_IDLE_SECONDS
+        )
         await self._runner.setup()
         host, _, port = self._address.rpartition(":")
         try:
-            site = web.TCPSite(self._runner, host.strip("[]"), int(port), reuse_port=shared or None)
-            await site.start()
+            self._server = await asyncio.get_running_loop().create_server(
+                self._connection, host.strip("[]"), int(port), reuse_port=shared or None, backlog=128
+            )
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot listen on http_listen = {self._address!r}: {error}") from None
-        self.port = int(self._runner.addresses[0][1])
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    def _connection(self) -> RequestHandler:
+        """One more connection. Above the limit the oldest that is not being answered is closed, or the oldest of all."""
+        assert self._runner is not None  # noqa: S101 - for the type checker
+        server = self._runner.server
+        assert server is not None  # noqa: S101 - for the type checker
+        held = server.connections
+        if len(held) >= _MOST_CONNECTIONS:
+            next((one for one in held if one not in self._answering), held[0]).force_close()
+        return server()
+
+    @web.middleware
+    async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._answering.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._answering.discard(request.protocol)
 
     async def stop(self) -> None:
         """Close."""
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
