@@ -7,8 +7,8 @@ from rich.console import Console
 
 from trimask_core.collusion import AnyReport
 from trimask_core.moments.collusion import MomentsCollusion
-from trimask_core.rows.collusion import Topology, report
-from trimask_terminal.collusion_view import render
+from trimask_core.rows.collusion import Topology, default_unmasking, report
+from trimask_terminal.collusion_view import in_short, render
 
 
 def printed(found: AnyReport, width: int = 200) -> str:
@@ -58,3 +58,40 @@ def test_the_moments_suite_has_the_same_table() -> None:
     assert "as long as 2 right providers add their noise" in text
     assert "Unmasking" not in text
     assert max(map(len, printed(MomentsCollusion(3, 2), 60).splitlines())) <= 60
+
+
+def ring(right: int, left: int) -> AnyReport:
+    return report(Topology(right, left, default_unmasking(right, left)))
+
+
+def test_repro_the_demo_ends_with_a_few_lines_about_collusion() -> None:
+    """Twenty rows of matrix algebra were the last thing a newcomer saw of a demo."""
+    lines = in_short(ring(4, 2))
+    assert lines[0] == ring(4, 2).summary
+    assert lines[1] == (
+        "20 groups of 3 could, 3 of them only as estimates: 3 right providers (3), 2 right + 1 left providers (3), "
+        "2 right + collector (6), 1 right + 1 left + collector (7), 2 left + collector (1)."
+    )
+    assert lines[3:] == ["  trimask study collusion --right 4 --left 2"]
+
+
+def test_few_groups_are_named_and_larger_ones_counted() -> None:
+    assert in_short(ring(2, 2))[1] == (
+        "3 groups of 2 could: R1 + R2, R1 + collector, R2 + collector. Other groups, all larger: 1."
+    )
+
+
+def test_the_command_lists_the_study_s_own_unmasking() -> None:
+    command = "--right 4 --left 2 --unmasking R2 R3 R4 R1"
+    assert command in in_short(report(Topology(4, 2, ("R2", "R3", "R4", "R1"))))[-1]
+    assert in_short(MomentsCollusion(3, 1))[-1] == "  trimask study collusion --right 3 --left 0"
+
+
+@pytest.mark.parametrize(("right", "left"), [(2, 1), (3, 2), (4, 2), (5, 3)])
+def test_the_short_form_counts_every_group(right: int, left: int) -> None:
+    found = ring(right, left)
+    least = [item for item in found.coalitions if len(item.parties) == found.largest_safe + 1]
+    line = in_short(found)[1]
+    assert line.startswith(f"{len(least)} groups of {found.largest_safe + 1} could")
+    counts = [int(part.split(")")[0]) for part in line.split("(")[1:]]
+    assert sum(counts) == len(least) if counts else line.count(" + ") >= len(least)

@@ -18,13 +18,13 @@ from trimask import fit, plot
 from trimask.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
-from trimask_cli.demo.suite_report import report_of, upload_words
+from trimask_cli.demo.suite_report import DATA_FILES, report_of, upload_words
 from trimask_cli.table.people import Answers
 from trimask_core.collusion import collusion_of
 from trimask_core.study import Study
-from trimask_terminal.collusion_view import render
+from trimask_terminal.collusion_view import in_short
 
-__all__ = ["Outcome", "make_outcome", "print_report", "print_report_json"]
+__all__ = ["Outcome", "clear_earlier", "make_outcome", "print_report", "print_report_json"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,13 @@ def _readable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _readable(item) for name, item in value.items()}
     return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def clear_earlier(out: Path) -> None:
+    """Take an earlier demo's data file out of the folder: the manifest beside it will be another dataset's."""
+    if (out / "report.json").is_file():
+        for name in DATA_FILES:
+            (out / name).unlink(missing_ok=True)
 
 
 def make_outcome(
@@ -164,10 +171,11 @@ def print_report(outcome: Outcome, console: Console) -> None:
             highlight=False,
         )
     console.rule("Who would have to collude")
-    console.print(render(collusion_of(study)))
+    for sentence in in_short(collusion_of(study)):
+        console.print(sentence, markup=False, highlight=False)
     console.print(
         f"Saved in {outcome.out}: {report_of(study).data_file}, counted.bin, manifest.json, manifest.sig, "
-        "report.json, report.png",
+        "README.md, report.json, report.png",
         style="bold",
     )
 

@@ -142,6 +142,7 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Ste
             if not published:
                 raise TrimaskError(status.note or "nothing was published")
             dataset = connection.dataset(published[0].id)
+        report.clear_earlier(args.out)
         dataset.save(args.out)
     return report.make_outcome(
         study=study,
