@@ -227,3 +227,39 @@ def test_repro_bins_thresholds_and_products_with_choices_are_planned(
     assert done.status == 0, done.err
     told = json.loads(done.out)["suites"][suite]
     assert len(told["as_given"]["coefficients"]) == 6
+
+
+def test_repro_a_coefficient_without_a_fit_is_said_in_words(
+    tmp_path: Path, trimask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`errors inf times those of raw rows`, under a heading cut to `coefficie…` on 80 columns."""
+    study = _few_people()
+    table = tmp_path / "pilot.csv"
+    table.write_text(
+        "age,sex,bmi,smoker,systolic\n"
+        + "".join(
+            f"{20 + i * 7 % 60},{'fm'[i % 2]},{18 + i * 5 % 17}.5,{i % 3 % 2},{90 + i * 11 % 90}\n"
+            for i in range(60)
+        )
+    )
+    (tmp_path / "study.toml").write_text(study)
+    monkeypatch.setenv("COLUMNS", "80")
+    done = trimask("plan", "--study", tmp_path / "study.toml", "--pilot", table)
+    assert done.status == 0, done.err
+    assert "no fit of every coefficient: too much noise, or too few people" in " ".join(done.out.split())
+    assert "inf times" not in done.out
+    assert "…" not in done.out
+
+
+def _few_people() -> str:
+    numbers = {"age": (20, 80), "bmi": (16, 42), "systolic": (90, 180)}
+    return (
+        'title = "Few"\npurpose = "p"\ncontact = "c"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n'
+        "[collection]\nblock_rows = 32\nrelease_rows = 60\n"
+        + "".join(
+            f'[[attributes]]\nname = "{name}"\nkind = "continuous"\nminimum = {low}\nmaximum = {high}\n'
+            for name, (low, high) in numbers.items()
+        )
+        + '[[attributes]]\nname = "sex"\nkind = "categorical"\nlevels = ["f", "m"]\n'
+        '[[attributes]]\nname = "smoker"\nkind = "binary"\n'
+    )

@@ -254,3 +254,97 @@ def test_many_people_are_masked_in_larger_blocks(tmp_path: Path, people: int, bl
         tmp_path, "weight,height\n" + "".join(f"{50 + i % 70},{150 + i % 9}.5\n" for i in range(people))
     )
     assert f"\nblock_rows = {block} " in draft_study(read_sheet(table)).text
+
+
+def test_repro_a_draft_of_a_few_people_says_so_and_does_not_contradict_itself(
+    tmp_path: Path, trimask: Callable[..., Any]
+) -> None:
+    """Two people gave `block_rows = 2  # more than 4 columns`, which no later command took."""
+    table = _write(tmp_path, "a,b,c\n1,2,yes\n3,4,no\n")
+    done = trimask("study", "from-csv", table, "--out", tmp_path / "own.toml")
+    assert done.status == 0
+    assert (
+        "too few people: a block needs more people than the 4 columns of a row, and the table has 2"
+        in done.err
+    )
+    assert "--suite moments" in done.err
+    assert "trimask demo" not in done.out
+    collection = load_definition(tmp_path / "own.toml").collection
+    assert (collection.block_rows, collection.release_rows) == (32, 32)
+    assert draft_study(read_sheet(table), "moments").too_few == ""
+
+
+def test_repro_odd_headers_of_a_draft_are_found_again(tmp_path: Path) -> None:
+    """`one`, `1st` and `%` became x_one, x_1st and x, which the same table was then said not to have: a KeyError."""
+    lines = "".join(f"{i % 5},{i % 4},{i % 3},{i % 7},{i % 6}\n" for i in range(40))
+    table = _write(tmp_path, f"one,1st,%,=SUM(A1),Größe (cm)\n{lines}")
+    study = load_definition(draft_study(read_sheet(table)).text)
+    names = [item.name for item in study.schema.attributes]
+    assert names == ["x_one", "x_1st", "x", "SUM_A1", "Grosse_cm"]
+    assert list(read_people(table, study.schema, study.form).answers[9].values()) == [4, 1, 0, 2, 3]
+
+
+def test_repro_people_read_the_texts_of_the_table_not_its_levels(tmp_path: Path) -> None:
+    """`<18` and `>30` were drafted as 18 and 30, and would have been asked so."""
+    texts = ["<18", "18-30", ">30", "größer"]
+    table = _write(tmp_path, "g,y\n" + "".join(f"{texts[i % 4]},{i % 9}\n" for i in range(40)))
+    study = load_definition(draft_study(read_sheet(table)).text)
+    assert study.form is not None
+    (question, _) = study.form.parts
+    assert {choice.value: choice.label["en"] for choice in question.choices} == {
+        "18": "<18", "18_30": "18-30", "30": ">30", "grosser": "größer",
+    }  # fmt: skip
+    assert read_people(table, study.schema, study.form).answers[0]["g"] == "18"
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        (["13.04.2020", "1.5.2021"], "is a date, such as '13.04.2020': write it year-month-day"),
+        (["2020-01-31 10:30:00", "2020-02-01"], "is a date, such as '2020-01-31 10:30:00'"),
+        (["10:30", "22:15"], "is a time of day"),
+        (
+            ['"12,345"', "999"],
+            "has numbers with marks between thousands, such as '12,345': write them without",
+        ),
+        (["12'345.5", "1'000"], "has numbers with marks between thousands"),
+        (["<5", ">5"], "has '<5' and '>5', whose letters and digits are the same: rename one"),
+        (["да", "no"], "has a text without a Latin letter or digit, 'да': rename it"),
+    ],
+)
+def test_repro_a_column_left_out_says_what_it_seems_to_be(tmp_path: Path, cells: list[str], why: str) -> None:
+    """Dates by day and numbers with marks were "different texts: group them"."""
+    lines = "".join(f"{cells[i % len(cells)]},{i % 9}\n" for i in range(30))
+    (left,) = draft_study(read_sheet(_write(tmp_path, f"odd,y\n{lines}"))).left_out
+    assert left.header == "odd"
+    assert why in left.why
+
+
+def test_repro_points_between_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
+    """12.345 beside 0,5 was read as twelve and a bit."""
+    table = _write(tmp_path, "income;y\n" + "".join(f"{10 + i}.345;0,{i}\n" for i in range(30)))
+    (left,) = draft_study(read_sheet(table)).left_out
+    assert left.why == "has '10.345' in a file with decimal commas: write 10345 or 10,345, whichever is meant"
+    study = load_definition(
+        'title = "t"\npurpose = "p"\ncontact = "c"\n[privacy]\nexact = true\n'
+        "[collection]\nblock_rows = 8\nrelease_rows = 8\n"
+        '[[attributes]]\nname = "income"\nkind = "continuous"\nminimum = 0\nmaximum = 100000\n'
+    )
+    with pytest.raises(SeveralProblems, match=r"column income: '10\.345' in a file with decimal commas"):
+        read_people(table, study.schema)
+    # Decimal points alone, or commas alone, are clear.
+    for text in ("a;b\n12.345;0.5\n13.345;0.7\n", "a;b\n12,345;0,5\n13,345;0,7\n"):
+        assert not read_sheet(_write(tmp_path, text)).unclear
+
+
+def test_repro_columns_without_a_name_and_lines_too_long_are_told(tmp_path: Path) -> None:
+    """The first column that pandas writes was dropped without a word, and so was a cell too many."""
+    lines = "".join(f"{i},{i % 5},{i % 7}\n" for i in range(30))
+    draft = draft_study(read_sheet(_write(tmp_path, f",a,b\n{lines}")))
+    assert [(item.header, item.why) for item in draft.left_out] == [
+        ("column 1", "has no name in the first line")
+    ]
+    with pytest.raises(
+        ConfigError, match=r"line 32: 4 cells under 3 headers; quote cells that have ',' in them"
+    ):
+        draft_study(read_sheet(_write(tmp_path, f",a,b\n{lines}1,2,3,4\n")))

@@ -312,11 +312,13 @@ whole file, `trimask study from-csv DATA.csv` drafts one from a table, `trimask 
 _OWN_TABLE = """## Your own table
 
 `trimask study from-csv DATA.csv --out my.toml` drafts a definition: each column's kind, bounds rounded outward, levels, and
-a form that says what stands for empty cells. Identifiers, dates and free text are left out, with the reason. Edit it.
+a form where something has to stand for empty cells, or where levels lost a sign that people should read (`<18`).
+Identifiers, dates and free text are left out, with the reason. Edit it.
 `trimask demo --study my.toml --rows DATA.csv` then runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it
 will show.
 
 - Read are UTF-8, UTF-16 and Latin-1 (Windows-1252), commas, semicolons, tabs and `|`, Excel's `sep=;`, decimal commas.
+  Marks between thousands are not: 12.345 in a file with decimal commas is refused, because it may be 12345.
 - Columns go by the attribute's name, or by a header whose letters and digits make it (`Body mass (kg)` for `Body_mass_kg`);
   other columns are left out. `3.0` is 3, `0.0` and `1.0` are no and yes, `very good` is the level `very_good`.
 - A question of several choices is one column a choice, or one column with the chosen values and blanks between them; a date

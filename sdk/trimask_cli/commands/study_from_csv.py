@@ -50,19 +50,21 @@ def run(args: argparse.Namespace) -> int:
             "delimiter": sheet.delimiter,
             "attributes": [asdict(column) for column in draft.attributes],
             "left_out": [asdict(column) for column in draft.left_out],
+            "too_few": draft.too_few,
             "definition": draft.text,
         })  # fmt: skip
         return 0
     for column in draft.left_out:
         print(f"left out: {column.header!r} {column.why}", file=sys.stderr)
+    if draft.too_few:
+        print(f"too few people: {draft.too_few}", file=sys.stderr)
     if args.out is None:
         print(draft.text, end="")
         return 0
     many = len(draft.attributes)
     count = f"{many} attribute{'' if many == 1 else 's'}"
-    print(
-        f"{args.out}: {count} from {len(sheet.lines):,} people. Edit it, then\n"
-        f"  trimask plan --study {args.out} --pilot {args.table}\n"
-        f"  trimask demo --study {args.out} --rows {args.table}"
-    )
+    print(f"{args.out}: {count} from {len(sheet.lines):,} people. Edit it, then")
+    print(f"  trimask plan --study {args.out} --pilot {args.table}")
+    if not draft.too_few:
+        print(f"  trimask demo --study {args.out} --rows {args.table}")
     return 0

@@ -23,7 +23,7 @@ def render(plan: OwnPlan) -> RenderableType:
     parts: list[RenderableType] = [Text(head, style="bold"), Text(f"By {plan.basis}.", style="dim"), Text()]
     parts.append(_errors(plan))
     note = (
-        "Standard errors as a release will show them: sampling and noise together. Yellow: above a third of it, "
+        "Standard errors as a release will show them: sampling and noise together. Yellow: above a third of the estimate, "
         "red: above it. Best: with the clipping below, its bias included."
     )
     parts += [Text(note, style="dim"), Text()]
@@ -40,7 +40,7 @@ def _errors(plan: OwnPlan) -> Table:
         "", no_wrap=True, min_width=max(map(len, next(iter(plan.suites.values())).as_given.names))
     )
     for heading in (
-        "coefficient",
+        "estimate",
         "raw rows",
         *(f"{name}{part}" for name in plan.suites for part in ("", ", best")),
     ):
@@ -70,13 +70,20 @@ def _error(se: float, bias: float, coefficient: float) -> Text:
 
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
-    times = "no fit at all" if given.problem else f"errors {given.inflation:.3g} times those of raw rows"
+    times = f"errors {given.inflation:.3g} times those of raw rows"
+    if given.problem or not math.isfinite(given.inflation):
+        times = (
+            "no fit at all"
+            if given.problem
+            else "no fit of every coefficient: too much noise, or too few people"
+        )
     lines = [Text(f"{name}: sigma = {given.sigma:.3g}, {times}", style="bold")]
     if not suite.advice.settings:
         return [*lines, Text("  No clipping does better.")]
+    better = f"Better, {best.inflation:.3g} times," if math.isfinite(best.inflation) else "Better,"
     lines.append(
         Text(
-            f"  Better, {best.inflation:.3g} times, shrinking {best.clipped:.0%} of the rows (choose by what is known "
+            f"  {better} shrinking {best.clipped:.0%} of the rows (choose by what is known "
             "before, never by this study's answers):"
         )
     )

@@ -38,22 +38,24 @@ _QUESTION = {
 
 @dataclass(frozen=True)
 class Draft:
-    """The definition's text, and what became of the columns."""
+    """The definition's text, what became of the columns, and why the table has too few people for it, if it has."""
 
     text: str
     attributes: tuple[Guess, ...]
     left_out: tuple[LeftOut, ...]
+    too_few: str = ""
 
 
 def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
     """The definition; `ConfigError` if no column can be asked."""
     if sheet.doubled:
         raise ConfigError(f"{sheet.path}: {sheet.doubled[0]!r} is in the header more than once; rename one")
-    columns = [
-        guess(name, sheet.column(name), decimal_comma=sheet.comma[i])
-        for i, name in enumerate(sheet.header)
-        if name
-    ]
+    long = [wrong for line, cells in sheet.lines if (wrong := sheet.too_long(line, cells))]
+    if long:
+        more = f" ({len(long) - 1:,} more such lines)" if len(long) > 1 else ""
+        raise ConfigError(f"{sheet.path}, {long[0]}{more}")
+    unclear = sheet.unclear
+    columns = [_column(sheet, i, unclear.get(i)) for i in range(len(sheet.header))]
     attributes = [column for column in columns if isinstance(column, Guess)]
     left_out = [column for column in columns if isinstance(column, LeftOut)]
     names = [column.name for column in attributes]
@@ -63,10 +65,12 @@ def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
         raise ConfigError(f"{sheet.path}: {both[0]!r} and {both[1]!r} would both be {twice[0]}; rename one")
     if not attributes:
         raise ConfigError(f"{sheet.path}: no column can be asked: " + "; ".join(_said(c) for c in left_out))
-    parts = [_head(sheet), _collection(len(sheet.lines), attributes, suite)]
+    collection, too_few = _collection(len(sheet.lines), attributes, suite)
+    parts = [_head(sheet), collection]
     if left_out:
         parts.append("\n".join(["# Left out:", *(f"# - {_said(column)}" for column in left_out)]) + "\n")
-    with_form = any(column.empty for column in attributes)
+    # A plain form shows levels; where they lost a sign that people should read (`<18`), the form has the table's texts.
+    with_form = any(column.empty or _reworded(column) for column in attributes)
     for column in attributes:
         parts.append(_attribute(column, suite, labelled=not with_form))
         if column.empty:
@@ -74,7 +78,25 @@ def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
     if with_form:
         parts.append('[form]\nlanguages = ["en"]\n')
         parts += [_question(column, len(sheet.lines)) for column in attributes]
-    return Draft("\n".join(parts), tuple(attributes), tuple(left_out))
+    return Draft("\n".join(parts), tuple(attributes), tuple(left_out), too_few)
+
+
+def _column(sheet: Sheet, place: int, unclear: str | None) -> Guess | LeftOut:
+    name = sheet.header[place]
+    if not name:
+        return LeftOut(f"column {place + 1}", "has no name in the first line")
+    if unclear is not None:
+        plain, comma = unclear.replace(".", ""), unclear.replace(".", ",")
+        return LeftOut(
+            name,
+            f"has {unclear!r} in a file with decimal commas: write {plain} or {comma}, whichever is meant",
+        )
+    return guess(name, sheet.column(name), decimal_comma=sheet.comma[place])
+
+
+def _reworded(column: Guess) -> bool:
+    pairs = zip(column.levels, column.texts, strict=True)
+    return any(level.replace("_", " ") != text.replace("_", " ") for level, text in pairs)
 
 
 def _said(column: LeftOut) -> str:
@@ -89,18 +111,34 @@ def _head(sheet: Sheet) -> str:
     return _HEAD.format(source=sheet.path.name, people=people, title=title, delta=f"{delta:.0e}")
 
 
-def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> str:
+def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> tuple[str, str]:
+    """The table `[collection]`, and what is wrong where there are too few people for a block."""
     if suite == "moments":
-        return f'[collection]\nsuite = "moments"\nrelease_rows = {people}\n'
+        return f'[collection]\nsuite = "moments"\nrelease_rows = {people}\n', ""
     columns = 1 + sum(max(1, len(column.levels)) + (1 if column.empty else 0) for column in attributes)
     # Larger where there are many people: the collector, who sees blocks, learns less, and there are fewer of them to mask.
     block = max(
         32, 2 ** math.ceil(math.log2(2 * columns)), min(128, 2 ** int(math.log2(max(1, people // 64))))
     )
-    return (
-        f"[collection]\nblock_rows = {min(block, people)}        # rows masked together; more than {columns} columns\n"
-        f"release_rows = {people}      # people published together, at least\n"
+    too_few = ""
+    if people > columns:
+        block, release = min(block, people), people
+    else:
+        release = block
+        too_few = (
+            f"a block needs more people than the {columns} columns of a row, and the table has {people}; the draft is for a "
+            f"study of {release} people or more. With fewer, leave columns out, or give --suite moments, which has no blocks"
+        )
+    note = (
+        f"# The table's {people} people are too few for a block; these numbers are for a larger study.\n"
+        if too_few
+        else ""
     )
+    text = (
+        f"[collection]\n{note}block_rows = {block}        # rows masked together; more than {columns} columns\n"
+        f"release_rows = {release}      # people published together, at least\n"
+    )
+    return text, too_few
 
 
 def _attribute(column: Guess, suite: SuiteName, *, labelled: bool) -> str:
@@ -121,7 +159,8 @@ def _question(column: Guess, people: int) -> str:
     lines = ["[[form.questions]]", toml_line("name", column.name), toml_line("kind", _QUESTION[column.kind])]
     lines.append(toml_line("label", column.header))
     if column.levels:
-        choices = [{"value": level, "label": level.replace("_", " ")} for level in column.levels]
+        pairs = zip(column.levels, column.texts, strict=True)
+        choices = [{"value": level, "label": text} for level, text in pairs]
         lines += ["choices = [", *(f"    {toml_value(choice)}," for choice in choices), "]"]
     if column.empty:
         lines += [

@@ -21,13 +21,20 @@ __all__ = ["Guess", "LeftOut", "attribute_name", "guess", "outward"]
 
 _WORDS = frozenset(["yes", "no", "true", "false"])
 _NUMBERED = re.compile(r"(?:^|_)(id|nr|no|number|index)$", re.IGNORECASE)
+_DAY_FIRST = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})([ T].*)?")
+_WITH_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(([,.' \u2019\u00a0\u202f])\d{3})(\2\d{3})*([,.]\d+)?")
 _MOST_LEVELS = 12
 _FEW_PEOPLE = 5
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A column as an attribute. `empty` cells have no answer, and `missing` would stand in them; `notes` are to be read."""
+    """A column as an attribute. `empty` cells have no answer, and `missing` would stand in them; `notes` are to be read.
+
+    `texts` are what the table has for the levels, in their order: people are to read `<18`, not the level 18.
+    """
 
     header: str
     name: str
@@ -35,6 +42,7 @@ class Guess:
     minimum: float | None = None
     maximum: float | None = None
     levels: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     step: float | None = None
     empty: int = 0
     missing: bool | float | str = False
@@ -72,11 +80,29 @@ def guess(header: str, cells: Sequence[str], *, decimal_comma: bool) -> Guess | 
         return Guess(header, name, "binary", empty=empty, missing=False)
     if all(is_date(cell) for cell in given):
         return LeftOut(header, 'is a date: ask it by a [form] question of kind = "date" (docs/forms.md)')
+    if why := _written_otherwise(given, decimal_comma=decimal_comma):
+        return LeftOut(header, why)
     odd = [cell for cell in given if number(cell, decimal_comma=decimal_comma) is None]
     if len(odd) * 20 <= len(given):
         shown = ", ".join(map(repr, sorted(set(odd))[:5]))
         return LeftOut(header, f"is all numbers but for {shown}: mend or empty these cells")
     return _levels(header, name, given, empty)
+
+
+def _written_otherwise(given: list[str], *, decimal_comma: bool) -> str:
+    """Why cells that mean dates, times or numbers are not read as such, and how to write them; empty for others."""
+    if all(_DAY_FIRST.fullmatch(cell) or _WITH_TIME.fullmatch(cell) or is_date(cell) for cell in given):
+        shown = next(cell for cell in given if not is_date(cell))
+        return (
+            f"is a date, such as {shown!r}: write it year-month-day, such as 2026-01-31, and ask it by a [form] question of "
+            'kind = "date" (docs/forms.md)'
+        )
+    if all(_CLOCK.fullmatch(cell) for cell in given):
+        return 'is a time of day: ask it by a [form] question of kind = "time" (docs/forms.md)'
+    odd = [cell for cell in given if number(cell, decimal_comma=decimal_comma) is None]
+    if all(_THOUSANDS.fullmatch(cell) for cell in odd):
+        return f"has numbers with marks between thousands, such as {odd[0]!r}: write them without"
+    return ""
 
 
 def _numeric(header: str, name: str, values: list[float], empty: int) -> Guess | LeftOut:
@@ -115,14 +141,27 @@ def _levels(header: str, name: str, given: list[str], empty: int) -> Guess | Lef
     counts = Counter(given)
     if len(counts) > _MOST_LEVELS:
         return LeftOut(header, f"has {len(counts)} different texts: group them into {_MOST_LEVELS} at most")
-    levels = [slug(text) for text in counts]
-    if not all(levels) or len(set(levels)) != len(levels):
-        return LeftOut(header, "has texts that differ in other than letters and digits: rename them")
+    texts = {slug(text): text for text in counts}
+    if "" in texts:
+        return LeftOut(header, f"has a text without a Latin letter or digit, {texts['']!r}: rename it")
+    if len(texts) != len(counts):
+        other = next(text for text in counts if texts[slug(text)] != text)
+        return LeftOut(
+            header,
+            f"has {other!r} and {texts[slug(other)]!r}, whose letters and digits are the same: rename one",
+        )
     rare = [f"{slug(text)} ({count})" for text, count in counts.items() if count < _FEW_PEOPLE]
     notes = (f"few people: {', '.join(sorted(rare))}; join them with others",) if rare else ()
-    usual = slug(counts.most_common(1)[0][0])
+    levels = tuple(sorted(texts))
     return Guess(
-        header, name, "categorical", levels=tuple(sorted(levels)), empty=empty, missing=usual, notes=notes
+        header,
+        name,
+        "categorical",
+        levels=levels,
+        texts=tuple(texts[level] for level in levels),
+        empty=empty,
+        missing=slug(counts.most_common(1)[0][0]),
+        notes=notes,
     )
 
 

@@ -11,6 +11,7 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimask_cli.table.guess import attribute_name
 from trimask_cli.table.sheet import MISSING, Sheet, read_sheet, slug
 from trimask_core.errors import AnswerError, SeveralProblems
 from trimask_core.form import Form
@@ -60,8 +61,11 @@ class _Reading:
         self.sheet, self.form, self.language = sheet, form, language
         self.problems: list[str] = []
         self.empty = False
-        self.columns = {slug(name): i for i, name in reversed(list(enumerate(sheet.header))) if name}
-        self.columns |= {name: i for i, name in reversed(list(enumerate(sheet.header))) if name}
+        # By its own name before others that give the same letters; the first of equals.
+        named = [(i, name) for i, name in reversed(list(enumerate(sheet.header))) if name]
+        self.columns = {attribute_name(name): i for i, name in named}
+        self.columns |= {short: i for i, name in named if (short := slug(name))}
+        self.columns |= {name: i for i, name in named}
 
     def places(self) -> dict[str, dict[str, int]]:
         """For each question, its columns' names and places; headers that do not fit become problems."""
@@ -83,6 +87,14 @@ class _Reading:
                 self.problems.append(
                     f"header: {name!r} is there more than once, in columns {', '.join(at)}; keep one"
                 )
+        used = {place for columns in found.values() for place in columns.values()}
+        for place, cell in self.sheet.unclear.items():
+            if place in used:
+                plain, comma = cell.replace(".", ""), cell.replace(".", ",")
+                self.problems.append(
+                    f"column {self.sheet.header[place]}: {cell!r} in a file with decimal commas; write {plain} or {comma}, "
+                    "whichever is meant"
+                )
         return found
 
     def _no_column(self, name: str) -> str:
@@ -95,11 +107,8 @@ class _Reading:
     def person(self, line: int, cells: tuple[str, ...], places: dict[str, dict[str, int]]) -> Answers:
         """One line's answers, as far as they are good."""
         filled: Answers = {}
-        if len(cells) > len(self.sheet.header):
-            self.problems.append(
-                f"line {line}: {len(cells)} cells under {len(self.sheet.header)} headers; quote cells that have "
-                f"{self.sheet.delimiter!r} in them"
-            )
+        if wrong := self.sheet.too_long(line, cells):
+            self.problems.append(wrong)
             return filled
         values: dict[str, Value | None] = {}
         for question in self.form.parts:

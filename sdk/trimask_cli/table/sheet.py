@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from trimask_core.errors import ConfigError
@@ -25,6 +26,7 @@ MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "<na
 _DELIMITERS = (",", ";", "\t", "|")
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?\d+,\d+")
+_MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,30 @@ class Sheet:
         """Names that the header has more than once."""
         return tuple(name for name, count in Counter(self.header).items() if name and count > 1)
 
+    def too_long(self, line: int, cells: tuple[str, ...]) -> str:
+        """What is wrong with a line that has more cells than the header, or nothing."""
+        if len(cells) <= len(self.header):
+            return ""
+        return (
+            f"line {line}: {len(cells)} cells under {len(self.header)} headers; quote cells that have "
+            f"{self.delimiter!r} in them"
+        )
+
     def number(self, cell: str, place: int) -> float | None:
         """A cell of the column at `place` as a number, or None; 7,5 is one where commas are decimal."""
         return number(cell, decimal_comma=self.comma[place])
+
+    @property
+    def unclear(self) -> dict[int, str]:
+        """Columns, by place, whose points may stand between thousands, with such a cell: 12.345 beside 0,5."""
+        cells = list(zip_longest(*(cells for _, cells in self.lines), fillvalue=""))[: len(self.header)]
+        commas = {i for i, column in enumerate(cells) if self.comma[i] and any(map(_COMMA.fullmatch, column))}
+        found = {}
+        for i, column in enumerate(cells):
+            points = [cell for cell in column if _POINT.fullmatch(cell)]
+            if commas and points and all(map(_MAYBE_THOUSANDS.fullmatch, points)):
+                found[i] = points[0]
+        return found
 
     def column(self, name: str) -> list[str]:
         """A column's cells; one that a line lacks is empty."""
