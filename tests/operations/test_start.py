@@ -241,9 +241,7 @@ def test_repro_a_full_disk_is_named(
 
     monkeypatch.setattr("trimask_server.audit.log.AuditLog.load", full)
     assert main(["right", "--config", str(path)]) == 2
-    assert re.search(
-        r"cannot write the store of R1 in .*: database or disk is full", capsys.readouterr().err
-    )
+    assert re.search(r"cannot write the store of R1 in .*: database or disk is full", capsys.readouterr().err)
 
 
 def test_repro_a_store_is_its_owners_alone(keys_only: Any) -> None:
@@ -263,9 +261,7 @@ def test_repro_an_address_that_cannot_be_says_why(keys_only: Any, address: str, 
         start("right", replace(settings(keys_only, "R1"), listen=address))
 
 
-def test_repro_a_port_below_1024_says_what_it_takes(
-    keys_only: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repro_a_port_below_1024_says_what_it_takes(keys_only: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 

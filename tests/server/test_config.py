@@ -81,7 +81,10 @@ def test_repro_a_node_has_a_name(tmp_path: Path) -> None:
 
 
 def test_ports_of_different_addresses_may_be_the_same(tmp_path: Path) -> None:
-    text = GOOD.replace("127.0.0.1:2", "127.0.0.2:1") + "http_listen = '127.0.0.1:0'\nhttps_listen = '127.0.0.1:0'\n"
+    text = (
+        GOOD.replace("127.0.0.1:2", "127.0.0.2:1")
+        + "http_listen = '127.0.0.1:0'\nhttps_listen = '127.0.0.1:0'\n"
+    )
     assert load_config(_write(tmp_path, text), "right").http_listen == "127.0.0.1:0"
 
 

@@ -35,7 +35,11 @@ _SAVE_SECONDS = 1.0
 _LAST_WORDS_SECONDS = 2.0  # for what is recorded while stopping, if the store does not answer
 _READINESS_SECONDS = 5.0
 _WARN_EVERY_MS = 24 * 3600 * 1000
-_NOT_STORED = (Refused, StoreError, OSError)  # a full disk, or a server that is away (TimeoutError is an OSError)
+_NOT_STORED = (
+    Refused,
+    StoreError,
+    OSError,
+)  # a full disk, or a server that is away (TimeoutError is an OSError)
 
 
 class GateOfPort(Protocol):

@@ -158,7 +158,9 @@ def _check_ports(config: NodeConfig) -> None:
             continue
         for other, place, number in seen:
             if port == number and (host == place or host in _EVERYWHERE or place in _EVERYWHERE):
-                raise ConfigError(f"settings {other!r} and {name!r} have the same port {port}: give each its own")
+                raise ConfigError(
+                    f"settings {other!r} and {name!r} have the same port {port}: give each its own"
+                )
         seen.append((name, host, port))
 
 
