@@ -1,4 +1,4 @@
-"""What became of a submission after its receipt: right providers check rows later, and tell whoever has the receipt.
+"""The state of a submission after its receipt: right providers check rows later, and tell anybody who has the receipt.
 
 A provider is sent only the hash in its own receipt: no withdrawal key, and nothing it did not have.
 """

@@ -24,7 +24,7 @@ class Entry:
 
     Of a withdrawal, `withdrawn_by` are those that have signed that the submission is erased. `held`: the draft it was sealed
     from is still here, because no provider has accepted it yet. `why` is in English; `causes` says the same by role and code
-    (see `cause_of`), for whoever has words of their own.
+    (see `cause_of`), for a program with texts of its own.
     """
 
     submission_id: bytes
@@ -42,7 +42,7 @@ class Entry:
     causes: tuple[tuple[str, str], ...] = ()
 
     def words(self, now_ms: int) -> str:
-        """What a person is told."""
+        """The sentence for a person."""
         if self.state == "sent":
             return f"Sent: all {self.providers} providers have signed for it. Keep the receipt."
         if self.state == "damaged":

@@ -134,7 +134,7 @@ def _call(transport: Transport | None, endpoint: Endpoint, request: bytes, timeo
 
 
 def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
-    """One call to whoever answers at the address. Only for what the caller checks against a hash it already has."""
+    """One call, without checking who answers. Only for data that the caller compares with a hash it already has."""
     from trimask_client.grpc_wire import CallFailed
     from trimask_client.h2_connection import Connection, Deadline
 

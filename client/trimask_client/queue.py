@@ -443,7 +443,7 @@ class Queue:
     # Withdrawing
 
     def withdraw(self, submission: bytes | Receipt) -> Entry:
-        """Withdraw a submission of this device's, or one whose receipt is at hand (its study must be joined).
+        """Withdraw a submission of this device, or one by its receipt (its study must be joined).
 
         One that was never tried is forgotten, and nobody is asked. Otherwise every right provider is asked to erase it, now
         and with every `send` until all have signed that they did, or all say that it is too late.

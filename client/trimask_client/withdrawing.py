@@ -30,7 +30,7 @@ def new_withdrawal(
     draft_id: str | None,
     invitation: str,
 ) -> dict[str, Any]:
-    """A withdrawal that nobody has been told of. `invitation`: what admits the payload, kept with it, in base64."""
+    """A new withdrawal, not sent yet. `invitation`: what admits the payload, kept with it, in base64."""
     return {
         "study_id": study_id.hex(),
         "title": title,

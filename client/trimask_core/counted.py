@@ -8,7 +8,7 @@ list with another id in it needs them all. That a listed block was not cancelled
 collector's word, as the release itself is.
 
 A submission id is the hash of a key that only the receipt holds, so the list names nobody: it tells how many people
-answered, which is published anyway, and to whoever is shown a receipt, whether it counts and in which block.
+answered, which is published anyway, and to anybody who sees a receipt, whether it counts and in which block.
 """
 
 from __future__ import annotations

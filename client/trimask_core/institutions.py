@@ -1,9 +1,9 @@
 """Institutions a device knows: a directory that somebody keeps and signs.
 
-A study names its parties and carries their keys, and every one of them has signed it; but whoever makes a study can make up
+A study names its parties and carries their keys, and every one of them has signed it; but the maker of a study can make up
 institutions as well, keys and all. A directory pins who is who: the key by which an institution signs studies, whatever its
 role in them. A device has the directories its app ships and those its person adds, and shows every other institution
-plainly as not known. The keeper's key in it says who vouches for a directory: whoever adds one compares that key first.
+plainly as not known. The keeper's key in it says who vouches for a directory; a person compares that key before adding it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a study promises and who could see what, as data that an app and a page show alike. Words: `truth_words`.
 
-Strength is told by an attacker's best guess. Under (epsilon, delta)-differential privacy, whoever knows everything but which
+Strength is stated as an attacker's best guess. Under (epsilon, delta)-differential privacy, one who knows all but which
 of two answers a person gave, and holds both for equally likely, guesses right with probability at most
 (e^epsilon + delta) / (1 + e^epsilon) (the tradeoff of Kairouz, Oh and Viswanath 2015, Theorem 2.1, where both errors are
 alike; docs/app.md#scale). A coin is right half of the time. Three steps:

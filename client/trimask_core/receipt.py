@@ -43,8 +43,8 @@ class ProviderReceipt:
 class Receipt:
     """All K1 receipts of one submission: proof that it was accepted, without anything about the answers.
 
-    With its `withdrawal_key` it can be withdrawn until it is pooled, by whoever has the receipt; `shown` is a copy without
-    it, to be given to others. `collector` is where the study can be fetched.
+    With its `withdrawal_key` it can be withdrawn until it is pooled, by anybody who has the receipt; `shown` is a copy
+    without it, to be given to others. `collector` is where the study can be fetched.
     """
 
     study_id: bytes

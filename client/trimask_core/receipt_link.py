@@ -27,7 +27,7 @@ _HEAD = len(_VERSION) + _STUDY + _SUBMISSION + _KEY
 
 
 def receipt_link(study: Study, receipt: Receipt) -> str:
-    """The link of a receipt with its withdrawal key; whoever has it can withdraw."""
+    """The link of a receipt with its withdrawal key; anybody who has it can withdraw."""
     if len(receipt.withdrawal_key) != _KEY:
         raise VerificationError("a receipt without its withdrawal key has no link; save or share its file")
     parts = (

@@ -2,7 +2,7 @@
 
     smoker = yes and (age >= 18 or not symptoms has "cough")
 
-Parsed by hand into a small tree and never evaluated as a program: a form comes from whoever made the study. A question
+Parsed by hand into a small tree and never evaluated as a program: a form comes from the maker of the study. A question
 that was not asked or not answered makes every comparison with it false.
 """
 

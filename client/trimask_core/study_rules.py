@@ -93,7 +93,7 @@ def _check_signer(study: StudySettings) -> None:
         raise ImpossibleStudy(
             "admission_signer",
             f"admission_signer must be 'owner' or a right provider's role, {providers[0]} to {providers[-1]}; "
-            "whoever collects does not admit",
+            "the collector may not admit people",
         )
     if (signer == "owner") != bool(re.fullmatch("[0-9a-f]{64}", study.owner_key)):
         raise ImpossibleStudy(

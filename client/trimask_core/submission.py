@@ -30,7 +30,7 @@ SUBMISSION_ID_BYTES = 16
 class SealedSubmission:
     """A random id and, for each right provider in order, its sealed component. Never edited after this.
 
-    The id is the hash of `withdrawal_key`, which goes into the receipt and to nobody else until it is used.
+    The id is the hash of `withdrawal_key`, which is in the receipt alone until it is used.
     """
 
     study_id: bytes

@@ -23,7 +23,7 @@ class SuiteWords(Protocol):
         ...
 
     def promises(self, study: Study, /) -> list[Towards]:
-        """The guarantees of a study with noise, and towards whom each is."""
+        """The guarantees of a study with noise, each with the party it protects against."""
         ...
 
     def honest_people(self, study: Study, /) -> list[str]:

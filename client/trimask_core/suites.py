@@ -26,7 +26,7 @@ class SuitePayloads(Protocol):
         ...
 
     def check_payload(self, form: PayloadForm, payload: bytes) -> None:
-        """Refuse an opened payload that has not this form."""
+        """Refuse an opened payload of another form."""
         ...
 
 
@@ -39,5 +39,5 @@ def payloads_of(study: Study) -> SuitePayloads:
 
 
 def check_payload(form: PayloadForm, payload: bytes) -> None:
-    """Refuse an opened payload that has not this form, where the study itself is not at hand."""
+    """Refuse an opened payload of another form, where the study itself is not available."""
     SUITE_PAYLOADS[form.suite].check_payload(form, payload)

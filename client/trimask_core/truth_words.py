@@ -40,7 +40,7 @@ class PlainTruth:
 
 
 def plain_truth(study: Study, language: str) -> PlainTruth:
-    """What a person is told about a study before the first question."""
+    """What a person reads about a study before the first question."""
     truth, say = whole_truth(study), _say(language)
     promises = tuple(_promise(study, promise, say) for promise in truth.promises)
     return PlainTruth(promises, _seen(study, truth, say), say["note"] if _has_scale(truth) else "")
@@ -107,7 +107,7 @@ def _kind(line: Seen) -> tuple[str, bool, int]:
 
 
 def _last_unblurred(groups: list[Seen]) -> Seen:
-    """They come first; larger groups that see the same are told after them."""
+    """They come first; larger groups that see the same follow."""
     return [line for line in groups if line.what != "blurred"][-1]
 
 

@@ -1,6 +1,6 @@
 """Taking part from a browser: which hosts may show a study's page, the hash of the page's files, and origins.
 
-A page is code that its host delivers again at every visit, so whoever runs a host could change it for one visitor and read
+A page is code that its host delivers again at every visit, so the owner of a host could change it for one visitor and read
 that visitor's answers (docs/web.md). The signed study therefore names the hosts by exact origin, and nodes answer pages of
 no other; and it names the hash of the files, so that anybody can fetch them and compare.
 """

@@ -1,7 +1,7 @@
 """Withdrawing a submission: a key that only its device has, and each right provider's signed statement that it is erased.
 
 A submission's id is a hash of its withdrawal key. Whoever sees the id (every right provider and the collector do) cannot
-find the key, and whoever shows the key needs no other proof; it is kept in the receipt. A provider that was shown the key
+find the key, and who shows the key needs no other proof; it is kept in the receipt. A provider that was shown the key
 can only do what its owner asked for.
 """
 

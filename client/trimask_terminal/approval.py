@@ -31,7 +31,7 @@ def agreed_to(
 
     `recompute` raises if the study's promises do not hold (`trimask_theory.study_plan.verify_guarantees`).
     """
-    # Whoever made the study chose the noise; whoever approves it need not take that on trust.
+    # The maker of the study chose the noise; those who approve it need not take that on trust.
     recompute(study)
     for sentence in approval_words(study, role):
         console.print(f"- {sentence}")

@@ -38,7 +38,7 @@ def test_a_good_receipt(files: tuple[Path, Path], capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "Verified: every right provider of “Blood pressure” signed for" in out
     assert "R2 (Org R2)  2023-11-14T22:13:20+00:00" in out
-    assert "whoever has this file can withdraw" in out
+    assert "anybody who has this file can withdraw" in out
     assert main(["receipt", "verify", receipt, "--study", study, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["verified"], data["can_withdraw"], len(data["providers"])) == (True, True, 3)

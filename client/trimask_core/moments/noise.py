@@ -6,7 +6,7 @@ scaled one. Any h honest providers together have the deviation sigma, so each ad
 
 A total is published on the grid of 2^-shift of a step, so that a deviation rounded up to whole numbers stays within 0.4 %
 of what was asked for where a step is coarse (levels of a choice have w = 1): shares of the total are multiplied by
-2^shift, a rounded Gaussian of whole deviation is added, and whoever reads the sum divides. A study without noise has no
+2^shift, a rounded Gaussian of whole deviation is added, and the reader of the sum divides. A study without noise has no
 shift.
 """
 

@@ -26,5 +26,5 @@ def form_of(study: Study, provider: int) -> PayloadForm:
 
 
 def check_payload(form: PayloadForm, payload: bytes) -> None:
-    """Refuse an opened payload that has not this form, without expanding it."""
+    """Refuse an opened payload of another form, without expanding it."""
     check_share_form(payload, form.provider, form.providers, form.values)

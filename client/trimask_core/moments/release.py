@@ -1,7 +1,7 @@
 """What providers sign about the totals they deliver, and how deliveries become noisy totals: for nodes and researchers.
 
 Every delivery is published with its salt, its hash and the provider's signature over that hash, what was asked and which
-reports it is of. So whoever holds the study can check that the published totals are the sum of what each right provider
+reports it is of. So anybody with the study can check that the published totals are the sum of what each right provider
 committed to, whatever the collector says.
 """
 

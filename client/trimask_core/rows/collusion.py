@@ -12,7 +12,7 @@ those attacks, not proved.
 The report is about the protocol. What the published release says about a person is the differential-privacy
 guarantee's matter, also towards a collector joined by many of a block's participants.
 
-One weaker thing is told apart. A coalition with all components but one, and that one under its right mask,
+One weaker attack is listed separately. A coalition with all components but one, and that one under its right mask,
 can align it from the right. That is n (n + 1) / 2 equations for n p unknowns, and shows each answer under
 noise of about tau sqrt(2 p / n), which the noise columns put there (2.8 tau at p = 4 n). Such coalitions are
 listed as `through_noise`: not a break, not nothing either.
@@ -280,7 +280,7 @@ def refuse_single_breaker(topology: Topology) -> None:
 def suggest(right: int, left: int, candidates: Sequence[Party] | None = None) -> Topology:
     """The unmasking nodes for which the fewest single parties, then pairs, then triples break the study.
 
-    `candidates` are the parties that may unmask (all of them unless said); the default assignment is
+    `candidates` are the parties that may unmask (all of them by default); the default assignment is
     kept if nothing is strictly better.
     """
     start = Topology(right, left, default_unmasking(right, left))

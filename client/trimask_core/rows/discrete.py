@@ -1,8 +1,8 @@
 """How near discrete Gaussian noise comes to Gaussian noise, and the noise of publishing that brings it there.
 
 Devices add a discrete Gaussian, on multiples of the grid step h. What a mask adds to its privacy is proved for noise that
-no rotation changes, so whoever passes masked rows on (unmasking nodes to the collector, the collector to the public) adds
-N(0, (2h)^2): A (X + C) + G has the law of A (X + C + G).
+no rotation changes, so each party that passes masked rows on (unmasking nodes to the collector, the collector to the public)
+adds N(0, (2h)^2): A (X + C) + G has the law of A (X + C + G).
 
 Statement. For s = sigma/h >= 2 let q = exp(-2 pi^2 v), v = 4 s^2/(s^2 + 4), and eta = 8 q. A discrete Gaussian plus
 N(0, 4h^2) has a density within e^(+-eta) of N(0, sigma^2 + 4h^2); and a discrete Gaussian is, within e^(+-eta) too, what a

@@ -101,7 +101,7 @@ def noise_columns_mu(
     failure: float,
     opened: int = 0,
 ) -> float:
-    """mu of two answers of one person in X B_0 of `rows` people, for whoever has not B_0 and knows all other rows.
+    """mu of two answers of one person in X B_0 of `rows` people, for a party without B_0 that knows all other rows.
 
     But for probability `failure`, shared by five events: the other rows are no longer than `least_tau` says; the person's
     own noise in the direction that counts; a chi-square of p2 - n + 2, a normal, and a chi-square of p2 - n + 1 degrees.

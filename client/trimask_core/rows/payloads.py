@@ -83,7 +83,7 @@ def form_of(study: Study, provider: int) -> PayloadForm:
 
 
 def check_payload(form: PayloadForm, payload: bytes) -> None:
-    """Refuse an opened payload that has not this form, without expanding it."""
+    """Refuse an opened payload of another form, without expanding it."""
     kind, body, more = _split(form, payload)
     if more != form.more:
         raise VerificationError(

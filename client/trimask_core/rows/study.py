@@ -38,7 +38,7 @@ def _commitment(mask_seed: bytes) -> bytes:
 class RowsSettings:
     """The suite's part of a study. `unmasking[k]` names the party that removes component k+1's right mask.
 
-    `noise_columns_mu`: how far apart two answers of a person are in X B_0 of one block, for whoever has not B_0, but for
+    `noise_columns_mu`: how far apart two answers of a person are in X B_0 of one block, for a party without B_0, but for
     probability `obfuscation_failure`. `publishing_steps`: the noise that unmasking nodes and the collector each add, in
     grid steps.
     """
@@ -55,7 +55,7 @@ class RowsSettings:
     noise_columns_mu: float
     publishing_steps: int
     # The seed of B_0 is for devices, the collector and, when they check rows, right providers; the study names it by its
-    # hash. It is no secret: whoever takes part has it.
+    # hash. It is no secret: everybody who takes part has it.
     mask_seed: bytes = field(default=b"", repr=False, compare=False)
     mask_commitment: bytes = b""
 

@@ -6,7 +6,7 @@ another. Where another right provider removes the component's right mask it is t
 right providers get a key each, and the check is by the sum of both. Where R_k removes its own mask there is nobody to hold
 a key, and the study has no tags at all.
 
-A wrong tag would stop the block of whoever sent it. So R_k also gets a spare vector y, uniform modulo the prime, with tags
+A wrong tag would stop the block its row is in. So R_k also gets a spare vector y, uniform modulo the prime, with tags
 of its own, and for a coin e of all right providers shows the holder of the key e x + y and the tags' same combination.
 
 What is checked and why an alteration is found: docs/theory/collection.md#tags. Nothing here needs numpy.

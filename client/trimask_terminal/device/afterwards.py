@@ -1,4 +1,4 @@
-"""`trimask-client status|budget|receipt|withdraw`: what became of what was sent."""
+"""`trimask-client status|budget|receipt|withdraw`: the state of what was sent."""
 
 from __future__ import annotations
 

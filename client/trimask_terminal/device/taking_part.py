@@ -78,7 +78,7 @@ def institutions(args: argparse.Namespace, _queue: Queue) -> int:
 def answer(args: argparse.Namespace, queue: Queue) -> int:
     client = queue.client(one_of(queue.studies(), args.study, "study"))
     queue.check_open(client.study.id, again=args.again)
-    queue.refresh_keys(client.study.id)  # the newest, if the network is there; else those at hand
+    queue.refresh_keys(client.study.id)  # the newest, if there is a network; otherwise those stored
     answers, form = _answers(args), client.study.form
     asked = [attribute.name for attribute in client.study.schema.attributes]
     if form is not None:

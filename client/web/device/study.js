@@ -147,7 +147,7 @@ export class Study {
     }
     // Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person.
     if (signer !== "owner" && !this.right.some((_, k) => signer === `R${k + 1}`)) {
-      impossible("admission_signer", "must be 'owner' or a right provider's role; whoever collects does not admit", "admission_signer");
+      impossible("admission_signer", "must be 'owner' or a right provider's role; the collector may not admit people", "admission_signer");
     }
     if (signer === "owner" ? !/^[0-9a-f]{64}$/.test(key) : key !== "") {
       impossible("admission_signer", "must be the owner's key where the owner signs, and empty otherwise", "owner_key");

@@ -130,7 +130,7 @@ def _print(receipt: Receipt, study: Study, releases: Sequence[dict[str, Any]]) -
         print(f"  {item['role']}{who}  {item['received']}")
     if receipt.withdrawal_key:
         print(
-            "It has its withdrawal key: whoever has this file can withdraw the submission until it is pooled."
+            "It has its withdrawal key: anybody who has this file can withdraw the submission until it is pooled."
         )
     if releases:
         print(_verdict(study, releases))

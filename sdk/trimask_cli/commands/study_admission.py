@@ -56,7 +56,7 @@ def register(commands: Subparsers) -> None:
         help="how many invitations were used at each right provider, and which were not",
         description="Ask every right provider, directly, how many invitations were used. With --made, the files that "
         "`invite` wrote, say which of them were not used, to remind people; for that the study needs `reminders = true`, "
-        "so that people are told. What is compared is compared here: the nodes are not shown who was invited.",
+        "so that people know. The comparison is made here: the nodes do not see who was invited.",
     )
     _common(used)
     used.add_argument(
@@ -75,7 +75,7 @@ def register(commands: Subparsers) -> None:
     kinds = token.add_subparsers(title="commands", metavar="COMMAND", required=True)
     new = kinds.add_parser("new", help="make a token; it is shown once")
     _common(new)
-    new.add_argument("--name", required=True, help="for whom it is")
+    new.add_argument("--name", required=True, help="who it is for")
     new.add_argument(
         "--scope",
         default="datasets",

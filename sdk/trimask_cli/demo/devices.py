@@ -112,7 +112,7 @@ def _batches(people: Sequence[Answers], processes: int) -> Iterator[Sequence[Ans
 def submit_all(
     study: Path, people: Sequence[Answers], processes: int, progress: Callable[[int], None]
 ) -> None:
-    """Submit everybody's answers; `progress` is told after each batch how many are in."""
+    """Submit everybody's answers; `progress` is called after each batch with how many are in."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, _open_devices, (study,))

@@ -38,7 +38,7 @@ _QUESTION = {
 
 @dataclass(frozen=True)
 class Draft:
-    """The definition's text, what became of the columns, and why the table has too few people for it, if it has."""
+    """The definition's text, what each column was made into, and why the table has too few people for it, if it has."""
 
     text: str
     attributes: tuple[Guess, ...]

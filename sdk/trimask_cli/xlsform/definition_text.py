@@ -14,7 +14,7 @@ purpose = "Say in a sentence what the answers are for."
 contact = "who-asks@example.org"
 
 [privacy]
-# The guarantee towards whoever reads a release. `trimask plan` shows what it costs in accuracy.
+# The guarantee towards readers of a release. `trimask plan` shows what it costs in accuracy.
 # epsilon = 1.0
 # delta = 1e-6
 

@@ -109,9 +109,9 @@ _SERVICES: dict[str, dict[str, Rule]] = {
             note="an invited study: signed with an invitation, which is bound to one submission for ever",
         ),
         "GetSealingKeys": _PARTICIPANT,
-        "AskSubmission": _rule(Role.ANYONE, note="whoever has the receipt, by the hash in it"),
+        "AskSubmission": _rule(Role.ANYONE, note="anybody who has the receipt, by the hash in it"),
         "Withdraw": _rule(
-            Role.ANYONE, browser=True, note="whoever has the key to withdraw, which is on its device alone"
+            Role.ANYONE, browser=True, note="anybody who has the withdrawal key, which is on the device alone"
         ),
     },
     "trimask_proto.v1.StudyOwnerService": {

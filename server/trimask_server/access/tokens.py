@@ -64,7 +64,7 @@ class TokenStore:
         if not scopes or not set(scopes) <= set(SCOPES) or len(set(scopes)) != len(scopes):
             raise Refused(Reason.MALFORMED, f"scopes must be among {', '.join(SCOPES)}, each once")
         if not name.strip() or len(name) > 80 or not name.isprintable():
-            raise Refused(Reason.MALFORMED, "name must say for whom the token is, in 80 characters at most")
+            raise Refused(Reason.MALFORMED, "name must say who the token is for, in 80 characters at most")
         if not now_ms < expire_time_ms < 1 << 62:
             raise Refused(Reason.MALFORMED, "expire_time_ms must be in the future")
         secret = source.read(_BYTES)

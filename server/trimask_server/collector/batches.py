@@ -52,7 +52,7 @@ class Batches:
     async def bind(self, block: Block) -> bool:
         """Whether every right provider has bound the block's rows; a plan that one declined is given up.
 
-        A row may be withdrawn after it was listed, at one provider sooner than at another. The provider that has erased
+        A row may be withdrawn after it was listed, at one provider earlier than at another. The provider that has erased
         it declines the plan, so no work on it begins anywhere, and the others can free its rows.
         """
         try:

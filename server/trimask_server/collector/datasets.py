@@ -37,7 +37,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         self, request: dataset_pb2.ListDatasetsRequest, context: Context
     ) -> dataset_pb2.ListDatasetsResponse:
         summaries = []
-        # Whoever asks for one study is told why not; a list of everything leaves out what is not theirs.
+        # A request for one study is refused with the reason; a list leaves out what the caller may not see.
         for study in self._node.studies.all():
             if study.id == request.study_id and study.access == "token":
                 require_access(self._node.config, context, study.id, "datasets")

@@ -1,6 +1,6 @@
 """One study's progress, whatever its suite: count, plan, bind, have the suite work, have it erased. Restartable anywhere.
 
-Everything the driver decides is in the ledger before anybody is told, and every call it makes is idempotent; so after
+Everything the driver decides is in the ledger before it is sent to anybody, and every call it makes is idempotent; so after
 a crash, its own or another node's, it picks up the block where the ledger says it is.
 """
 

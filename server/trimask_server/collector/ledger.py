@@ -61,7 +61,7 @@ class Ledger:
         )
 
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
-        """Write a plan down before anybody is told of it."""
+        """Write a plan to disk before it is sent to anybody."""
         block = Block(block_id, b"".join(ids), len(ids), "planned", 0)
 
         def write(tx: Transaction) -> None:
@@ -132,7 +132,7 @@ class Ledger:
         return await self.blocks(study_id, "given_up", "abandoned")
 
     async def give_up(self, study_id: bytes, block_id: bytes, why: str) -> bool:
-        """Give a block up for good; False if it was pooled or given up before. Nobody is told before this is on disk."""
+        """Give a block up for good; False if it was pooled or given up before. It is on disk before anybody learns of it."""
 
         def write(tx: Transaction) -> bool:
             done = tx.run(

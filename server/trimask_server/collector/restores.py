@@ -1,9 +1,9 @@
 """Nodes restored from backups: what the collector tells a right provider whose store is not the one it knew.
 
 A restored store may hold rows that were pooled and erased since the backup was made, and lack rows and plans that came
-since. Before anything new is planned the provider is told of every block again: plans that are under way it is given
-again, pooled blocks it erases again, with their plans, so that it also uses up the ids of rows it does not have. All of
-these calls may be repeated. A block in progress with rows that the provider lost cannot be finished: it is erased
+since. Before anything new is planned the provider is sent every block again. It binds plans that are under way again,
+and erases pooled blocks again; with their plans it also uses up the ids of rows it does not have. All of these calls
+may be repeated. A block in progress with rows that the provider lost cannot be finished: it is erased
 everywhere and the owner is told.
 """
 

@@ -44,7 +44,7 @@ def register(subparsers: Subparsers) -> None:
         "refuse", help="refuse a study; if it is open, this node stops accepting submissions to it"
     )
     refuse.add_argument("study", metavar="ID", help="the first digits of the study's id")
-    refuse.add_argument("--reason", required=True, help="why; the study's owner is told")
+    refuse.add_argument("--reason", required=True, help="why; shown to the study's owner")
     _config(refuse)
     refuse.set_defaults(run=run_refuse)
 
@@ -225,7 +225,9 @@ def run_refuse(args: argparse.Namespace) -> int:
         )
     else:
         stopped = "; this node accepts no more submissions to it" if proposal.state == "open" else ""
-        print(f"Refused {signed.study.title!r}{stopped}. The study's owner is told the reason on asking.")
+        print(
+            f"Refused {signed.study.title!r}{stopped}. The study's owner sees the reason with `trimask study approvals`."
+        )
     return 0
 
 

@@ -103,7 +103,7 @@ class ProcessCluster:
             for name in self.workers:
                 self.wait_ready(name)
         except BaseException:
-            self.kill_all()  # nobody else will
+            self.kill_all()  # the caller has no cluster to stop
             raise
         return self
 

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server in a folder, for tests and trials; whoever creates it starts, stops and removes it.
+"""A private PostgreSQL server in a folder, for tests and trials; its creator starts, stops and removes it.
 
 Anybody with an account on this machine can connect to it. An institution runs its own server instead.
 """

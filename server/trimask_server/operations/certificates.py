@@ -40,7 +40,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True)
 class TlsMaterial:
-    """A certificate chain, its key, whom to trust, and the operator's certificate if there is one, all PEM."""
+    """A certificate chain, its key, the authorities to trust, and the operator's certificate if there is one, all PEM."""
 
     certificate: bytes
     private_key: bytes = field(repr=False)

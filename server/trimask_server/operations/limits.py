@@ -65,13 +65,13 @@ def arrivals_of(config: NodeConfig, refusals: Refusals, *, public: bool) -> Arri
 
 
 def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int], ...]:
-    """gRPC's own limits. A stranger's connection is ended sooner than a peer's, and its messages are smaller."""
+    """gRPC's own limits. A stranger's connection is ended earlier than a peer's, and its messages are smaller."""
     common = (
         # Workers of one node share a port; any other program would get half of the calls.
         ("grpc.so_reuseport", int(bool(config.own_address))),
         ("grpc.max_send_message_length", 2 * MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", _largest(config, public=public)),
-        # A TLS handshake takes a second on a bad line; whoever takes longer is cut off.
+        # A TLS handshake takes a second on a bad line; a slower one is cut off.
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_concurrent_streams", 256),
         ("grpc.max_metadata_size", 16 << 10),

@@ -51,7 +51,7 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
 
 
 def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_listen: str = "") -> int:
-    """Run a node, or one worker of it, until it is told to stop (SIGTERM or SIGINT)."""
+    """Run a node, or one worker of it, until SIGTERM or SIGINT."""
     config = load_config(config_path, role)
     if worker_listen:
         config = replace(config, worker_listen=worker_listen)

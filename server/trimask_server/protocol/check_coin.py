@@ -1,7 +1,7 @@
 """The coin that right providers toss to check rows: everybody commits, then everybody reveals.
 
 Nobody knows the seed while rows can still come into the check: each provider binds the rows before it commits, and shows
-its coin only to whoever shows it the commitments of all. One provider that follows the protocol is enough for a seed that
+its coin only to a party that shows the commitments of all. One provider that follows the protocol is enough for a seed that
 nobody chose. A provider's coin is a fixed function of the check, so that a store restored from a backup has no second one.
 """
 

@@ -1,4 +1,4 @@
-"""The noise of publishing: N(0, (2h)^2) by whoever passes masked rows on, h the grid step.
+"""The noise of publishing: N(0, (2h)^2) by each party that passes masked rows on, h the grid step.
 
 Devices' noise is discrete, and what a mask adds to its privacy is proved for Gaussian noise: with this on top it is that
 within 30 digits (docs/theory/calibration.md#discrete-noise). Unmasking nodes add it to what they deliver, the collector to

@@ -1,7 +1,7 @@
 """B_k: putting it on and taking it off, without ever forming a p x p matrix (docs/theory/masking-and-pooling.md#right-mask).
 
 For n <= p and B Haar on O(p), X = L Q (thin LQ) gives X B = L (Q B), and Q B is a Haar frame independent of X. So R_k
-draws a frame F and computes X B = (X Q'^T) F, and whoever has (F, Q') takes it off: (A X B) F^T Q' = A X. Here
+draws a frame F and computes X B = (X Q'^T) F, and a party with (F, Q') takes it off: (A X B) F^T Q' = A X. Here
 Q' = O Q with O Haar on O(n): the rows of Q itself are Gram-Schmidt of the rows of X, the first of them a
 person's component up to
 scale, and must not be handed to the unmasking node. O Q shows the row space alone, which A X shows anyway.

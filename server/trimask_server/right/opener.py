@@ -142,7 +142,7 @@ class Opener:
 
 def _answer(batch: Sequence[_Waiting], answers: Sequence[Opened | str]) -> None:
     for (_, future), answer in zip(batch, answers, strict=True):
-        if future.done():  # whoever asked has gone away
+        if future.done():  # the caller has gone away
             continue
         if isinstance(answer, Opened):
             future.set_result(answer)

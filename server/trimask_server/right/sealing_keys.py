@@ -62,7 +62,7 @@ class SealingRing:
             raise ConfigError(f"{RING_FILE} holds no key")
 
     def active(self, now_ms: int) -> list[RingKey]:
-        """Those that devices are told of, newest first."""
+        """Those that devices may seal to, newest first."""
         return [item for item in self.keys if item.state(now_ms) == "active"]
 
     def accepting(self, now_ms: int) -> tuple[SealingKey, ...]:

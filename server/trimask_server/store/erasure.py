@@ -1,4 +1,4 @@
-"""How a node erases a study: whoever owns a table says how the study's rows in it go.
+"""How a node erases a study: the owner of each table erases the study's rows in it.
 
 An owner has a function `erase_study(tx, study_id)` for its own tables. A role names its owners once (`right.tables`,
 `collector.tables`), and the study registry asks all of them, in one transaction.

@@ -171,7 +171,7 @@ class GroupWriter:
         try:
             while group and not self._try_group(group):
                 pass
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked; the writer lives on
+        except Exception as error:  # noqa: BLE001 - handed to the caller; the writer goes on
             with contextlib.suppress(Exception):
                 self._session.rollback()
             for job in group:
@@ -179,7 +179,7 @@ class GroupWriter:
         for function, waiting in _gathered([job for job in jobs if job.between]).items():
             try:
                 function()
-            except Exception as error:  # noqa: BLE001 - handed to whoever asked
+            except Exception as error:  # noqa: BLE001 - handed to the caller
                 for job in waiting:
                     job.error = error
         self.observe(len(jobs), time.perf_counter() - begun)
@@ -237,7 +237,7 @@ class GroupWriter:
                 session.check()
             except RunAgain:
                 raise
-            except Exception as error:  # noqa: BLE001 - handed to whoever asked
+            except Exception as error:  # noqa: BLE001 - handed to the caller
                 session.rollback_to()
                 job.error = error
             session.release()

@@ -118,7 +118,7 @@ def test_where_nobody_draws_the_collector_chooses(lab: Lab, monkeypatch: pytest.
 
 def test_a_study_in_which_the_collector_admits_cannot_be_made(lab: Lab) -> None:
     for wrong in ("collector", "L1", "R3", "R0"):
-        with pytest.raises(ImpossibleStudy, match="whoever collects does not admit"):
+        with pytest.raises(ImpossibleStudy, match="the collector may not admit people"):
             lab.new_study(admission="invited", admission_signer=wrong)
     with pytest.raises(ImpossibleStudy, match="take admission_signer out"):
         lab.new_study(admission_signer="R1")

@@ -14,7 +14,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Invited:
-    """Invitations made at one time, as the owner noted them: nobody else knows how many there are."""
+    """Invitations made at one time, as the owner noted them; nothing else records how many there are."""
 
     made_ms: int
     count: int

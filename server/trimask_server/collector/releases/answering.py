@@ -55,7 +55,7 @@ class Prepared(Protocol):
         ...
 
     async def draw(self) -> Drawn:
-        """Make the answer. `NotBegun` and `Unfinished` say what became of its price; any other error keeps it as failed."""
+        """Make the answer. `NotBegun` and `Unfinished` say what happens to its price; any other error keeps it as failed."""
         ...
 
 

@@ -78,7 +78,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         self, request: release_pb2.AskReleaseRequest, context: Context
     ) -> release_pb2.AskReleaseResponse:
         study, budget = self._study(request.study_id)
-        # A budget is never refilled, so only the owner and whom the owner gave a token spend it; everybody may see it.
+        # A budget is never refilled, so only the owner and people with the owner's token spend it; everybody may see it.
         require_access(self._node.config, context, study.id, "releases")
         if len(request.request_id) != REQUEST_ID_BYTES:
             raise Refused(Reason.MALFORMED, f"request_id must be {REQUEST_ID_BYTES} random bytes")
@@ -137,7 +137,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         except Unfinished as error:
             raise error.refusal from None
         except Exception as error:  # noqa: BLE001 - kept as a failed entry, whatever it was
-            # What went wrong may depend on the data: the log says its kind, nobody is told more, and it stays paid.
+            # What went wrong may depend on the data: the log says its kind and no more, and it stays paid.
             node.log.warning("release failed study=%s kind=%s", study.id.hex()[:12], type(error).__name__)
             await self._ledger.fail(study.id, budget, entry.request_id)
             raise Refused(Reason.RELEASE_FAILED, _FAILED) from None

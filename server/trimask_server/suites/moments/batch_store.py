@@ -68,7 +68,7 @@ class BatchStore:
         return await self.database.read(lambda tx: _find(tx, study_id, batch_id))
 
     async def decide(self, study_id: bytes, batch_id: bytes, decision: Decision) -> StoredBatch:
-        """Write a decision down before anybody is told of it; the first one stays."""
+        """Write a decision to disk before it is sent to anybody; the first one stays."""
 
         def write(tx: Transaction) -> StoredBatch:
             key = self.vault.obtain(tx, study_id, _SCOPE)

@@ -41,7 +41,7 @@ class Gathered:
     deliveries: Sequence[moments_pb2.DeliverTotalsResponse]
 
     def shown(self) -> list[dict[str, Any]]:
-        """What each provider signed and delivered, JSON-ready, for whoever checks the totals."""
+        """What each provider signed and delivered, JSON-ready, for anybody who checks the totals."""
         return [
             {
                 "role": commitment.role,

@@ -1,4 +1,4 @@
-"""The collector's checks of rows on disk: each is written down before anybody is told, and as far as it has come."""
+"""The collector's checks of rows on disk: each is written to disk before it is sent to anybody, with its progress."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class CheckStore:
 
     @staticmethod
     def erase_study(tx: Transaction, study_id: bytes) -> int:
-        """Erase a study's checks; its rows are erased by whoever holds them."""
+        """Erase a study's checks; its rows are erased by the row store."""
         tx.run("DELETE FROM row_checks WHERE study_id = ?", (study_id,))
         return 0
 

@@ -74,7 +74,7 @@ class RowsWork:
         return sorted(ready) if closing and len(ready) >= n else []
 
     async def work_on(self, block: Block, batches: Batches) -> None:
-        """One attempt; the owner is told of a block that keeps failing."""
+        """One attempt; a note tells the owner of a block that keeps failing."""
         prefix = self._study.id.hex()[:12]
         current_request.set(self._node.source.read(8).hex())
         current_study.set(prefix)

@@ -123,7 +123,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     ) -> Matrix:
         """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it.
 
-        Were it left in, who saw the openings would have seen A X and X along the same directions, hence part of A.
+        If it were left in, a party that saw the openings would have seen A X and X along the same directions: part of A.
         """
         component = study.rows.grid.to_float(read_components(study, k, payloads))
         for these, taken in self._checked(study, rows, seeds):

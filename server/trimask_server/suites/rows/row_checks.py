@@ -77,7 +77,7 @@ class RowChecks:
         return commit(self._node.keys.identity, self._node.role_in(study), check, held)
 
     async def reveal(self, study: Study, check: RowCheck) -> bytes:
-        """This provider's coin, to whoever shows what all have committed to."""
+        """This provider's coin, to a party that shows the commitments of all."""
         await self._fix(study, check, None)
         return coin_of(self._node.keys.identity, check)
 
