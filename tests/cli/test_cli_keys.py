@@ -19,6 +19,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.sealing import SealingKey
 from trimask_server.local import keys
+from trimask_server.local.authority import issue_certificate, load_authority, make_authority
 from trimask_server.node.keys import load_keys
 from trimask_server.right.sealing_keys import load_ring
 from trimask_server.settings.config import load_config
@@ -51,16 +52,16 @@ def test_certificate_is_for_one_name_and_both_directions(made: Path, name: str) 
 
 
 def test_certificate_of_another_authority_is_not_taken(made: Path) -> None:
-    stranger = keys.issue_certificate(keys.make_authority(), "r1.trimask.local")
+    stranger = issue_certificate(make_authority(), "r1.trimask.local")
     with pytest.raises(VerificationError):
         check(stranger.certificate, (made / "keys" / "authority" / "ca.pem").read_bytes(), "r1.trimask.local")
 
 
 def test_certificate_can_be_issued_expired() -> None:
-    authority, now = keys.make_authority(), dt.datetime.now(dt.UTC)
+    now = dt.datetime.now(dt.UTC)
     past, yesterday = now - dt.timedelta(days=9), now - dt.timedelta(days=1)
-    authority = keys.make_authority(past)
-    expired = keys.issue_certificate(authority, "r1.trimask.local", past, yesterday)
+    authority = make_authority(past)
+    expired = issue_certificate(authority, "r1.trimask.local", past, yesterday)
     check(expired.certificate, authority.certificate, "r1.trimask.local", at=now - dt.timedelta(days=3))
     with pytest.raises(VerificationError):
         check(expired.certificate, authority.certificate, "r1.trimask.local")
@@ -131,7 +132,7 @@ def test_command_makes_everything_and_never_overwrites(trimask: Run, tmp_path: P
     assert "already holds keys" in again.err
     assert (folder / "R1" / "identity.key").read_bytes() == before
     with pytest.raises(ConfigError, match="never overwritten"):
-        keys.make_owner(folder / "owner", keys.load_authority(folder / "authority"))
+        keys.make_owner(folder / "owner", load_authority(folder / "authority"))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_key_file_of_the_wrong_form_is_refused(tmp_path: Path) -> None:
 
 
 def test_printed_forms_hide_private_keys() -> None:
-    authority = keys.make_authority()
-    issued = keys.issue_certificate(authority, "r1.trimask.local")
+    authority = make_authority()
+    issued = issue_certificate(authority, "r1.trimask.local")
     assert "PRIVATE" not in repr(authority)
     assert "PRIVATE" not in repr(issued)

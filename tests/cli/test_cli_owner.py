@@ -19,7 +19,8 @@ from trimask_core.party_files import read_secret
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
-from trimask_server.local.keys import load_authority, make_authority, make_owner
+from trimask_server.local.authority import load_authority, make_authority
+from trimask_server.local.keys import make_owner
 from trimask_terminal.exits import Exit
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err

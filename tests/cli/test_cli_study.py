@@ -14,7 +14,8 @@ from trimask_cli.study_file import bundled_definition, read_signed, write_signed
 from trimask_core.errors import ApprovalError
 from trimask_core.rows import collusion
 from trimask_core.signed_study import SignedStudy
-from trimask_server.local.keys import NodePlace, make_authority, make_node
+from trimask_server.local.authority import make_authority
+from trimask_server.local.keys import NodePlace, make_node
 from trimask_theory.planner import Target, standard_error
 from trimask_theory.study_plan import load_definition
 

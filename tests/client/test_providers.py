@@ -19,7 +19,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.party_files import read_secret
 from trimask_core.receipt import receipt_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
-from trimask_server.local.keys import issue_certificate, load_authority, make_authority
+from trimask_server.local.authority import issue_certificate, load_authority, make_authority
 
 Answer = Callable[[bytes, grpc.ServicerContext], bytes]
 Make = Callable[..., Any]

@@ -90,7 +90,7 @@ def test_certificate_of_another_name(transport: Transport, serve: Callable[..., 
 
 
 def test_certificate_of_an_authority_the_study_does_not_name(transport: Transport, stock: Any) -> None:
-    from trimask_server.local.keys import make_authority
+    from trimask_server.local.authority import make_authority
 
     roots = make_authority().certificate.decode()
     with pytest.raises(Unreachable, match="not from an authority"):

@@ -41,7 +41,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
     unmasking_pb2_grpc,
 )
-from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message
 

@@ -28,7 +28,7 @@ from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.audit.chain import AuditHead, verify_chain
 from trimask_server.collector.audit_heads import keep_audit_head
 from trimask_server.commands.operator import Operator
-from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_terminal.program import main
 from trimask_theory.study_plan import create_study, load_definition
 

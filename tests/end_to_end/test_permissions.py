@@ -22,8 +22,8 @@ from trimask_moments import open_moments
 from trimask_proto.v1 import governance_pb2
 from trimask_server.access import permissions
 from trimask_server.access.permissions import Role
+from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.local.keys import issue_certificate, load_authority
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "permissions.md"

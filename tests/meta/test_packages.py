@@ -24,8 +24,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from trimask_server.local.authority import make_authority
 from trimask_server.local.cluster import free_base_port
-from trimask_server.local.keys import NodePlace, make_authority, make_node
+from trimask_server.local.keys import NodePlace, make_node
 from trimask_terminal import program
 
 ROOT = Path(__file__).parents[2]

@@ -26,8 +26,8 @@ from trimask_lab import Lab
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
+from trimask_server.local.authority import issue_certificate, make_authority
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.local.keys import issue_certificate, make_authority
 
 ROOT = Path(__file__).absolute().parents[2]
 NAMES = {

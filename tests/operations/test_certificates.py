@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.errors import ConfigError
-from trimask_server.local.keys import issue_certificate, load_authority, make_authority
+from trimask_server.local.authority import issue_certificate, load_authority, make_authority
 from trimask_server.operations.certificates import Certificates, read_material
 
 NOW = dt.datetime.now(dt.UTC)

@@ -13,7 +13,7 @@ from cryptography import x509
 from trimask_cli.study_file import write_signed
 from trimask_core.fingerprint import fingerprint
 from trimask_core.party_files import load_party
-from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_terminal.program import main
 
 Run = Callable[..., tuple[int, str]]

@@ -23,7 +23,7 @@ import pytest
 
 from trimask_core.clock import ManualClock
 from trimask_core.errors import ConfigError
-from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_server.node.clocks import skew_seconds, skew_words, warn_of_skew
 from trimask_server.operations.key_files import look_at_keys
 from trimask_server.programs.claim import claim_node
