@@ -8,13 +8,15 @@ from pathlib import Path
 
 from trimask_cli.commands import (
     budget,
-    study_admission,
+    study_approvals,
     study_check,
     study_collusion,
     study_course,
     study_from_csv,
     study_import,
     study_institutions,
+    study_invitations,
+    study_tokens,
 )
 from trimask_terminal.options import Subparsers, add_json, print_json
 from trimask_terminal.outcome import made
@@ -95,7 +97,9 @@ def register(subparsers: Subparsers) -> None:
 
     study_course.register_in(commands)
     study_check.register_in(commands)
-    study_admission.register(commands)
+    study_approvals.register_in(commands)
+    study_invitations.register_in(commands)
+    study_tokens.register_in(commands)
     study_institutions.register_in(commands)
     budget.register_in(commands)
 

@@ -1,4 +1,4 @@
-"""`trimask study propose|approvals|invite|token`: who agrees, who may submit, who may read."""
+"""`trimask study invite|invitations`: make invitations, and see which were used."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from trimask_terminal.options import Subparsers, add_json, duration_ms, print_json, shown_time
+from trimask_cli.owner_options import add_owner_options, owner_folder
+from trimask_terminal.options import Subparsers, duration_ms, print_json, shown_time
 
-__all__ = ["register"]
+__all__ = ["register_in"]
 
 
-def register(commands: Subparsers) -> None:
-    """Add the commands to those of `trimask study`."""
-    propose = commands.add_parser(
-        "propose", help="send a study to every node's operator, through the collector"
-    )
-    _common(propose)
-    propose.set_defaults(run=run_propose)
-
-    approvals = commands.add_parser("approvals", help="gather what operators decided into the study's file")
-    _common(approvals)
-    approvals.set_defaults(run=run_approvals)
-
+def register_in(commands: Subparsers) -> None:
+    """Add `invite` and `invitations` to `trimask study`."""
     invite = commands.add_parser(
         "invite",
         help="make invitations, or print an open study's link",
@@ -30,7 +21,7 @@ def register(commands: Subparsers) -> None:
         "that admits, and write them as links, a table, QR codes, or as a sheet to print. They cannot be listed again or "
         "revoked. An open study has one link for everybody.",
     )
-    _common(invite)
+    add_owner_options(invite)
     invite.add_argument("--count", type=int, metavar="N", help="how many (an invited study)")
     invite.add_argument(
         "--expires", type=duration_ms, metavar="SPAN", help="for how long, such as 30d (default 30d)"
@@ -58,7 +49,7 @@ def register(commands: Subparsers) -> None:
         "`invite` wrote, say which of them were not used, to remind people; for that the study needs `reminders = true`, "
         "so that people know. The comparison is made here: the nodes do not see who was invited.",
     )
-    _common(used)
+    add_owner_options(used)
     used.add_argument(
         "--made",
         type=Path,
@@ -70,86 +61,6 @@ def register(commands: Subparsers) -> None:
         "--unused", type=Path, metavar="FILE", help="write the lines of --made that were not used"
     )
     used.set_defaults(run=run_invitations)
-
-    token = commands.add_parser("token", help="make, list and revoke researchers' tokens")
-    kinds = token.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    new = kinds.add_parser("new", help="make a token; it is shown once")
-    _common(new)
-    new.add_argument("--name", required=True, help="who it is for")
-    new.add_argument(
-        "--scope",
-        default="datasets",
-        metavar="SCOPES",
-        help="datasets, releases, owner (for the console), several with commas (default datasets)",
-    )
-    new.add_argument("--expires", type=duration_ms, default="90d", metavar="SPAN", help="default 90d")
-    new.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the token to a file instead of showing it"
-    )
-    new.set_defaults(run=run_token_new)
-    listed = kinds.add_parser("list", help="list a study's tokens, without the tokens")
-    _common(listed)
-    listed.set_defaults(run=run_token_list)
-    revoke = kinds.add_parser("revoke", help="end a token now")
-    _common(revoke)
-    revoke.add_argument("token_id", metavar="ID", help="as `list` shows it, or its first digits")
-    revoke.set_defaults(run=run_token_revoke)
-
-
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
-    parser.add_argument("--owner", type=Path, metavar="DIR", help="the owner's folder of keys")
-    add_json(parser)
-
-
-def _owner(args: argparse.Namespace) -> Path:
-    from trimask_core.errors import ConfigError
-
-    if args.owner is None:
-        raise ConfigError("give --owner DIR, the owner's folder of keys")
-    found: Path = args.owner
-    return found
-
-
-def run_propose(args: argparse.Namespace) -> int:
-    """Send the study to every node's operator."""
-    from trimask_cli import proposing, study_file
-    from trimask_terminal.study_view import make_console
-
-    signed = study_file.read_signed(args.study)
-    parties = proposing.propose(signed, _owner(args))
-    if args.json:
-        print_json(proposing.decisions(parties))
-        return 0
-    console = make_console()
-    console.print(proposing.render(signed, parties))
-    console.print(
-        f"\nOperators run `trimask node studies`, then `trimask node approve {signed.study.id.hex()[:12]}` (or refuse).\n"
-        f"`trimask study approvals {args.study}` says what they decided.",
-        soft_wrap=True,
-    )
-    return 0
-
-
-def run_approvals(args: argparse.Namespace) -> int:
-    """Gather the decisions; status 0 once every party has approved."""
-    from trimask_cli import proposing, study_file
-    from trimask_terminal.study_view import make_console
-
-    before = study_file.read_signed(args.study)
-    signed, parties = proposing.gather(before, _owner(args))
-    if signed != before:
-        study_file.write_signed(args.study, signed, replace=True)
-    if args.json:
-        print_json({"missing": list(signed.missing), "parties": proposing.decisions(parties)})
-    else:
-        console = make_console()
-        console.print(proposing.render(signed, parties))
-        missing = ", ".join(signed.missing)
-        console.print(
-            f"Still missing: {missing}." if missing else "Every party has approved; it can be opened."
-        )
-    return 1 if signed.missing else 0
 
 
 def run_invite(args: argparse.Namespace) -> int:
@@ -185,7 +96,7 @@ def run_invite(args: argparse.Namespace) -> int:
         links = (
             invitations.make_invitations(
                 study,
-                _owner(args),
+                owner_folder(args),
                 count,
                 expires_ms,
                 lambda done: progress.update(signing, completed=done),
@@ -243,7 +154,7 @@ def run_invitations(args: argparse.Namespace) -> int:
     if args.unused is not None and args.made is None:
         raise ConfigError("--unused needs --made FILE, what `trimask study invite` wrote")
     made = [] if args.made is None else [reminding.read_made(path, study.id) for path in args.made]
-    use = reminding.ask(study, _owner(args), with_keys=bool(made))
+    use = reminding.ask(study, owner_folder(args), with_keys=bool(made))
     found = reminding.compare(made, use, SystemClock().now_ms())
     if args.unused is not None:
         reminding.write_unused(args.unused, found)
@@ -252,53 +163,3 @@ def run_invitations(args: argparse.Namespace) -> int:
     else:
         print("\n".join(found.lines(args.unused)))
     return 0 if use.agree else 1
-
-
-def run_token_new(args: argparse.Namespace) -> int:
-    """Make a token."""
-    from trimask_cli import tokens
-    from trimask_cli.study_file import read_signed
-    from trimask_core.clock import SystemClock
-
-    study = read_signed(args.study).study
-    scopes = [word.strip() for word in args.scope.split(",") if word.strip()]
-    expires_ms = SystemClock().now_ms() + args.expires
-    text, made = tokens.new(study, _owner(args), args.name, scopes, expires_ms, args.out)
-    if args.json:
-        print_json(made | ({} if args.out else {"token": text}))
-        return 0
-    if args.out is None:
-        print(text)
-    where = f"in {args.out}" if args.out else "shown now and never again"
-    print(
-        f"Token {made['id']} for {made['name']}: {', '.join(scopes)}, until {shown_time(expires_ms)}; {where}.",
-        file=sys.stderr,
-    )
-    return 0
-
-
-def run_token_list(args: argparse.Namespace) -> int:
-    """List tokens."""
-    from trimask_cli import tokens
-    from trimask_cli.study_file import read_signed
-    from trimask_terminal.study_view import make_console
-
-    listed = tokens.listed(read_signed(args.study).study, _owner(args))
-    if args.json:
-        print_json(listed)
-    else:
-        make_console().print(tokens.render(listed))
-    return 0
-
-
-def run_token_revoke(args: argparse.Namespace) -> int:
-    """Revoke a token."""
-    from trimask_cli import tokens
-    from trimask_cli.study_file import read_signed
-
-    token_id = tokens.revoke(read_signed(args.study).study, _owner(args), args.token_id)
-    if args.json:
-        print_json({"id": token_id, "revoked": True})
-    else:
-        print(f"Token {token_id} is revoked.")
-    return 0
