@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import ParameterError
 from trimask.fit.covariance import Covariance, covariance_of, select
 from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
+from trimask.fit.critical_value import critical_value
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.source import moments_of
@@ -152,9 +152,7 @@ class PCAResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
-        reach = float(stats.norm.isf(alpha / 2)) * self.eigenvalues["std err"]
+        reach = critical_value(alpha) * self.eigenvalues["std err"]
         return pd.DataFrame(
             {0: self.eigenvalues["estimate"] - reach, 1: self.eigenvalues["estimate"] + reach}
         )

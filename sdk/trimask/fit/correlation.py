@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import linalg
 
 from trimask.errors import ParameterError
 from trimask.fit.covariance import Covariance, covariance_of, select
 from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
+from trimask.fit.critical_value import critical_value
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
 from trimask.fit.source import moments_of
@@ -105,10 +106,8 @@ class PartialCorrelationResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         r = self.pairs["estimate"].to_numpy()
-        reach = stats.norm.isf(alpha / 2) * self.pairs["std err"].to_numpy() / (1 - r**2)
+        reach = critical_value(alpha) * self.pairs["std err"].to_numpy() / (1 - r**2)
         ends = np.tanh(np.column_stack([np.arctanh(r) - reach, np.arctanh(r) + reach]))
         return pd.DataFrame(ends, index=self.pairs.index)
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from trimask.errors import FormulaError, ParameterError
+from trimask.errors import FormulaError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.effects import ChiSquare, effects_of, independence
 from trimask.fit.formula import nearest
 from trimask.fit.groups import membership, plain_name
@@ -117,7 +117,7 @@ class CrosstabResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        reach = _reach(alpha) * self.cells["std err"]
+        reach = critical_value(alpha) * self.cells["std err"]
         low, high = self.cells["estimate"] - reach, self.cells["estimate"] + reach
         return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
 
@@ -134,7 +134,7 @@ class CrosstabResults(Report):
         DataFrame
             A row a level, a lower and an upper end an effect.
         """
-        z, table = _reach(alpha), self.effects
+        z, table = critical_value(alpha), self.effects
         ratio = table[["risk ratio", "odds ratio"]].to_numpy()
         errors = z * table[["se log rr", "se log or"]].to_numpy()
         difference, spread = table["risk difference"], z * table["se rd"]
@@ -185,12 +185,6 @@ class CrosstabResults(Report):
 
     def __repr__(self) -> str:
         return f"<CrosstabResults of {self.rows} by {self.columns} in {self.label}>"
-
-
-def _reach(alpha: float) -> float:
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", "in (0, 1)", alpha)
-    return float(stats.norm.isf(alpha / 2))
 
 
 def crosstab(

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import Covariance, covariance_of, select
 from trimask.fit.coverage import doubt, warn_of
+from trimask.fit.critical_value import critical_value
 from trimask.fit.groups import plain_name
 from trimask.fit.noise import outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
@@ -126,12 +126,10 @@ class DescribeResults(Report):
 
     def conf_int(self, alpha: float = 0.05, of: str = "means") -> pd.DataFrame:
         """Intervals of level 1 - alpha of the "means", "variances", "deviations" or "shares"; all but means end at zero."""
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         if of not in _TABLES:
             raise ParameterError("of", "one of " + ", ".join(map(repr, _TABLES)), of)
         table: pd.DataFrame = getattr(self, of)
-        reach = float(stats.t.isf(alpha / 2, self.nobs - 1)) * table["std err"]
+        reach = critical_value(alpha, self.nobs - 1) * table["std err"]
         low, high = table["estimate"] - reach, table["estimate"] + reach
         if of in ("variances", "deviations"):
             for said in self.doubts:

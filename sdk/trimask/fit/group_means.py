@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import find_column
 from trimask.fit.groups import membership, plain_name, unit
 from trimask.fit.hypothesis import FTest, joint
@@ -112,12 +112,10 @@ class MeansResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         if of not in ("means", "differences"):
             raise ParameterError("of", "'means' or 'differences'", of)
         table = self.means if of == "means" else self.differences
-        reach = float(stats.t.isf(alpha / 2, self.nobs - len(self.means))) * table["std err"]
+        reach = critical_value(alpha, self.nobs - len(self.means)) * table["std err"]
         return pd.DataFrame({0: table["estimate"] - reach, 1: table["estimate"] + reach})
 
     def blocks(self, alpha: float) -> list[Block]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.groups import unit
 from trimask.fit.interval_counts import Bins, bins_of
 from trimask.fit.noise import gram_covariance, outers
@@ -104,7 +104,7 @@ class HistogramResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        spread = _reach(alpha) * self.counts["std err"]
+        spread = critical_value(alpha) * self.counts["std err"]
         low, high = self.counts["estimate"] - spread, self.counts["estimate"] + spread
         return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
 
@@ -259,7 +259,7 @@ def quantiles(
         if counts.sum() <= 0:
             raise ParameterError("by", f"groups that the noise does not hide; {level} is one it does")
         for p in chosen:
-            rows[level, p] = _quantile(found, counts, sampling + privacy, p, _reach(alpha))
+            rows[level, p] = _quantile(found, counts, sampling + privacy, p, critical_value(alpha))
     table = pd.DataFrame(
         list(rows.values()), index=pd.MultiIndex.from_tuples(list(rows), names=[by or "", "p"])
     )
@@ -296,9 +296,3 @@ def _quantile(bins: Bins, counts: Matrix, covariance: Matrix, p: float, reach: f
     low, high = (float(inside[0]), float(inside[-1])) if len(inside) else (best, best)
     held = int(np.clip(np.searchsorted(edges, best, side="right") - 1, 0, k - 1))
     return {"estimate": best, "low": min(low, best), "high": max(high, best), "between": bins.words[held]}
-
-
-def _reach(alpha: float) -> float:
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", "in (0, 1)", alpha)
-    return float(stats.norm.isf(alpha / 2))

@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import linalg, stats
 
 from trimask.errors import ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.linear_words import split_statements, statements
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
@@ -132,9 +133,7 @@ class TTest(Report):
         array
             A row a combination, its ends.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
-        return self.combination.interval(deviations=float(stats.t.isf(alpha / 2, self.df_denom)))
+        return self.combination.interval(deviations=critical_value(alpha, self.df_denom))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """The tests as a table.

@@ -20,6 +20,7 @@ from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import Design, build, find_column
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import Estimate, solve
@@ -113,9 +114,7 @@ class MediationResults(Report):
             if self.simulated is None:
                 raise ParameterError("method", "'sobel': this was asked for with draws=0", method)
             return self.simulated.conf_int(alpha)
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
-        reach = float(stats.norm.isf(alpha / 2)) * self.effects["std err"]
+        reach = critical_value(alpha) * self.effects["std err"]
         return pd.DataFrame({0: self.effects["estimate"] - reach, 1: self.effects["estimate"] + reach})
 
     def blocks(self, alpha: float) -> list[Block]:

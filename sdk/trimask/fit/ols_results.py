@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import INTERCEPT
 from trimask.fit.hypothesis import FTest, joint
 from trimask.fit.least_squares import Estimate
@@ -178,7 +178,7 @@ class OLSResults(LinearResults):
         plain = super().conf_int(alpha)
         if self.basis != "release":
             return plain
-        reach = float(stats.t.isf(alpha / 2, self.df_resid))
+        reach = critical_value(alpha, self.df_resid)
         found = self.estimate.combination(np.eye(len(self.names))).interval(deviations=reach)
         return pd.DataFrame(found, index=plain.index)
 

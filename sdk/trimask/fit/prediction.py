@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import Design
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
@@ -91,10 +91,8 @@ class PredictionResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         spread = np.sqrt(self.se_mean**2 + (self.scale if obs else 0.0))
-        reach = float(stats.t.isf(alpha / 2, self.df)) * spread
+        reach = critical_value(alpha, self.df) * spread
         return pd.DataFrame({0: self.mean - reach, 1: self.mean + reach})
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import find_column
 from trimask.fit.groups import membership, plain_name, unit
 from trimask.fit.noise import outers
@@ -102,10 +102,8 @@ class RateResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         r = self.rates["estimate"]
-        reach = float(stats.norm.isf(alpha / 2)) * self.rates["std err"]
+        reach = critical_value(alpha) * self.rates["std err"]
         ratio = np.exp(reach / r.where(r >= 2 * self.rates["std err"]))
         low, high = ((r + sign * reach).clip(lower=0.0) for sign in (-1, 1))
         return pd.DataFrame({0: (r / ratio).fillna(low), 1: (r * ratio).fillna(high)})

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from trimask.errors import BeyondSecondMoments, ParameterError
+from trimask.errors import BeyondSecondMoments
+from trimask.fit.critical_value import critical_value
 from trimask.fit.hypothesis import FTest, Hypothesis, TTest, constraints, joint
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments import Matrix
@@ -127,9 +128,7 @@ class LinearResults(Report):
         DataFrame
             A row a coefficient.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
-        reach = float(stats.t.isf(alpha / 2, self.df_resid)) * self.bse.to_numpy()
+        reach = critical_value(alpha, self.df_resid) * self.bse.to_numpy()
         ends = np.column_stack([self.coefficients - reach, self.coefficients + reach])
         return pd.DataFrame(ends, index=pd.Index(self.names))
 

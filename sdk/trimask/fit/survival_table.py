@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.groups import membership, unit
 from trimask.fit.interval_counts import Bins, bins_of
 from trimask.fit.noise import gram_covariance, outers
@@ -107,10 +107,8 @@ class SurvivalResults(Report):
         DataFrame
             Lower ends in column 0, upper ends in column 1.
         """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
         s = self.table["survival"].to_numpy().clip(1e-9, 1 - 1e-9)
-        reach = float(stats.norm.isf(alpha / 2)) * self.table["std err"].to_numpy() / (s * np.abs(np.log(s)))
+        reach = critical_value(alpha) * self.table["std err"].to_numpy() / (s * np.abs(np.log(s)))
         return pd.DataFrame({0: s ** np.exp(reach), 1: s ** np.exp(-reach)}, index=self.table.index)
 
     def blocks(self, alpha: float) -> list[Block]:

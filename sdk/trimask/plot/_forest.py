@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy import stats
 
 from trimask.errors import ParameterError
+from trimask.fit.critical_value import critical_value
 from trimask.fit.design import INTERCEPT
 from trimask.fit.report import figures, places_for
 from trimask.fit.results import Basis, LinearResults
@@ -82,7 +82,7 @@ def coefficients(
         zip(results, offsets, strict=True), _looks(results), strict=True
     ):
         at = result.params[names].to_numpy() / unit
-        reach = float(stats.t.isf(alpha / 2, result.df_resid))
+        reach = critical_value(alpha, result.df_resid)
         low, high = result.conf_int(alpha).loc[names].to_numpy().T / unit
         bounded = np.isfinite(low) & np.isfinite(high)
         part = reach * result.bse_sampling[names].to_numpy() / unit

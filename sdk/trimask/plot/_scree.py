@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from trimask.errors import ParameterError
 from trimask.fit.components import PCAResults
+from trimask.fit.critical_value import critical_value
 from trimask.plot._look import BLUE, GREY, INK, ORANGE, quiet
 
 if TYPE_CHECKING:
@@ -37,13 +37,11 @@ def scree(
 
     if not isinstance(result, PCAResults):
         raise ParameterError("result", "what fit.pca returns", type(result).__name__)
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", "in (0, 1)", alpha)
+    reach = critical_value(alpha)
     values = result.eigenvalues["estimate"].to_numpy()
     if ax is None:
         _, ax = plt.subplots(figsize=(max(5.6, 1.6 + 0.55 * len(values)), 3.8), layout="constrained")
     at = np.arange(1, len(values) + 1)
-    reach = float(stats.norm.isf(alpha / 2))
     whole, part = (reach * result.eigenvalues[name].to_numpy() for name in ("std err", "sampling"))
     ax.errorbar(at, values, whole, fmt="none", ecolor=BLUE, elinewidth=1.4, capsize=7, capthick=1.2, zorder=2)
     ax.vlines(at, values - part, values + part, color=BLUE, linewidth=5.0, alpha=0.45, zorder=2)
