@@ -50,7 +50,7 @@ def test_what_is_typed_is_sealed_or_refused(
         ("steps=4.000", "4.000 can mean 4 or 4000; write 4000 or 4"),
         ("aids=tea none", "“None of these” cannot be chosen together with another answer"),
         ("bedtime=late", "give a time of day such as 23:30"),
-        ("moods=often", "is not asked by this form"),
+        ("moods=often", "this study does not ask that; it asks: bedtime, calm, aids, steps"),
     ):
         capsys.readouterr()
         assert main([*home, "answer", *given, wrong]) != 0

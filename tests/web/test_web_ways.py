@@ -87,8 +87,9 @@ def test_repro_an_answer_without_a_receipt_is_not_called_signed(
         ),
     )
     page.evaluate(
-        """() => { window.seen = []; new MutationObserver(() => { for (const line of document.querySelectorAll('.parties li'))
-             window.seen.push(line.innerText); }).observe(document.body, { childList: true, subtree: true }); }"""
+        """() => { window.seen = []; new MutationObserver(() => {
+             for (const line of document.querySelectorAll('.parties li')) window.seen.push(line.innerText);
+           }).observe(document.body, { childList: true, subtree: true }); }"""
     )
     person.press("Senden")
     expect(page.get_by_role("listitem").filter(has_text="City Hospital")).to_contain_text(
