@@ -56,6 +56,16 @@ def test_mu_inverts_delta_and_is_rounded_down(epsilon: float, delta: float) -> N
     assert gdp.log_delta(epsilon, mu) <= math.log(delta)
 
 
+@pytest.mark.parametrize("epsilon", [1e-12, 9.6e-9, 8e-4, 0.024, 1.9, 146.0, 872.0, 1e5])
+@pytest.mark.parametrize("delta", [0.9, 0.048, 4.1e-6, 2.3e-78, 1.2e-187, 1.7e-271, 5.2e-299])
+def test_roundings_are_safe_to_what_is_stated(epsilon: float, delta: float) -> None:
+    """Where an exact delta is above the one asked for, it is by the error of log_delta: less than 1e-12 of it."""
+    found = gdp.mu(epsilon, delta)
+    assert delta * (1 - 1e-11) < exact_delta(epsilon, found) < delta * (1 + 1e-12)
+    again = gdp.epsilon(delta, found)
+    assert exact_delta(again, found) < delta * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sigma"),
     [(1, 1e-5, 3.73063163481594), (1, 1e-10, 5.86777774963053), (0.1, 1e-6, 36.30469042619578)],

@@ -7,7 +7,8 @@ T(alpha) = Phi(Phi^{-1}(1 - alpha) - mu) on the second (Dong, Roth, Su 2022, Def
 delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
 
 Assumptions. None on the data. Proved; the numbers are double precision, relative error below 1e-12 wherever
-delta is representable, and `log_delta` goes on below that.
+delta is representable, and `log_delta` goes on below that. `epsilon` and `mu` are rounded to the safe side of what
+`log_delta` computes, so that the exact delta is at most the one asked for times 1 + 1e-12.
 Derivation: docs/theory/gaussian-pairs.md#equal-covariance.
 """
 
