@@ -154,6 +154,26 @@ def test_a_delta_that_underflows_on_part_of_the_curve() -> None:
     assert values[-1] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rows", "attributes", "protect"),
+    [
+        (4.4e-7, 1.4e-25, 4, 2, "record"),
+        (1e-12, 1e-25, 4, 2, "unit"),
+        (1e-12, 1e-12, 1000, 10, "record"),
+        (50.0, 1e-300, 1000, 10, "unit"),
+    ],
+)
+def test_repro_epsilon_ends_where_it_is_tiny_or_delta_is(
+    epsilon: float, delta: float, rows: int, attributes: int, protect: Any
+) -> None:
+    """It went on for ever: a root to 1e-10 of one is no root at 1e-7, and a cell's bound is above its pair's delta."""
+    setting = (rows, attributes, protect, math.sqrt(attributes))
+    sigma = masked_noise.calibrate(epsilon, delta, *setting).sigma
+    found = masked_noise.epsilon(delta, sigma, *setting)
+    assert found == pytest.approx(epsilon, rel=1e-5)
+    assert masked_noise.delta(found, sigma, *setting) <= delta
+
+
 def test_scaling_rows_and_noise_together_changes_nothing() -> None:
     one = masked_noise.calibrate(1.0, 1e-6, 300, 4, row_norm=1.0).sigma
     assert masked_noise.calibrate(1.0, 1e-6, 300, 4, row_norm=7.0).sigma == pytest.approx(7 * one, rel=1e-7)

@@ -24,7 +24,10 @@ def crossing(log_curve: Callable[[float], float], goal: float, low: float) -> fl
     while log_curve(low + step) > goal:
         low, step = low + step, 2 * step
     high = low + step
-    return float(brentq(lambda e: max(log_curve(e), -1e4) - goal, low, high, xtol=1e-10, rtol=1e-10))
+    # To so many digits of epsilon however small it is: the smaller, the steeper the curve.
+    return float(
+        brentq(lambda e: max(log_curve(e), -1e4) - goal, low, high, xtol=1e-300, rtol=1e-11, maxiter=500)
+    )
 
 
 def sharp_epsilon(goal: float, sigma: float, m: int, among: Family) -> float:
@@ -32,7 +35,11 @@ def sharp_epsilon(goal: float, sigma: float, m: int, among: Family) -> float:
     root = 0.0
     found = worst(root, sigma, m, among)
     while found.log_delta > goal + 5e-8:
+        before = root
         root = crossing(partial(log_delta, m=m, pair=found.pair.scaled(1 / sigma)), goal, root)
+        if root <= before * (1 + 1e-9):
+            # At a very small delta a cell's bound lies above its pair's own delta, which then leads no further.
+            return crossing(lambda e: worst(e, sigma, m, among).log_delta, goal, root)
         found = worst(root, sigma, m, among)
     return root
 
