@@ -209,6 +209,20 @@ def test_repro_two_tabs_and_one_of_them_sends(
     )
 
 
+def test_repro_a_network_that_loses_a_part_of_the_page_leaves_no_blank_one(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make
+) -> None:
+    person = visitor()
+    person.allowed = ("net::ERR_FAILED",)
+    person.page.route("**/page/guide.js", lambda route: route.abort())
+    person.page.goto(web_lab.link(open_study))
+    expect(person.page.get_by_text("check your network and load it again")).to_be_visible()
+    person.page.unroute_all()
+    person.page.reload()
+    person.see("How do you sleep?")
+    expect(person.page.get_by_text("load it again")).to_have_count(0)
+
+
 def test_withdrawn_while_it_waits(
     web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, look: Look
 ) -> None:

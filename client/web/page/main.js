@@ -48,7 +48,7 @@ function show(guide) {
   const focused = place === shown ? focusIn(root) : () => null;
   const form = h("form", { novalidate: true, onsubmit: (/** @type {Event} */ event) => event.preventDefault() });
   append(form, view.body.flat(Infinity));
-  const before = document.querySelector("main");
+  const before = shown === "" ? null : document.querySelector("main");
   const languages = `${language} ${guide.formLanguage}`;
   if (before !== null && place === shown && languages === shownIn && before.querySelector("h1")?.textContent === view.title) {
     // Only what changed is made anew: who listens at the heading is left there.
