@@ -15,7 +15,7 @@ The rules, which hold whenever the process is killed or the power fails:
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -308,7 +308,9 @@ class Queue:
                 self._vault.delete(DRAFTS, study_id.hex())
         return self.entry(sealed.submission_id)
 
-    def send(self, *, now: bool = False, wait: bool = False) -> tuple[Entry, ...]:
+    def send(
+        self, *, now: bool = False, wait: bool = False, signed: Callable[[str], None] | None = None
+    ) -> tuple[Entry, ...]:
         """Send what waits and is due, withdrawals included.
 
         Parameters
@@ -317,6 +319,8 @@ class Queue:
             Send all that waits, say because the network is back.
         wait : bool
             Where another program sends from this queue, let it finish first; otherwise that is an error.
+        signed : callable, optional
+            Called with the address of each provider whose receipt is verified and kept.
 
         Returns
         -------
@@ -329,7 +333,9 @@ class Queue:
             waiting = [entry for entry in self.entries() if entry.state in _PENDING]
             due = [entry for entry in waiting if now or self._due(entry)]
             return tuple(
-                self._ask(entry.submission_id) if entry.state == "withdrawing" else self._send_one(entry)
+                self._ask(entry.submission_id)
+                if entry.state == "withdrawing"
+                else self._send_one(entry, signed)
                 for entry in due
             )
 
@@ -512,12 +518,12 @@ class Queue:
             receipt=receipt,
         )
 
-    def _send_one(self, entry: Entry) -> Entry:
+    def _send_one(self, entry: Entry, signed: Callable[[str], None] | None) -> Entry:
         payload = self._vault.get(PAYLOADS, entry.submission_id.hex())
         if payload is None:
             return entry
         client = self.client(entry.study_id)
-        send_payload(client, entry.submission_id, payload, self._records, self._clock, self._source)
+        send_payload(client, entry.submission_id, payload, self._records, self._clock, self._source, signed)
         return self.entry(entry.submission_id)
 
     def _due(self, entry: Entry) -> bool:

@@ -7,7 +7,7 @@ disk only after the receipt of every provider is on it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimask_client.client import Client
@@ -31,8 +31,9 @@ def send_payload(
     records: QueueRecords,
     clock: Clock,
     source: RandomSource,
+    signed: Callable[[str], None] | None = None,
 ) -> None:
-    """Ask every provider whose receipt is missing, and write down what came of it."""
+    """Ask every provider whose receipt is missing, and write down what came of it; `signed` is told who has signed."""
     name = submission_id.hex()
     sealed = tuple(base64.b64decode(part) for part in payload["sealed"])
     key = bytes.fromhex(payload.get("withdrawal_key", ""))
@@ -69,6 +70,8 @@ def send_payload(
         progress["receipts"] = [receipt_record(received[key]) for key in sorted(received, key=_number)]
         records.save(PROGRESS, name, progress)
         records.release_draft(name)
+        if signed is not None:
+            signed(client.study.party(role).address)
     if len(received) == len(sealed):
         _finish(submission, client, received, payload, records)
         return

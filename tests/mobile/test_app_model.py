@@ -127,6 +127,37 @@ def test_sending_without_network_waits_and_says_why(start: Callable[[], Guide]) 
     assert again.screen == "sending"  # never answered a second time
 
 
+class Empty:
+    """Every institution answers, and none with a receipt."""
+
+    def call(self, *_: object) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        pass
+
+
+def test_repro_an_answer_without_a_receipt_is_not_called_received(
+    tmp_path: Path, signed_study: SignedStudy
+) -> None:
+    """A changed program: the mark was set while others were asked, and it was "not reached" afterwards."""
+    seen: set[str] = set()
+
+    def changed() -> None:
+        if guide.sending is not None:
+            seen.update(one.state for one in guide.sending.uploads)
+
+    device = Device(tmp_path / "phone", transport=Empty(), clock=ManualClock(1_800_000_000_000))
+    device.queue.join(signed_study)
+    guide = Guide(device, AtOnce(), changed)
+    guide.start()
+    to_questions(guide)
+    fill(guide)
+    assert guide.sending is not None
+    assert seen == {"waiting", "busy", "later"}
+    assert {one.cause for one in guide.sending.uploads} == {"untrusted"}
+
+
 def test_a_wrong_answer_found_at_the_end_is_shown_where_it_is(start: Callable[[], Guide]) -> None:
     guide = start()
     part = to_questions(guide)

@@ -61,8 +61,7 @@ class _Watched:
         except TrimaskError:
             watch(endpoint.address, "failed")
             raise
-        watch(endpoint.address, "done")
-        return answer
+        return answer  # not yet a receipt: the queue says when it has one
 
     def close(self) -> None:
         self._inner.close()
@@ -269,7 +268,9 @@ class Device:
         """Try what waits."""
         self._transport.watch = watch
         try:
-            return self.queue.send(now=now, wait=True)  # a phone's job may not have ended yet
+            # A phone's job may not have ended yet.
+            signed = None if watch is None else lambda address: watch(address, "done")
+            return self.queue.send(now=now, wait=True, signed=signed)
         finally:
             self._transport.watch = None
 

@@ -17,7 +17,7 @@ from trimask_core.errors import (
 from trimask_core.refusals import Reason
 from trimask_mobile.model.catalogue import Catalogue
 
-__all__ = ["DiskError", "Problem", "causes_words", "explain"]
+__all__ = ["DiskError", "Problem", "cause_words", "causes_words", "explain"]
 
 
 class DiskError(TrimaskError):
@@ -63,13 +63,17 @@ def explain(error: TrimaskError) -> Problem:
     return Problem("other", detail, again=True)
 
 
+def cause_words(code: str, words: Catalogue) -> str:
+    """Why an institution has no part, in the person's language."""
+    if code in ("offline", "untrusted"):
+        return words.say(f"cause.{code}")
+    reason = next((one for one in Reason if str(one) == code), None)
+    return words.say(f"problem.{(None if reason is None else reason.told) or 'refused'}.title")
+
+
 def causes_words(causes: Iterable[tuple[str, str]], names: Mapping[str, str], words: Catalogue) -> str:
     """Which institution has no part and why, in the person's language; `names` by role."""
-    told = []
-    for role, code in causes:
-        reason = next((one for one in Reason if str(one) == code), None)
-        kind = (None if reason is None else reason.told) or "refused"
-        own = code in ("offline", "untrusted")
-        why = words.say(f"cause.{code}" if own else f"problem.{kind}.title")
-        told.append(words.say("cause.line", name=names.get(role, role), why=why))
-    return "; ".join(told)
+    return "; ".join(
+        words.say("cause.line", name=names.get(role, role), why=cause_words(code, words))
+        for role, code in causes
+    )

@@ -22,6 +22,8 @@ class Upload:
     name: str
     address: str
     state: StepState = "waiting"
+    # Why it has no part, after an attempt (`trimask_client.entry.cause_of`).
+    cause: str = ""
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Sending:
         self.active = True
         for one in self.uploads:
             one.state = one.state if one.state == "done" else "waiting"
+            one.cause = ""
 
     def called(self, address: str, state: CallState) -> None:
         """The transport says which institution is being called."""
@@ -74,5 +77,7 @@ class Sending:
         """After an attempt: what counts is the receipts on disk, not that a call was answered."""
         self.active, self.entry = False, item.entry
         left: StepState = "later" if item.state == "waiting" else "failed"
-        for one, provider in zip(self.uploads, item.providers, strict=True):
+        causes = {} if item.entry is None else dict(item.entry.causes)
+        for number, (one, provider) in enumerate(zip(self.uploads, item.providers, strict=True), 1):
             one.state = "done" if provider.has_it else left
+            one.cause = causes.get(f"R{number}", "")

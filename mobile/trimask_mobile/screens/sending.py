@@ -6,6 +6,9 @@ from typing import Any
 
 from kivy.properties import BooleanProperty
 
+from trimask_mobile.model.catalogue import Catalogue
+from trimask_mobile.model.problem import cause_words
+from trimask_mobile.model.sending import Upload
 from trimask_mobile.widgets.basics import PushButton, StepRow
 from trimask_mobile.widgets.keep import offer_to_keep
 from trimask_mobile.widgets.look import load_kv
@@ -16,6 +19,14 @@ __all__ = ["SendingScreen"]
 
 def _show(button: PushButton, shown: bool) -> None:
     button.opacity, button.disabled = int(shown), not shown
+
+
+def _detail(one: Upload, words: Catalogue) -> str:
+    """What an institution that has no part is said to be: not reached, or what its answer was."""
+    if one.cause not in ("", "offline"):
+        why = cause_words(one.cause, words)
+        return why[:1].upper() + why[1:]
+    return words.say("sending.later") if one.state == "later" else ""
 
 
 class SendingScreen(Page):
@@ -47,7 +58,7 @@ class SendingScreen(Page):
                 ids.uploads.add_widget(StepRow())
         for row, one in zip(ids.uploads.children[::-1], sending.uploads, strict=True):
             row.text, row.state = one.name, one.state
-            row.detail = words.say("sending.later") if one.state == "later" else ""
+            row.detail = _detail(one, words)
         entry = sending.entry
         state = "busy" if entry is None or sending.active else entry.state
         ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")
