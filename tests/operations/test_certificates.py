@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_cli import owner
 from trimask_client import Client
+from trimask_core.clock import ManualClock
 from trimask_core.errors import ConfigError
 from trimask_server.local.authority import issue_certificate, load_authority, make_authority
 from trimask_server.operations.certificates import Certificates, read_material
@@ -209,3 +210,12 @@ def test_secrets_stay_out_of_representations(keys_only: Any) -> None:
     material = read_material(keys_only.folder / "R1")
     assert "PRIVATE" not in repr(material)
     assert (keys_only.folder / "R1" / "tls.key").stat().st_mode & 0o077 == 0
+
+
+def test_repro_a_certificate_that_is_not_valid_yet_is_not_ready(own_lab: Any) -> None:
+    host = own_lab.node("R1").host
+    begins = host.context.certificates.begins_ms
+    object.__setattr__(host.context, "clock", ManualClock(begins - 1000))
+    found = own_lab.on_loop(host.readiness())
+    assert found.checks["certificate"] == (False, "not valid yet")
+    assert not found.ready

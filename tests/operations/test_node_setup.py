@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,13 @@ import pytest
 from cryptography import x509
 
 from trimask_cli.study_file import write_signed
+from trimask_core.errors import ConfigError
 from trimask_core.fingerprint import fingerprint
 from trimask_core.party_files import load_party
+from trimask_server.commands.doctor import examine
 from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.programs.claim import claim_node
+from trimask_server.settings.config import load_config
 from trimask_terminal.program import main
 
 Run = Callable[..., tuple[int, str]]
@@ -140,3 +147,88 @@ def test_a_store_that_is_no_store(run: Run, keys_only: Any) -> None:
         file.write('[store]\nurl = "postgresql://nobody@127.0.0.1:1/none"\n')
     level, said = doctor(run, folder)[1]["store"]
     assert (level, "store.url_file" in said) == ("wrong", True)
+
+
+@pytest.mark.parametrize(
+    "name", ["identity.key", "sealing.key", "moments.key", "storage.keys", "node.json", "operator/tls.pem"]
+)
+@pytest.mark.parametrize("content", ["", "garbage"])
+def test_repro_a_key_file_that_holds_no_key_is_named(
+    run: Run, keys_only: Any, name: str, content: str
+) -> None:
+    """The doctor found everything in order, and the node did not start, or not under its own control."""
+    folder: Path = keys_only.folder / "R1"
+    (folder / name).write_text(content)
+    status, found = doctor(run, folder)
+    assert (status, str(folder / name) in found) == (1, True), found
+    assert found[str(folder / name)][0] in ("wrong", "warning")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+def test_repro_folders_of_another_user_are_named(keys_only: Any) -> None:
+    """By another user's process: it was told of a file that is not there, and the doctor gave up."""
+    config = keys_only.folder / "R1" / "node.toml"
+    text = config.read_text()
+    shared = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        shared.chmod(0o755)
+        for name in ("keys", "data"):
+            (shared / name).mkdir(mode=0o700)
+        mine = shared / "node.toml"
+        for keys, data, barred in (("keys", "fresh", "keys"), ("open", "data", "data")):
+            if keys == "open":
+                shutil.copytree(keys_only.folder / "R1", shared / "open")
+                for path in (shared / "open", *(shared / "open").rglob("*")):
+                    os.chown(path, 65534, 65534)
+            lines = [line for line in text.splitlines() if not line.startswith(("keys", "data"))]
+            mine.write_text("\n".join([*lines, f'keys = "{keys}"', f'data = "{data}"']) + "\n")
+            mine.chmod(0o644)
+            findings = _as_nobody(mine)
+            (said,) = (item for item in findings if item["about"] == str(shared / barred))
+            assert said["level"] == "wrong"
+            assert "uid 65534" in said["said"]
+    finally:
+        shutil.rmtree(shared)
+
+
+def _as_nobody(config: Path) -> list[dict[str, str]]:
+    """What the doctor finds as user 65534. In a fork: another program might not be allowed to read this one's files."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            found = [finding.to_dict() for finding in examine(load_config(config, "right"), "right")]
+            os.write(writing, json.dumps(found).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    return list(json.loads(text))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_repro_what_root_rotates_stays_the_nodes(run: Run, keys_only: Any) -> None:
+    """`sudo trimask node rotate-...` left files that the node's user could not read: the next start failed."""
+    folder: Path = keys_only.folder / "R1"
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 65534, 65534)
+    for command in ("rotate-sealing-key", "rotate-storage-key"):
+        assert run("node", command, "--config", folder / "node.toml")[0] == 0
+    for name in ("sealing.keys", "storage.keys"):
+        status = (folder / name).stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_repro_root_does_not_start_another_users_node(keys_only: Any) -> None:
+    config = load_config(keys_only.folder / "R1" / "node.toml", "right")
+    Path(config.data).mkdir()
+    os.chown(config.data, 65534, 65534)
+    with pytest.raises(ConfigError, match="belongs to uid 65534, who could not use what root writes there"):
+        claim_node("right", config)
+    assert list(Path(config.data).iterdir()) == []

@@ -294,6 +294,11 @@ def test_what_is_weak_is_said_and_no_more(keys_only: Any) -> None:
         (said,) = look_at_keys(folder, NOW_MS)
         assert words in said
     start("right", settings(keys_only, "R1"))  # so that a new one can be put in its place
+    issued = issue_certificate(authority, "another.example.org")
+    (folder / "tls.pem").write_bytes(issued.certificate)
+    (folder / "tls.key").write_bytes(issued.private_key)
+    (said,) = look_at_keys(folder, NOW_MS)
+    assert "does not carry r1.trimask.local" in said
     shutil.copy(keys_only.folder / "R2" / "operator" / "tls.pem", folder / "ca.pem")
     assert any("comes from no authority in ca.pem" in line for line in look_at_keys(folder, NOW_MS))
 

@@ -38,14 +38,17 @@ class MomentsSecret:
         """From a node's folder of keys."""
         path = keys / FILE_NAME
         try:
-            return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
+            secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
         except FileNotFoundError:
             raise ConfigError(
                 f"{path} is missing: a right provider needs it for studies of the moments suite; "
                 "restore it with the other keys, or make new keys for a new node"
             ) from None
         except ValueError:
-            raise ConfigError(f"{path} must hold 64 hexadecimal digits") from None
+            secret = b""
+        if len(secret) != SEED_BYTES:
+            raise ConfigError(f"{path} must hold 64 hexadecimal digits")
+        return cls(secret)
 
     def contribution(self, study_id: bytes) -> bytes:
         """This provider's part of a study's challenge key."""

@@ -7,31 +7,40 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
 from trimask_core.errors import ConfigError, ConnectionFailed, TrimaskError
+from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party import Party
-from trimask_core.party_files import load_party
+from trimask_core.party_files import load_party, read_secret
 from trimask_proto.v1.node_pb2 import DescribeNodeRequest
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_server.audit.log import HEAD_FILE
 from trimask_server.commands.operator import Operator
 from trimask_server.local.own_node import CARD_FILE
 from trimask_server.node.clocks import skew_seconds, skew_words
-from trimask_server.operations.certificates import FILES, dns_names
+from trimask_server.operations.certificates import FILES
 from trimask_server.operations.findings import Finding, bad, fine, weak
 from trimask_server.operations.key_files import (
     certificate_findings,
     file_findings,
+    folder_findings,
     https_findings,
     mode_findings,
+    name_findings,
+    operator_findings,
 )
 from trimask_server.operations.listeners import holder_of, taken
-from trimask_server.programs.claim import refuse_role, running
+from trimask_server.programs.claim import LOCK_FILE, refuse_folder, refuse_role, running
+from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.settings.config import NodeConfig, NodeRole
 from trimask_server.store.database import sqlite_path
+from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
+from trimask_server.store.master_keys import KeyRing
 
 __all__ = ["examine"]
 
@@ -41,13 +50,18 @@ _PEER_SECONDS = 5.0
 
 def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -> Iterator[Finding]:
     """Every check; `parties` are peers to reach besides those of the node's studies."""
+    barred = folder_findings(config.keys)
+    if barred:
+        yield from barred
+        return
     yield from file_findings(config.keys, role)
     yield from mode_findings(config.keys)
     if all((config.keys / name).exists() for name in FILES):  # otherwise it was reported already
         yield from certificate_findings(config.keys, int(time.time() * 1000))
         if config.https_listen:
             yield from https_findings(config.keys, int(time.time() * 1000))
-        yield from _name(config)
+        yield from name_findings(config.keys)
+    yield from _contents(config, role)
     yield from _data(config, role)
     process = running(config)
     yield from _ports(config, process)
@@ -61,21 +75,33 @@ def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -
     yield from _peers(config, found.values())
 
 
-def _name(config: NodeConfig) -> Iterator[Finding]:
-    """The certificate carries the name by which studies know the node."""
-    card = config.keys / CARD_FILE
-    with contextlib.suppress(ConfigError, OSError):
-        name = load_party(card).tls_name
-        if name not in dns_names((config.keys / "tls.pem").read_bytes()):
-            yield bad(
-                str(config.keys / "tls.pem"),
-                f"does not carry {name}, the name on the node's card",
-                f"have a certificate made for {name}",
-            )
+def _contents(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
+    """Whether the secrets are what their names say; those that are missing or not readable were reported already."""
+    keys = config.keys
+    readers: dict[str, Callable[[Path], object]] = {
+        "identity.key": lambda _: read_secret(keys / "identity.key")
+    }
+    if role == "right":
+        ring = RING_FILE if (keys / RING_FILE).exists() else SINGLE_FILE
+        readers |= {ring: load_ring, MOMENTS_KEY: MomentsSecret.load}
+    readers |= {STORAGE_KEYS: KeyRing.open, CARD_FILE: lambda _: load_party(keys / CARD_FILE)}
+    for name, read in readers.items():
+        if not os.access(keys / name, os.R_OK):
+            continue
+        try:
+            read(keys)
+        except TrimaskError as error:
+            yield bad(str(keys / name), str(error), "put it back from your backup of the key folder")
+    yield from operator_findings(keys)
 
 
 def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
     folder = Path(config.data)
+    try:
+        refuse_folder(config)
+    except ConfigError as error:
+        yield bad(str(folder), str(error), "this is what a start would say")
+        return
     try:
         refuse_role(role, config)
     except ConfigError as error:
@@ -88,6 +114,11 @@ def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
             "run this as the node's user, or chown the folder",
         )
         return
+    names = (LOCK_FILE, HEAD_FILE, *(sqlite_path(config, role).name + end for end in ("", "-wal", "-shm")))
+    for path in (folder / name for name in names):
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            said = f"belongs to uid {path.stat().st_uid} and cannot be written by uid {os.getuid()}"
+            yield bad(str(path), said, "chown it to the node's user")
     owner, keys_owner = there.stat().st_uid, config.keys.stat().st_uid
     if folder.exists() and owner != keys_owner:
         yield weak(
@@ -134,6 +165,8 @@ def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
         yield from _server(config)
         return
     path = sqlite_path(config, role)
+    if not os.access(config.data, os.R_OK | os.X_OK) and Path(config.data).exists():
+        return  # reported already
     if not path.exists():
         yield fine("store", f"{path} is made at the first start")
         return

@@ -9,6 +9,7 @@ from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_core.moments.secret import MomentsSecret
+from trimask_core.party_files import read_secret
 from trimask_core.signed_study import needs_commitment
 from trimask_core.study import Study
 from trimask_server.operations.certificates import OPERATOR_CERTIFICATE
@@ -55,14 +56,9 @@ def load_keys(folder: Path) -> NodeKeys:
                 f"cannot read {folder / name}: {error.strerror}; `trimask keys` makes it"
             ) from None
 
-    def secret(name: str) -> bytes:
-        try:
-            return bytes.fromhex(read(name).decode().strip())
-        except ValueError:
-            raise ConfigError(f"{folder / name} must hold 64 hexadecimal digits") from None
-
+    read("identity.key")  # for what it says of a file that is not there
     return NodeKeys(
-        identity=SigningKey(secret("identity.key")),
+        identity=SigningKey(read_secret(folder / "identity.key")),
         certificate=read("tls.pem"),
         private_key=read("tls.key"),
         roots=read("ca.pem"),

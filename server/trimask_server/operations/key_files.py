@@ -5,6 +5,7 @@ The same at each start, where what is wrong stops it and what is weak is in the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -14,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 
 from trimask_core.errors import ConfigError
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
+from trimask_core.party_files import load_party
 from trimask_server.operations.certificates import (
     HTTPS_CERTIFICATE,
     HTTPS_KEY,
@@ -21,13 +23,23 @@ from trimask_server.operations.certificates import (
     WARN_DAYS,
     Certificates,
     TlsMaterial,
+    dns_names,
     read_material,
 )
 from trimask_server.operations.findings import Finding, bad, fine, weak
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
 
-__all__ = ["certificate_findings", "file_findings", "https_findings", "look_at_keys", "mode_findings"]
+__all__ = [
+    "certificate_findings",
+    "file_findings",
+    "folder_findings",
+    "https_findings",
+    "look_at_keys",
+    "mode_findings",
+    "name_findings",
+    "operator_findings",
+]
 
 _SECRETS = (
     "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", HTTPS_KEY,
@@ -37,15 +49,30 @@ _SECRETS = (
 
 def look_at_keys(folder: Path, now_ms: int) -> list[str]:
     """What is weak, in sentences; `ConfigError`, with file and reason, if a node could not serve with it."""
-    found = [
+    found = folder_findings(folder) or [
         *mode_findings(folder),
         *certificate_findings(folder, now_ms),
+        *name_findings(folder),
+        *operator_findings(folder),
         *https_findings(folder, now_ms),
     ]
     for finding in found:
         if finding.level == "wrong":
             raise ConfigError(finding.sentence)
     return [finding.sentence for finding in found if finding.level == "warning"]
+
+
+def folder_findings(folder: Path) -> list[Finding]:
+    """Nothing, or that the folder is not there or not this user's: then nothing in it can be looked at."""
+    if not folder.is_dir():
+        return [
+            bad(str(folder), "is no folder", "`keys` in node.toml must name it; `trimask node init` makes it")
+        ]
+    if os.access(folder, os.R_OK | os.X_OK):
+        return []
+    owner = folder.stat().st_uid
+    said = f"belongs to uid {owner} and cannot be entered by uid {os.getuid()}"
+    return [bad(str(folder), said, f"chown it to the node's user, or run this as uid {owner}")]
 
 
 def file_findings(folder: Path, role: NodeRole) -> list[Finding]:
@@ -133,6 +160,29 @@ def certificate_findings(folder: Path, now_ms: int) -> list[Finding]:
             weak(path, said, "peers with the same ca.pem will refuse it: agree on one ca.pem with them")
         )
     return found or [fine(path, f"fits tls.key, comes from ca.pem, and expires in {days:.0f} days")]
+
+
+def name_findings(folder: Path) -> list[Finding]:
+    """Whether the certificate carries the name by which studies know the node."""
+    with contextlib.suppress(ConfigError, OSError):
+        name = load_party(folder / "node.json").tls_name
+        if name not in dns_names((folder / "tls.pem").read_bytes()):
+            said = f"does not carry {name}, the name on the node's card: nobody of a study will talk to it"
+            return [weak(str(folder / "tls.pem"), said, f"have a certificate made for {name}")]
+    return []
+
+
+def operator_findings(folder: Path) -> list[Finding]:
+    """Whether the operator's certificate is one, and fits its key."""
+    path = folder / OPERATOR_CERTIFICATE
+    if not path.exists():
+        return []
+    try:
+        TlsMaterial(path.read_bytes(), path.with_name("tls.key").read_bytes(), path.read_bytes()).check_fit()
+    except (ConfigError, OSError):
+        fix = f"remove both and make them again: `trimask keys {folder} --operator`; then restart the node"
+        return [weak(str(path), "does not fit the tls.key beside it: nobody can operate the node", fix)]
+    return []
 
 
 def https_findings(folder: Path, now_ms: int) -> list[Finding]:

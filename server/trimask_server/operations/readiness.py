@@ -47,11 +47,14 @@ async def check_readiness(
 ) -> Readiness:
     """Ask the store and look at the rest. `listening` of `wanted` ports are open."""
     checks = {"store": await _store(database)}
-    checks["draining"] = (not drain.on, "the node is being stopped" if drain.on else "no")
+    checks["draining"] = (not drain.on, "takes no new work" if drain.on else "no")
     checks["ports"] = (listening >= wanted, f"{listening} of {wanted} ports listen")
     days = certificates.days_left(now_ms)
-    valid = days > 0
-    checks["certificate"] = (valid, f"expires in {days:.0f} days" if valid else "expired")
+    begun = certificates.begins_ms <= now_ms
+    valid = begun and days > 0
+    checks["certificate"] = (
+        valid, f"expires in {days:.0f} days" if valid else "expired" if begun else "not valid yet",
+    )  # fmt: skip
     warnings: tuple[str, ...] = ()
     if valid and certificates.expires_soon(now_ms):
         warnings = (f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself",)

@@ -20,7 +20,7 @@ from trimask_server.operations.listeners import holder_words, taken
 from trimask_server.settings.config import NodeConfig, NodeRole
 from trimask_server.store.database import sqlite_path
 
-__all__ = ["LOCK_FILE", "Claim", "claim_node", "refuse_role", "running"]
+__all__ = ["LOCK_FILE", "Claim", "claim_node", "refuse_folder", "refuse_role", "running"]
 
 LOCK_FILE = "node.lock"
 _PATIENCE_SECONDS = 1.0  # time for an earlier process that is just ending
@@ -42,6 +42,7 @@ class Claim:
 
 def claim_node(role: NodeRole, config: NodeConfig) -> Claim:
     """Check everything that must hold before a start, refuse with what to do, and claim the folder for this process."""
+    refuse_folder(config)
     refuse_role(role, config)
     shared = bool(config.own_address and config.store.url)
     claim = _lock(config, shared=shared)
@@ -66,6 +67,24 @@ def running(config: NodeConfig) -> int | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def refuse_folder(config: NodeConfig) -> None:
+    """Refuse a data folder that this user cannot use, and to make files in it that its owner could not use."""
+    folder = Path(config.data)
+    if not folder.is_dir():
+        return
+    owner = folder.stat().st_uid
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{folder} (`data` in node.toml) cannot be written by uid {os.getuid()}: chown it to the user that runs the "
+            f"node, or run the node as uid {owner}"
+        )
+    if os.geteuid() == 0 and owner != 0:
+        raise ConfigError(
+            f"{folder} (`data` in node.toml) belongs to uid {owner}, who could not use what root writes there: run the "
+            "node as that user, with runuser, `sudo -u` or its service"
+        )
 
 
 def refuse_role(role: NodeRole, config: NodeConfig) -> None:
@@ -95,8 +114,8 @@ def _lock(config: NodeConfig, *, shared: bool) -> Claim:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {error.filename}: {error.strerror}; `data` in node.toml must be a folder that the user "
-            f"running the node (uid {os.getuid()}) may write"
+            f"cannot write {error.filename}: {error.strerror}; `data` in node.toml and what is in it must belong to the "
+            f"user that runs the node (uid {os.getuid()})"
         ) from None
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trimask_core.errors import ConfigError, ParameterError, Refused, VerificationError
+from trimask_core.party_files import read_secret
 from trimask_core.randomness import RandomSource
 from trimask_core.refusals import Reason
 from trimask_core.sealing import SealingKey, sealing_key_id
@@ -116,7 +117,7 @@ def load_ring(folder: Path) -> SealingRing:
     path = folder / RING_FILE
     try:
         if not path.exists():
-            return SealingRing([RingKey(_secret_key((folder / SINGLE_FILE).read_text().strip()))])
+            return SealingRing([RingKey(SealingKey(read_secret(folder / SINGLE_FILE)))])
         data = json.loads(path.read_text())
         if data["format"] != _FORMAT:
             raise ConfigError(f"{path} has format {data['format']!r}; this version reads {_FORMAT!r}")

@@ -46,6 +46,7 @@ def _write_beside(path: Path, text: str) -> Path:
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            _give_to_owner(file.fileno(), path)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -53,6 +54,13 @@ def _write_beside(path: Path, text: str) -> Path:
         fresh.unlink()  # a half-written file of keys is of no use
         raise
     return fresh
+
+
+def _give_to_owner(descriptor: int, path: Path) -> None:
+    """A file that root makes belongs to whom the one before it did, or its folder: the node's user could not read it."""
+    if os.geteuid() == 0:
+        before = (path if path.exists() else path.parent).stat()
+        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def _overwrite(descriptor: int) -> None:
