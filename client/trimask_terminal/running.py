@@ -33,6 +33,11 @@ def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> in
         return Exit.NO
     except KeyboardInterrupt as error:
         return exit_of(error)
+    except RuntimeError as error:
+        # Python 3.11 wraps whatever is raised while it makes a class, a signal's exception too.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return exit_of(error.__cause__)
     except TrimaskError as error:
         return report_failure(parser.prog, error, wants_json)
     except OSError as error:

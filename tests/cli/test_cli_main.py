@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +16,10 @@ import pytest
 
 from trimask_core.errors import StudyError
 from trimask_terminal import program
+from trimask_terminal.exits import Exit
+from trimask_terminal.interruption import Told
+from trimask_terminal.parsing import CommandParser
+from trimask_terminal.running import run_program
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 ROOT = Path(__file__).parents[2]
@@ -223,3 +229,14 @@ def test_node_with_unknown_setting_says_the_nearest(trimask: Run, tmp_path: Path
     result = trimask("left", "--config", config)
     assert result.status == 2
     assert "did you mean 'peer_listen'" in result.err
+
+
+def test_repro_a_signal_while_a_class_is_made_is_that_signal() -> None:
+    """Python 3.11 wraps what is raised then, and a node that was told to end while it imported printed a traceback."""
+
+    def run(_: argparse.Namespace) -> int:
+        raise RuntimeError("Error calling __set_name__") from Told(signal.SIGTERM)
+
+    parser = CommandParser(prog="trimask")
+    parser.set_defaults(run=run)
+    assert run_program(parser, []) == Exit.ENDED
