@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from cryptography import x509
 
@@ -19,8 +22,10 @@ from trimask_core.fingerprint import fingerprint
 from trimask_core.party_files import load_party
 from trimask_server.commands.doctor import examine
 from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.local.postgres import LocalPostgres
 from trimask_server.programs.claim import claim_node
-from trimask_server.settings.config import load_config
+from trimask_server.settings.config import StoreConfig, load_config
+from trimask_server.store.database import open_store
 from trimask_terminal.program import main
 
 Run = Callable[..., tuple[int, str]]
@@ -83,6 +88,23 @@ def test_a_node_is_made_once_and_completed_later(run: Run, tmp_path: Path) -> No
     assert all(path.read_bytes() == was for path, was in before.items() if path.name != "moments.key")
     status, said = init(run, folder, name="R3")
     assert (status, "is the card of R2" in said) == (2, True)
+
+
+@pytest.mark.parametrize(("option", "value", "words"), [
+    ("dns", "r2 example", "'r2 example' is not a DNS name"),
+    ("dns", "192.168.0.1", "never by an IP address"),
+    ("dns", "R2.example.org", "in lower case"),
+    ("listen", "7400", "listen = '7400' must be host:port"),
+    ("http-listen", "::1:7402", "in brackets, as [::1]:7402"),
+    ("organisation", " ", "the organisation must not be empty"),
+    ("organisation", "A\x1b[2KB", "organisation has U+001B"),
+])  # fmt: skip
+def test_repro_what_no_node_can_be_known_by_is_refused_before_keys_are_made(
+    run: Run, tmp_path: Path, option: str, value: str, words: str
+) -> None:
+    status, said = init(run, tmp_path / "etc", **{option.replace("-", "_"): value})
+    assert (status, words in said) == (2, True), said
+    assert not (tmp_path / "etc").exists()
 
 
 def test_the_card_and_the_study_show_one_fingerprint(run: Run, ops_lab: Any, tmp_path: Path) -> None:
@@ -232,3 +254,36 @@ def test_repro_root_does_not_start_another_users_node(keys_only: Any) -> None:
     with pytest.raises(ConfigError, match="belongs to uid 65534, who could not use what root writes there"):
         claim_node("right", config)
     assert list(Path(config.data).iterdir()) == []
+
+
+def test_repro_a_schema_the_account_may_not_use_is_named(
+    run: Run, keys_only: Any, postgres_server: LocalPostgres
+) -> None:
+    """The doctor said that the server answers, and the start that something was denied."""
+    url = postgres_server.create_database("doctors")
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE ROLE visitor LOGIN")
+    visiting = re.sub(r"//[^@]*@", "//visitor@", url)
+    with (keys_only.folder / "R1" / "node.toml").open("a") as file:
+        file.write(f'[store]\nurl = "{visiting}"\n')
+    level, said = doctor(run, keys_only.folder / "R1")[1]["store"]
+    assert (level, "CREATE SCHEMA trimask_r1 AUTHORIZATION" in said) == ("wrong", True)
+    config = load_config(keys_only.folder / "R1" / "node.toml", "right")
+    with pytest.raises(ConfigError, match="CREATE SCHEMA trimask_r1 AUTHORIZATION"):
+        open_store(config, "right")
+
+
+def test_repro_a_right_provider_does_not_use_a_left_ones_schema(
+    keys_only: Any, postgres_server: LocalPostgres
+) -> None:
+    """Their tables are the same, so it did; docs/storage.md says that it is refused."""
+    url = postgres_server.create_database("kinds")
+    store = StoreConfig(url=url, schema="shared")
+    left, right = (
+        replace(load_config(keys_only.folder / name / "node.toml", "left"), store=store)
+        for name in ("L1", "R1")
+    )
+    open_store(left, "left").close()
+    open_store(left, "left").close()
+    with pytest.raises(ConfigError, match="schema shared is that of a left node, and this is a right node"):
+        open_store(right, "right")

@@ -46,6 +46,11 @@ __all__ = ["examine"]
 
 _LEAST_FREE_BYTES = 1 << 30
 _PEER_SECONDS = 5.0
+_MAY_WRITE = """
+SELECT CASE WHEN EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = %(schema)s)
+  THEN has_schema_privilege(%(schema)s, 'CREATE')
+  ELSE has_database_privilege(current_database(), 'CREATE') END
+"""
 
 
 def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -> Iterator[Finding]:
@@ -184,17 +189,27 @@ def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
 def _server(config: NodeConfig) -> Iterator[Finding]:
     try:
         import psycopg
+
+        from trimask_server.store.postgres_schema import schema_of
     except ImportError:
         yield bad("store", "needs the PostgreSQL client", "pip install 'trimask-server[postgres]'")
         return
+    schema = config.store.schema or schema_of(config.name)
     try:
         with psycopg.connect(config.store.url, connect_timeout=5) as server:
             version = server.info.server_version // 10_000
+            (may,) = server.execute(_MAY_WRITE, {"schema": schema}).fetchone() or (False,)
     except psycopg.Error as error:
         said = " ".join(str(error).split()) or type(error).__name__
         yield bad("store", said, "look at [store] url, the server, and ~/.pgpass or store.url_file")
         return
-    yield fine("store", f"PostgreSQL {version} answers")
+    if may:
+        yield fine("store", f"PostgreSQL {version} answers")
+    else:
+        said = f"PostgreSQL {version} answers, and the account may not make tables in the schema {schema}"
+        yield bad(
+            "store", said, f"CREATE SCHEMA {schema} AUTHORIZATION ..., or give it the right to create it"
+        )
 
 
 def _node(operator: Operator, process: int, found: dict[str, Party]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ what a newer version needs.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from cryptography.x509.oid import NameOID
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
+from trimask_core.letters import check_letters
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_core.party import Party
 from trimask_core.party_files import load_party, read_secret, role_of_name
 from trimask_core.randomness import SystemRandom
 from trimask_core.sealing import SealingKey
 from trimask_server.local.keys import make_operator
+from trimask_server.operations.listeners import split_address
 from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
 from trimask_server.store.master_keys import KeyRing
@@ -33,6 +36,8 @@ __all__ = ["CARD_FILE", "REQUEST_FILE", "OwnNode", "make_own_node", "own_card"]
 
 CARD_FILE = "node.json"
 REQUEST_FILE = "tls.csr"
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class OwnNode:
 def make_own_node(folder: Path, node: OwnNode) -> dict[str, str]:
     """Make what is missing in `folder` (node.toml) and `folder`/keys; each file, and whether it was made or kept."""
     role = role_of_name(node.name)
+    _check(node, role)
     keys = folder / "keys"
     if (keys / CARD_FILE).exists():
         _refuse_another(keys / CARD_FILE, node)
@@ -95,6 +101,23 @@ def make_own_node(folder: Path, node: OwnNode) -> dict[str, str]:
         settings.write_text(_settings(node, role), encoding="utf-8")
     note(settings, made=made)
     return done
+
+
+def _check(node: OwnNode, role: str) -> None:
+    """Refuse choices that no node could be reached or known by, before anything is made."""
+    if not _DNS_NAME.fullmatch(node.dns_name) or node.dns_name.rpartition(".")[2].isdigit():
+        raise ConfigError(
+            f"{node.dns_name!r} is not a DNS name: give the name by which others reach the node, in lower case, as "
+            "r2.example.org (peers know a node by the name in its certificate, never by an IP address)"
+        )
+    if not node.organisation.strip():
+        raise ConfigError("the organisation must not be empty: participants are shown who runs the node")
+    check_letters(_party(node).to_dict())
+    settings = ["peer_listen", "http_listen", "https_listen", *([] if role == "left" else ["listen"])]
+    for setting in settings:
+        address = getattr(node, setting)
+        if address:
+            split_address(setting, address)
 
 
 def _request_certificate(keys: Path, dns_name: str) -> bool:

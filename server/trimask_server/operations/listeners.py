@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimask_core.errors import ConfigError
 
-__all__ = ["holder_of", "holder_words", "taken"]
+__all__ = ["holder_of", "holder_words", "split_address", "taken"]
 
 _UNPRIVILEGED = 1024
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -21,17 +21,11 @@ def taken(setting: str, address: str) -> str:
 
     gRPC would share a port with any other program that allows it (SO_REUSEPORT), and half of the calls would go there.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{setting} = {address!r} must be host:port, such as 0.0.0.0:7400")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise ConfigError(
-            f"{setting} = {address!r}: an IPv6 address is written in brackets, as [{host.strip('[]')}]:{port}"
-        )
-    if port == "0":
+    host, port = split_address(setting, address)
+    if port == 0:
         return ""
     try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         return f"{host} is not an address of this machine: {getattr(error, 'strerror', 'no host name')}"
     for family, kind, protocol, _, place in found:
@@ -42,8 +36,20 @@ def taken(setting: str, address: str) -> str:
             try:
                 probe.bind(place)
             except OSError as error:
-                return _why(error, host, int(port))
+                return _why(error, host, port)
     return ""
+
+
+def split_address(setting: str, address: str) -> tuple[str, int]:
+    """Host and port of an address to listen on; `ConfigError` if it is not one."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{setting} = {address!r} must be host:port, such as 0.0.0.0:7400")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ConfigError(
+            f"{setting} = {address!r}: an IPv6 address is written in brackets, as [{host.strip('[]')}]:{port}"
+        )
+    return host, int(port)
 
 
 def _why(error: OSError, host: str, port: int) -> str:

@@ -33,4 +33,5 @@ def open_store(config: NodeConfig, role: NodeRole) -> Store:
         raise ConfigError(
             "[store] url names a PostgreSQL server; install what it takes with `pip install 'trimask-server[postgres]'`"
         ) from None
-    return PostgresStore(config.store.url, config.store.schema or schema_of(config.name), migrations)
+    schema = config.store.schema or schema_of(config.name)
+    return PostgresStore(config.store.url, schema, migrations, role=role)

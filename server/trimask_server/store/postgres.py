@@ -170,11 +170,12 @@ class PostgresStore:
         schema: str,
         migrations: Sequence[Migration | str],
         source: RandomSource | None = None,
+        role: str = "",
     ) -> None:
         self._url = url
         self.schema = schema
         steps = [as_migration(step) for step in migrations]
-        self.generation = postgres_schema.migrate(url, schema, steps)
+        self.generation = postgres_schema.migrate(url, schema, steps, role)
         self._source = source or SystemRandom()
         self._session = _PostgresSession(url, schema, self._source)
         self._writer = GroupWriter(self._session)

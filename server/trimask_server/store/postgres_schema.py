@@ -76,13 +76,21 @@ def connect(url: str, schema: str) -> Connection:
     return connection
 
 
-def migrate(url: str, schema: str, steps: Sequence[Migration]) -> bytes:
-    """Apply the steps this schema has not seen, one program at a time; its generation."""
+def migrate(url: str, schema: str, steps: Sequence[Migration], role: str = "") -> bytes:
+    """Apply the steps this schema has not seen, one program at a time; its generation. Refused if it is another role's."""
     try:
         with connect(url, schema) as connection:
             if connection.info.server_version < _LEAST_VERSION:
                 raise ConfigError(f"{shown_url(url)} must be PostgreSQL 15 or newer")
-            return _migrate(connection, schema, steps)
+            generation = _migrate(connection, schema, steps)
+            if role:
+                _claim(connection, schema, role)
+            return generation
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConfigError(
+            f"cannot use the store at {shown_url(url)}: {' '.join(str(error).split())}; the account must own the schema "
+            f"{schema} (CREATE SCHEMA {schema} AUTHORIZATION ...), or be allowed to create it"
+        ) from None
     except psycopg.Error as error:
         raise ConfigError(
             f"cannot use the store at {shown_url(url)}: {' '.join(str(error).split())}"
@@ -119,6 +127,19 @@ def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) ->
         assert found is not None  # noqa: S101 - for the type checker
         generation: bytes = found[0]
         return generation
+
+
+def _claim(connection: Connection, schema: str, role: str) -> None:
+    """Right and left providers have the same tables: the schema itself says whose they are."""
+    connection.execute(
+        "INSERT INTO store_facts VALUES ('role', %s) ON CONFLICT (name) DO NOTHING", (role.encode(),)
+    )
+    found = connection.execute("SELECT value FROM store_facts WHERE name = 'role'").fetchone()
+    if found is not None and bytes(found[0]) != role.encode():
+        raise ConfigError(
+            f"the store's schema {schema} is that of a {bytes(found[0]).decode()} node, and this is a {role} node; "
+            "give each node a schema of its own ([store] schema)"
+        )
 
 
 def vacuum(connection: Connection) -> None:
