@@ -21,6 +21,7 @@ from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
 from trimask.fit.signal import CLEAR_SIGNAL
 from trimask.moments import Moments, row_moments
+from trimask.release.local import gram
 from trimask_core.schema import Attribute, Schema
 
 People = Callable[..., pd.DataFrame]
@@ -355,3 +356,18 @@ def test_row_moments_are_exact_over_batches(people: People, schema: Schema) -> N
     moments = row_moments(answers, schema)
     np.testing.assert_allclose(moments.gram, X.T @ X, rtol=1e-11, atol=1e-9)
     assert moments.rows == 4500
+
+
+def test_repro_r_squared_of_what_explains_nothing_is_zero_and_not_hidden() -> None:
+    """RSS is corrected for noise, so that half of the time it was above TSS: "the noise hides the residual variance"."""
+    rows = np.random.default_rng(1).uniform(-1, 1, (20_000, 2))
+    found = [
+        fit.ols(
+            gram(rows, row_norm=2**0.5, epsilon=1.0, delta=1e-6, source=np.random.default_rng(seed)),
+            "x1 ~ x0",
+        )
+        for seed in range(12)
+    ]
+    assert all(0 <= one.rsquared < 0.01 for one in found)
+    assert min(one.rsquared for one in found) == 0.0
+    assert not any("not known" in one.summary() for one in found)

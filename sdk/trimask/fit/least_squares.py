@@ -67,6 +67,7 @@ def solve(moments: Moments, design: Design) -> Estimate:
     errors = working.combination(change)
     privacy = errors.cov_widened
     fixed = np.zeros((k, k)) if moments.exact else working.fixed_share(change)
+    total, clear = _total_sum(moments, design)
     return Estimate(
         params=design.offset + errors.estimates,
         cov_sampling=errors.cov_sampling,
@@ -74,7 +75,7 @@ def solve(moments: Moments, design: Design) -> Estimate:
         cov_fixed=fixed * _share(privacy, change @ working.first @ change.T),
         noise_to_signal=_noise_to_signal(moments, T, working.inverse),
         residual_sum=working.residual_sum * half**2,
-        rsquared=_rsquared(working.residual_sum, _total_sum(moments, design), exact=moments.exact),
+        rsquared=_rsquared(working.residual_sum, total, exact=moments.exact, clear=clear),
         signal=signal,
         condition_number=math.sqrt(float(np.linalg.cond(gram))),
         working=working,
@@ -99,17 +100,23 @@ def _noise_to_signal(moments: Moments, T: Matrix, inverse: Matrix) -> Matrix:
     return np.sqrt(moments.law.variance(np.einsum("ai,aj->aij", left, left))) * np.diag(inverse)
 
 
-def _total_sum(moments: Moments, design: Design) -> float:
-    """Of squares of the response in scaled units, about the mean if the model contains a constant."""
+def _total_sum(moments: Moments, design: Design) -> tuple[float, bool]:
+    """Of squares of the response in scaled units, about the mean if the model contains a constant; whether it is clear.
+
+    That is, more than three deviations of its noise above zero.
+    """
     t, one = design.response_combine, design.constant
-    total = float(t @ moments.gram @ t)
     if one is not None:
-        total -= float(one @ moments.gram @ t) ** 2 / float(one @ moments.gram @ one)
-    return total
+        t = t - float(one @ moments.gram @ t) / float(one @ moments.gram @ one) * one
+    total = float(t @ moments.gram @ t)
+    noise = 0.0 if moments.exact else float(moments.law.variance(np.outer(t, t)[None])[0])
+    return total, total > 3 * math.sqrt(max(noise, 0.0))
 
 
-def _rsquared(rss: float, total: float, *, exact: bool) -> float:
-    """1 - RSS/TSS; NaN where the noise hides RSS or TSS."""
+def _rsquared(rss: float, total: float, *, exact: bool, clear: bool) -> float:
+    """1 - RSS/TSS, and 0 where RSS, corrected for noise, is a little above a clear TSS; NaN where noise hides either."""
     if exact:
         return 1 - max(rss, 0.0) / total if total > 0 else math.nan
-    return 1 - rss / total if 0 < rss <= total else math.nan
+    if 0 < rss <= total:
+        return 1 - rss / total
+    return 0.0 if clear and rss > total else math.nan

@@ -141,7 +141,7 @@ class OLSResults(LinearResults):
 
     @property
     def rsquared(self) -> float:
-        """1 - RSS/TSS, from the corrected moments; NaN when the noise hides the residual variance."""
+        """1 - RSS/TSS, from the corrected moments; NaN when the noise hides the variance of residuals or response."""
         return self.estimate.rsquared
 
     @property
@@ -215,7 +215,7 @@ class OLSResults(LinearResults):
             notes += noise_notes(self.sigma)
             if math.isnan(self.rsquared):
                 notes.append(
-                    "The noise hides the residual variance: R-squared is not known (coefficients are)."
+                    "The noise hides the variance of residuals or response: R-squared is not known (coefficients are)."
                 )
             lost = [name for name, error in self.bse.items() if math.isinf(error)]
             if lost:
