@@ -226,7 +226,7 @@ def _parties(study: Study) -> Finding:
         )
     shown = [group for group in groups if len({institution(role) for role in group}) == least]
     named = "; ".join(" and ".join(_who(study, role) for role in group) for group in shown[:3])
-    more = f"; and {len(shown) - 3} other such groups" if len(shown) > 3 else ""
+    more = f"; and {len(shown) - 3} other such group{'s' if len(shown) > 4 else ''}" if len(shown) > 3 else ""
     if least == 1:
         why = f"One institution alone could see answers, because it runs several parties: {named}{more}."
         return _weak(Weakness("parties", 1, why, "Have every party run by another institution.", "refuse"))

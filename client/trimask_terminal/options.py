@@ -14,6 +14,7 @@ from trimask_core.errors import ConfigError
 __all__ = [
     "Subparsers",
     "add_json",
+    "at_least_one",
     "duration_ms",
     "moment_ms",
     "output_file",
@@ -33,6 +34,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(data: Any) -> None:
     """One JSON document on stdout, and nothing else."""
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def at_least_one(text: str) -> int:
+    """A whole number from 1 on; for argparse's `type`."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return number
 
 
 def output_file(text: str) -> Path | None:

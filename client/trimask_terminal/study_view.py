@@ -95,15 +95,16 @@ def render(signed: SignedStudy) -> RenderableType:
 
 def approval_words(study: Study, role: str) -> list[str]:
     """What the party in `role` agrees to, a sentence each."""
-    asked = ", ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
+    asked = "; ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
+    honest = words_of(study).honest_people(study)
     said = [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
-        f"People are asked: {asked}.",
+        f"People are asked: {asked}{'' if asked.endswith('?') else '.'}",
         *_weighted(study),
         *_doors(study),
         *view_of(study).promises(study),
-        " ".join(words_of(study).honest_people(study)),
+        " ".join([*honest[:1], "; ".join(line.removeprefix("- ") for line in honest[1:])]).strip(),
         view_of(study).duty(study, role),
         collusion_of(study).summary,
         *(f"WEAK: {item.why} {item.fix}" for item in weaknesses(study)),

@@ -15,6 +15,7 @@ from trimask.catalogue import AbandonedBlock, StudyStatus
 from trimask.connection import connect
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
+from trimask_core.errors import ConfigError
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.waiting import waiting_of
@@ -137,6 +138,11 @@ def _as_owner(study: Study, owner: Path, call: Callable[[grpc.Channel], object])
 def owner_channel(study: Study, owner: Path, role: str = "collector") -> Iterator[grpc.Channel]:
     """A channel to a party of the study with the owner's certificate; failures inside come out as plain errors."""
     party = study.party(role)
+    missing = [name for name in ("tls.pem", "tls.key") if not (owner / name).is_file()]
+    if missing:
+        raise ConfigError(
+            f"{owner} has no {' and no '.join(missing)}: --owner is the owner's folder of keys, such as keys/owner"
+        )
     with (
         plain_errors(party.peer_address),
         open_channel(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trimask_cli.invitations import write_secret
 from trimask_cli.owner import CALL_SECONDS, owner_channel
-from trimask_core.errors import ConfigError, TrimaskError
+from trimask_core.errors import ConfigError, ConnectionFailed, Refused, TrimaskError
 from trimask_core.invitation import Link
 from trimask_core.study import Study
 from trimask_proto.v1.admission_pb2 import ListUsedInvitationsRequest
@@ -21,7 +21,10 @@ from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
 __all__ = ["Compared", "Made", "Use", "ask", "compare", "read_made", "write_unused"]
 
 _KEY_BYTES = 32
-_LINK = re.compile(r"trimask://[^\s\"',;<>]+")
+# An invitation in a line of a mail merge, which may have addresses of other pages too.
+_LINK = re.compile(
+    r"(?:trimask://[^\s\"',;<>]*/join/|https?://[^\s\"',;<>#]*/s/[^\s\"',;<>#]*#)[^\s\"',;<>]+"
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def read_made(path: Path, study_id: bytes) -> Made:
             if number == 1:
                 heading = line
             elif line.strip():
-                raise ConfigError(f"{path}, line {number}: there is no trimask:// link in it")
+                raise ConfigError(f"{path}, line {number}: there is no invitation link in it")
             continue
         link = Link.parse(found[0])
         if link.invitation is None or link.study_id != study_id:
@@ -116,18 +119,26 @@ def ask(study: Study, owner: Path, *, with_keys: bool) -> Use:
     """Every right provider, one after the other."""
     used: dict[str, int] = {}
     keys: dict[str, frozenset[bytes]] = {}
-    errors: dict[str, str] = {}
+    errors: dict[str, TrimaskError] = {}
+    if study.admission == "open":
+        raise ConfigError(
+            "this study is open: anybody may submit, with one link for all, so there are no invitations"
+        )
     for number in range(1, len(study.right) + 1):
         role = f"R{number}"
         try:
             used[role], keys[role] = _ask_one(study, owner, role, with_keys=with_keys)
         except TrimaskError as error:
-            errors[role] = str(error)
+            errors[role] = error
+    told = {role: str(error) for role, error in errors.items()}
     if not used:
-        raise ConfigError(
-            "no right provider answered; " + "; ".join(f"{role}: {errors[role]}" for role in errors)
+        first = next(iter(errors.values()))
+        if isinstance(first, Refused):
+            raise first
+        raise ConnectionFailed(
+            "no right provider answered; " + "; ".join(f"{role}: {told[role]}" for role in told)
         )
-    return Use(used, keys, errors)
+    return Use(used, keys, told)
 
 
 def _ask_one(study: Study, owner: Path, role: str, *, with_keys: bool) -> tuple[int, frozenset[bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trimask_core.errors import ConfigError
 from trimask_core.identity import SigningKey
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party_files import read_secret
@@ -28,4 +29,9 @@ def sign(study: Study, keys: Path, now_ms: int) -> Approval:
 
 
 def _identity(keys: Path) -> SigningKey:
-    return SigningKey(read_secret(keys / "identity.key"))
+    path = keys / "identity.key"
+    if not path.is_file():
+        raise ConfigError(
+            f"{keys} has no identity.key: give the folder of one party's own keys, such as keys/R1"
+        )
+    return SigningKey(read_secret(path))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimask.drafting import Parties
 from trimask_cli.moments_example import for_moments
-from trimask_core.errors import ConfigError
+from trimask_core.errors import ConfigError, StudyError
 from trimask_core.identity import SigningKey
 from trimask_core.party_files import ADMISSION_KEY, admission_key, load_party, read_secret, role_of_name
 from trimask_core.signed_study import SignedStudy
@@ -66,6 +66,10 @@ def gather_parties(cards: Iterable[Path]) -> Parties:
 def party_cards(keys: Path | None, cards: Iterable[Path] | None) -> Parties | None:
     """The parties of cards given one by one and of a folder with */node.json; None if neither has any."""
     found = [*(cards or []), *(sorted(keys.glob("*/node.json")) if keys is not None else [])]
+    if keys is not None and not found:
+        raise ConfigError(
+            f"{keys} has no folders of nodes, with node.json in each; `trimask keys {keys}` makes some to try"
+        )
     return gather_parties(found) if found else None
 
 
@@ -80,7 +84,16 @@ def _numbered(named: dict[str, Party], letter: str) -> tuple[Party, ...]:
 
 def read_signed(path: Path) -> SignedStudy:
     """A study with the approvals it has so far."""
-    return SignedStudy.from_json(path.read_text(encoding="utf-8"))
+    try:
+        return SignedStudy.from_json(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise StudyError(f"{path} is not a signed study") from None
+    except StudyError as error:
+        if path.suffix != ".toml":
+            raise StudyError(f"{path}: {error}") from None
+        raise StudyError(
+            f"{path} is a study's definition; this needs the study that `trimask study new` makes of it, a .json file"
+        ) from None
 
 
 def owner_public_key(owner: Path | None, *, make: bool) -> bytes:

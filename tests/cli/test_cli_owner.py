@@ -162,7 +162,7 @@ def test_node_is_not_taken_for_the_collector(trimask: Run, site: Site) -> None:
 def test_missing_owner_keys_are_one_line(trimask: Run, site: Site, tmp_path: Path) -> None:
     result = trimask("study", "close", site.file, "--owner", tmp_path / "nowhere", "--yes")
     assert (result.status, result.err.count("\n")) == (Exit.USAGE, 1)
-    assert "certificate must be" in result.err or "key must be" in result.err
+    assert "nowhere has no tls.pem and no tls.key: --owner is the owner's folder of keys" in result.err
 
 
 def test_status_needs_no_certificate(trimask: Run, site: Site) -> None:

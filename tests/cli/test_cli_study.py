@@ -134,7 +134,7 @@ def test_approval_says_in_words_what_is_signed(trimask: Run, study_folder: Path)
     keys = study_folder / "keys" / "R1"
     result = trimask("study", "approve", study_folder / "study.json", "--keys", keys, "--yes")
     for words in (
-        "Systolic blood pressure, Age, Body mass index",
+        "Systolic blood pressure; Age; Body mass index",
         "1,024 people at least",
         "(4, 1e-06)-differential privacy",
         "one component of every row",

@@ -72,10 +72,15 @@ _PROTECTS: tuple[Protect, ...] = get_args(Protect)
 def load_definition(source: Path | str) -> StudyDefinition:
     """Read a definition from a file (a `Path`) or from TOML text (a `str`)."""
     try:
-        text = source if isinstance(source, str) else source.read_text(encoding="utf-8")
+        text = source if isinstance(source, str) else source.read_text(encoding="utf-8-sig")
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudyError(f"the study definition is not TOML: {error}") from None
+        name = "the study definition" if isinstance(source, str) else str(source)
+        signed = isinstance(source, Path) and source.suffix == ".json"
+        hint = (
+            "; a definition is a .toml file, from which `trimask study new` makes the .json" if signed else ""
+        )
+        raise StudyError(f"{name} is not TOML: {error}{hint}") from None
     refuse_unknown(data, TOP_KEYS, "the study definition")
     top = Table(data, "")
     collection = _collection(top.table("collection"))

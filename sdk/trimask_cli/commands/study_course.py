@@ -91,7 +91,14 @@ def register_in(commands: Subparsers) -> None:
 def _block(text: str) -> bytes | int:
     """A block's id, or the number of a release."""
     word, dash, number = text.partition("-")
-    return int(number) if word == "release" and dash and number.isdecimal() else bytes.fromhex(text)
+    if word == "release" and dash and number.isdecimal():
+        return int(number)
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N"
+        ) from None
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -193,8 +200,11 @@ def run_abandon(args: argparse.Namespace) -> int:
     name = f"release {args.block}" if isinstance(args.block, int) else f"block {args.block.hex()}"
     question = f"Give {name} up, and erase its rows at every right provider?"
     if not args.yes and (args.json or not _yes(question)):
-        if not args.json:
-            print("Nothing was done. (`--yes` does it without asking.)")
+        said = "Nothing was done. (`--yes` does it without asking.)"
+        if args.json:
+            print_json({"ok": False, "exit": _STAYS_OPEN, "study_id": study.id.hex(), "said": [said]})
+        else:
+            print(said)
         return _STAYS_OPEN
     block = owner.abandon_block(study, args.block, args.owner)
     if args.json:

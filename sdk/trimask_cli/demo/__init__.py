@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from trimask_core.errors import ConfigError
-from trimask_terminal.options import Subparsers, add_json
+from trimask_terminal.options import Subparsers, add_json, at_least_one
 
 __all__ = ["register"]
 
@@ -20,7 +20,7 @@ def register(subparsers: Subparsers) -> None:
         description="Start a collector, right and left providers as processes of their own with TLS, collect a study "
         "from simulated participants through the real client, publish it, pull it, and fit the model.",
     )
-    parser.add_argument("--participants", type=int, metavar="N", help="how many (default 1024)")
+    parser.add_argument("--participants", type=at_least_one, metavar="N", help="how many (default 1024)")
     parser.add_argument(
         "--suite",
         choices=("rows", "moments"),
@@ -34,12 +34,15 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--block-size",
-        type=int,
+        type=at_least_one,
         metavar="n",
         help="rows masked together, in the rows suite (default: the study's)",
     )
     parser.add_argument(
-        "--release-size", type=int, metavar="N", help="least rows of a release (default: all of them)"
+        "--release-size",
+        type=at_least_one,
+        metavar="N",
+        help="least rows of a release (default: all of them)",
     )
     parser.add_argument("--epsilon", type=float, help="privacy of a release (default: the study's)")
     parser.add_argument("--delta", type=float, help="its failure probability (default: the study's)")

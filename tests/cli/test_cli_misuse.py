@@ -1,0 +1,144 @@
+"""Commands of a study's owner given the wrong file, folder or number: what is wrong is named, and what to give instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimask_cli import reminding
+from trimask_cli.study_file import bundled_definition, read_signed
+from trimask_core.errors import ConfigError, ConnectionFailed, Refused
+from trimask_core.identity import SigningKey
+from trimask_core.invitation import Invitation, Link
+from trimask_core.randomness import SystemRandom
+from trimask_core.refusals import Reason
+from trimask_core.study import Study
+from trimask_terminal.study_view import approval_words
+from trimask_theory.study_plan import load_definition
+
+Run = Callable[..., Any]
+
+
+def test_repro_a_definition_is_not_a_study_and_a_study_no_definition(
+    trimask: Run, study_folder: Path
+) -> None:
+    """`Expecting value: line 1 column 1 (char 0)`, with no file named."""
+    done = trimask("study", "show", study_folder / "study.toml")
+    assert done.status == 2
+    assert f"{study_folder / 'study.toml'} is a study's definition; this needs the study" in done.err
+    (study_folder / "other.json").write_text("{}")
+    assert (
+        f"{study_folder / 'other.json'}: this is not a signed study"
+        in trimask("study", "show", study_folder / "other.json").err
+    )
+    done = trimask("study", "new", study_folder / "study.json", "--keys", study_folder / "keys")
+    assert f"{study_folder / 'study.json'} is not TOML" in done.err
+    assert "a definition is a .toml file" in done.err
+
+
+def test_repro_a_definition_saved_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """Windows editors write one; it was `Invalid statement (at line 1, column 1)`."""
+    path = tmp_path / "study.toml"
+    path.write_text(bundled_definition(), encoding="utf-8-sig")
+    assert load_definition(path).title == load_definition(bundled_definition()).title
+
+
+def test_repro_a_folder_without_keys_is_named(trimask: Run, study_folder: Path) -> None:
+    """`keys/identity.key: No such file or directory`, and `give --keys DIR` to somebody who had given it."""
+    keys, study = study_folder / "keys", study_folder / "study.json"
+    done = trimask("study", "approve", study, "--keys", keys, "--yes")
+    assert (done.status, done.err) == (
+        2,
+        f"trimask: {keys} has no identity.key: give the folder of one party's own keys, such as keys/R1\n",
+    )
+    done = trimask("study", "new", study_folder / "study.toml", "--keys", study_folder / "none")
+    assert f"{study_folder / 'none'} has no folders of nodes, with node.json in each" in done.err
+    done = trimask("study", "close", study, "--owner", study_folder / "none", "--yes")
+    assert done.status == 3  # the collector is asked first
+    done = trimask("study", "propose", study, "--owner", study_folder / "none")
+    assert "has no tls.pem and no tls.key: --owner is the owner's folder of keys" in done.err
+
+
+@pytest.mark.parametrize("option", ["--participants", "--block-size", "--release-size"])
+@pytest.mark.parametrize("number", ["0", "-5", "many"])
+def test_repro_a_demo_of_nobody_is_refused(trimask: Run, option: str, number: str) -> None:
+    """-5 participants were a traceback of NumPy, and 0 were 1,024."""
+    done = trimask("demo", f"{option}={number}")
+    assert done.status == 2
+    assert f"argument {option}: {number!r} is not a whole number from 1 on" in done.err
+
+
+def test_repro_a_block_that_is_not_given_up_is_a_document_too(trimask: Run, study_folder: Path) -> None:
+    """Standard output was empty."""
+    study, owner = study_folder / "study.json", study_folder / "keys" / "owner"
+    done = trimask("study", "abandon", study, "abcd", "--owner", owner, "--json")
+    assert done.status == 1
+    told = json.loads(done.out)
+    assert (told["ok"], told["exit"]) == (False, 1)
+    done = trimask("study", "abandon", study, "zz", "--owner", owner)
+    assert "'zz' is neither how a block's id begins" in done.err
+
+
+def test_an_approval_reads_as_sentences(study_folder: Path) -> None:
+    words = approval_words(read_signed(study_folder / "study.json").study, "R1")
+    assert (
+        "People are asked: Systolic blood pressure; Age; Body mass index; Salt a day; Do you smoke?; "
+        in words[2]
+    )
+    assert words[2].endswith("How active are you?")
+    (honest,) = [sentence for sentence in words if "of the others are honest" in sentence]
+    assert " - " not in honest
+
+
+def _invited(folder: Path) -> Study:
+    return replace(read_signed(folder / "study.json").study, admission="invited", admission_signer="R1")
+
+
+def _link(address: str, study: Study) -> Link:
+    drawn = Invitation.draw(study.id, 10**13, SystemRandom())
+    return Link(address, study.id, drawn.signed_with(SigningKey.generate()))
+
+
+def test_repro_reminders_read_links_to_a_page(study_folder: Path) -> None:
+    """Invitations to a study with a page are https links, of which `--made` said that no trimask:// link is in them."""
+    study = _invited(study_folder)
+    links = [_link(address, study) for address in ("https://survey.example", "127.0.0.1:7400")]
+    path = study_folder / "people.csv"
+    lines = [f"Ada,https://www.example.org/about#us,{link},2027-01-31" for link in links]
+    path.write_text("\n".join(["name,homepage,link,expires", *lines]) + "\n")
+    made = reminding.read_made(path, study.id)
+    assert [line for line, _, _ in made.lines] == lines
+    assert [key for _, key, _ in made.lines] == [
+        link.invitation.key.public for link in links if link.invitation
+    ]
+    path.write_text("name,homepage\nAda,https://www.example.org/about\n")
+    with pytest.raises(ConfigError, match="line 2: there is no invitation link in it"):
+        reminding.read_made(path, study.id)
+
+
+def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
+    study_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status 2, as if an argument were wrong; and an open study was said not to be answered for."""
+    study, owner = read_signed(study_folder / "study.json").study, study_folder / "keys" / "owner"
+    with pytest.raises(ConfigError, match="this study is open"):
+        reminding.ask(study, owner, with_keys=False)
+    study = _invited(study_folder)
+
+    def fails(error: Exception) -> Callable[..., Any]:
+        def ask_one(*_: object, **__: object) -> Any:
+            raise error
+
+        return ask_one
+
+    monkeypatch.setattr(reminding, "_ask_one", fails(ConnectionFailed("away")))
+    with pytest.raises(ConnectionFailed, match="no right provider answered; R1: away; R2: away"):
+        reminding.ask(study, owner, with_keys=False)
+    monkeypatch.setattr(reminding, "_ask_one", fails(Refused(Reason.NOT_THE_OWNER, "not you")))
+    with pytest.raises(Refused, match="not you"):
+        reminding.ask(study, owner, with_keys=False)
