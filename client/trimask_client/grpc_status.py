@@ -30,6 +30,9 @@ def plain_errors(target: str) -> Iterator[None]:
         if reason is not None:
             raise Refused(read_reason(reason, code.name), details) from None
         if code in _UNREACHED:
+            details = details.rpartition("Failed to connect to remote host: ")[
+                2
+            ]  # gRPC names the address once more
             hint = " (check roots and tls_name)" if "SSL" in details or "handshake" in details.lower() else ""
             raise ConnectionFailed(f"{target} could not be reached: {details}{hint}") from None
         raise Refused(read_reason(None, code.name), f"{target}: {details}") from None

@@ -78,6 +78,7 @@ Every command takes `--json`: one document on stdout and nothing else there; pro
 with `--json`. Commands that answer a question print its answer; others print `ok`, `exit`, what they made (`study_id`,
 `file`, ...) and `said`, the lines they print without it. A command that fails prints
 `{{"ok": false, "exit": 3, "error": "..."}}`, with `problems` where there are several, and the same message on stderr.
+`trimask study status --watch --json` prints a document a line, each time something has changed.
 The node programs (`trimask collector`, `right`, `left`) run until they are stopped; `log_format = "json"` in `node.toml`
 is theirs.
 

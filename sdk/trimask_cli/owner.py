@@ -94,7 +94,8 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
         ):
             table.add_row(f"{item.goal.lower()}, waiting because", item.because)
     rows = study.suite.name == "rows"
-    blocks = "blocks" if rows else "batches"
+    one = progress.pooled_blocks == 1
+    blocks = ("block" if one else "blocks") if rows else ("batch" if one else "batches")
     table.add_row(
         f"complete, waiting for a {'block' if rows else 'batch'}", f"{progress.pending_rows:,} rows"
     )
@@ -103,7 +104,10 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
         "pooled" if rows else "added up",
         f"{progress.pooled_rows:,} rows ({progress.pooled_blocks:,} {blocks} so far)",
     )
-    table.add_row("published", f"{progress.published_rows:,} rows in {progress.releases:,} releases")
+    table.add_row(
+        "published",
+        f"{progress.published_rows:,} rows in {progress.releases:,} release{'' if progress.releases == 1 else 's'}",
+    )
     if progress.failed_attempts:
         table.add_row("attempts that failed and were repeated", f"{progress.failed_attempts:,}")
     if progress.refused_reports:

@@ -8,10 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from rich.console import Console
 
+from trimask.catalogue import StudyStatus
 from trimask_cli import reminding
+from trimask_cli.owner import render_status
 from trimask_cli.study_file import bundled_definition, read_signed
+from trimask_client.grpc_status import plain_errors
 from trimask_core.errors import ConfigError, ConnectionFailed, Refused
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation, Link
@@ -142,3 +147,35 @@ def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
     monkeypatch.setattr(reminding, "_ask_one", fails(Refused(Reason.NOT_THE_OWNER, "not you")))
     with pytest.raises(Refused, match="not you"):
         reminding.ask(study, owner, with_keys=False)
+
+
+class _Unreached(grpc.RpcError):
+    """What gRPC raises where nothing listens."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7400: "
+            "Failed to connect to remote host: Connection refused"
+        )
+
+    def trailing_metadata(self) -> tuple[()]:
+        return ()
+
+
+def test_repro_a_node_that_is_not_there_is_said_in_one_short_line() -> None:
+    """The address stood in the line twice, with gRPC's words for it."""
+    with pytest.raises(ConnectionFailed) as caught, plain_errors("127.0.0.1:7400"):
+        raise _Unreached
+    assert str(caught.value) == "127.0.0.1:7400 could not be reached: Connection refused"
+
+
+def test_repro_one_block_is_not_one_blocks(study_folder: Path) -> None:
+    status = StudyStatus("open", 0, 0, 32, 0, 1, 0, 1, "", {})
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(render_status(read_signed(study_folder / "study.json").study, status))
+    assert "32 rows (1 block so far)" in shown.get()
+    assert "0 rows in 1 release " in shown.get()

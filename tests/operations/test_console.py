@@ -127,7 +127,7 @@ def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
     )
     assert elsewhere[0] == 409
     status, text = _ask(ops_lab, "POST", "/console/sign-in", {"token": "trimask_" + "A" * 43})
-    assert (status, "was not made here" in text) == (403, True)
+    assert (status, "Make another as said below" in text) == (403, True)
     # A sandboxed frame elsewhere sends the same Origin as these pages, "null": the browser says which it is.
     whole = {"token": mine.partition("=")[2]}
     framed = _ask(ops_lab, "POST", "/console/sign-in", whole, Origin="null", Sec_Fetch_Site="cross-site")

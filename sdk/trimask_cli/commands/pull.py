@@ -42,7 +42,7 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """List or pull."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
     import trimask
     from trimask_cli.study_file import read_signed
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{unknown[0]} is not published; there are {', '.join(published) or 'none yet'}"
             )
         wanted = args.dataset or list(published)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
         # Progress goes to stderr, so that --json leaves one document on stdout.
         with Progress(*columns, console=Console(file=sys.stderr), disable=args.list) as progress:
             for name in wanted:

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_server.access.tokens import TokenStore
 from trimask_server.collector.catalogue import Catalogue, dataset_folder
@@ -81,7 +82,9 @@ class Console:
             session = await self._sessions.check(text, self._node.clock.now_ms())
             study = self._node.studies.get(session.token.study_id)
         except Refused as error:
-            return await self._start(request, str(error))
+            # Whoever signs in here is the owner, who makes tokens; the refusal's own words are for researchers.
+            own = "This token was not made here, or is revoked. Make another as said below."
+            return await self._start(request, own if error.reason is Reason.BAD_TOKEN else str(error))
         response = _to(f"{PATH}/studies/{study.id.hex()}")
         self._sessions.keep(response, request, session, text)
         return response
