@@ -63,6 +63,10 @@ def test_repro_a_folder_without_keys_is_named(trimask: Run, study_folder: Path) 
     )
     done = trimask("study", "new", study_folder / "study.toml", "--keys", study_folder / "none")
     assert f"{study_folder / 'none'} has no folders of nodes, with node.json in each" in done.err
+    made = ("study", "new", study_folder / "study.toml", "--keys", keys, "--out", study_folder / "other.json")
+    done = trimask(*made, "--owner", study_folder / "none")
+    assert f"--owner {study_folder / 'none'}: there is no such folder" in done.err
+    assert not (study_folder / "other.json").exists()
     done = trimask("study", "close", study, "--owner", study_folder / "none", "--yes")
     assert done.status == 3  # the collector is asked first
     done = trimask("study", "propose", study, "--owner", study_folder / "none")

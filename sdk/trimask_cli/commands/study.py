@@ -133,6 +133,8 @@ def run_new(args: argparse.Namespace) -> int:
     roots = args.roots or (args.keys and args.keys / "authority" / "ca.pem")
     if parties is None or roots is None:
         raise ConfigError("give --keys DIR, or --party CARD ... with --roots CA.pem")
+    if args.owner is not None and not args.owner.is_dir():
+        raise ConfigError(f"--owner {args.owner}: there is no such folder")
     study = create_study(
         definition,
         parties.collector,

@@ -22,6 +22,7 @@ __all__ = ["run_own"]
 
 _DRAWN = 4000
 _PILOT = 20_000  # as many of a pilot at most: each point of the trade-off of clipping encodes them again
+_MANY_COLUMNS = 60
 
 
 def run_own(args: argparse.Namespace) -> int:
@@ -47,6 +48,11 @@ def _planned(args: argparse.Namespace) -> OwnPlan:
     formula = args.formula or default_formula(definition.schema)
     population, basis = _population(args, definition)
     names = _suites(definition, args.suite)
+    columns = len(definition.schema.columns)
+    if columns > _MANY_COLUMNS and args.formula is None:
+        print(
+            f"{columns} columns: a model of all of them takes minutes; --formula names fewer", file=sys.stderr
+        )
     suites: dict[SuiteName, SuitePlan] = {}
     wanted: dict[str, float] = {}
     for name in names:
