@@ -94,7 +94,7 @@ class MomentsStudy(MomentsSettings):
         self._check_overflow()
 
     def _check_overflow(self) -> None:
-        """2 N max|T| and 12 deviations of all noise must stay below 2^59 (docs/theory/verified-moments.md#room)."""
+        """2^shift N max|T| and 12 deviations of all noise must stay below 2^59 (docs/theory/verified-moments.md#room)."""
         published, most = self.layout.published, self.max_release_rows
         bounds = self.layout.published_bounds
         for j, column in enumerate(published):
