@@ -33,7 +33,7 @@ release_rows = 2048
 )
 
 
-@pytest.mark.parametrize("rows", [512, pytest.param(2048, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [256, pytest.param(2048, marks=pytest.mark.slow)])
 def test_exact_release_is_the_gram_matrix_and_nothing_remains(process_lab: Lab, rows: int) -> None:
     lab = process_lab
     signed = lab.open_study(EIGHT, release_rows=rows)
