@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import urllib.error
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_server.collector.console.overview import invitation_values, together_words
 from trimask_server.collector.console.records import Invited
+from trimask_server.collector.console.sessions import Session, form_token_fits
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +186,34 @@ def test_invitations_are_counted() -> None:
         "made": 150, "used": 70, "expired": 30, "unused": 50, "rate": "47%",
     }  # fmt: skip
     assert [(item["came"], item["total"]) for item in found["days"]] == [(30, 30), (40, 70)]
+
+
+_FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(("headers", "body", "status"), [
+    ({"Content-Type": "multipart/form-data"}, b"abc", 400),
+    ({"Content-Type": "multipart/form-data; boundary=a"}, b"abc", 400),
+    ({"Content-Type": f"{_FORM}; charset=nonsense"}, b"token=abc", 400),
+    ({"Content-Type": _FORM}, b"token=\xff\xfe", 400),
+    ({"Content-Type": _FORM, "Content-Encoding": "gzip"}, b"token=abc", 400),
+    ({"Content-Type": _FORM, "Origin": "http://["}, b"token=abc", 403),
+    ({"Content-Type": _FORM, "Content-Length": "70000"}, bytes(70_000), 413),
+])  # fmt: skip
+def test_repro_what_no_browser_sends_is_refused_without_a_traceback(
+    ops_lab: Any, caplog: pytest.LogCaptureFixture, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    """A stranger wrote a traceback into the log with every such request."""
+    sent = urllib.request.Request(  # noqa: S310 - this test's own node
+        ops_lab.http("collector") + "/console/sign-in", data=body, headers=headers
+    )
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(sent, timeout=20)  # noqa: S310
+    raised.value.close()
+    assert raised.value.code == status
+    assert "Error handling request" not in caplog.text
+
+
+def test_repro_a_forms_token_may_have_any_letters() -> None:
+    assert not form_token_fits(Session(None, "abc"), "\xe4\udc80")  # type: ignore[arg-type]
+    assert form_token_fits(Session(None, "abc"), "abc")  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ class Console:
         )  # fmt: skip
 
     async def _sign_in(self, request: web.Request) -> web.Response:
-        form = await request.post()
+        form = await _read_form(request)
         text = str(form.get("token", "")).strip()
         if not same_origin(request):
             return await self._start(request, "This form came from another page; sign in here.")
@@ -144,7 +144,7 @@ class Console:
 
         async def handle(request: web.Request) -> web.Response:
             found = await self._known(request)
-            form = await request.post()
+            form = await _read_form(request)
             if found is None:
                 return _to(PATH)
             if not same_origin(request) or not form_token_fits(found[1], form.get("form_token")):
@@ -216,6 +216,15 @@ class Console:
                 folder = dataset_folder(self._node.config.data, dataset_id, listed[0]["sha256"])
                 return web.FileResponse(folder / name, headers=headers)
         return self._pages.page("missing.html", 404)
+
+
+async def _read_form(request: web.Request) -> Any:
+    try:
+        return await request.post()
+    except web.HTTPException:
+        raise
+    except Exception:  # noqa: BLE001 - whatever its parsers raise is the sender's doing
+        raise web.HTTPBadRequest(text="this is no form that a browser sends") from None
 
 
 def _to(path: str) -> web.Response:

@@ -89,12 +89,17 @@ def same_origin(request: web.Request) -> bool:
         return False
     origin = request.headers.get("Origin", "")
     host = request.headers.get("X-Forwarded-Host", request.host)
-    return origin in ("", "null") or urlsplit(origin).netloc == host
+    try:
+        return origin in ("", "null") or urlsplit(origin).netloc == host
+    except ValueError:  # no origin that a browser sends
+        return False
 
 
 def form_token_fits(session: Session, value: object) -> bool:
     """Whether a form's token is the session's."""
-    return isinstance(value, str) and hmac.compare_digest(session.form_token, value)
+    return isinstance(value, str) and hmac.compare_digest(
+        session.form_token.encode(), value.encode(errors="replace")
+    )
 
 
 def _name(study_id: bytes) -> str:
