@@ -65,7 +65,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     found = _installed()
     parser = _Parser(
         prog="trimask",
-        description="Collect personal data without anybody ever holding it.",
+        description="Collect personal data so that no institution is given it.",
         epilog=_epilog(found),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

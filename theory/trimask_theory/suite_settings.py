@@ -105,7 +105,7 @@ def _check_moments(definition: StudyDefinition) -> None:
         if privacy.exact:
             raise StudyError(
                 "take privacy.exact out: in the moments suite a study with a [privacy.budget] keeps its totals in shares, "
-                "and nobody ever holds the exact ones"
+                "and no party holds the exact ones"
             )
         if privacy.epsilon is not None or privacy.delta is not None:
             raise StudyError(
