@@ -308,7 +308,7 @@ def test_all_right_providers_count_what_was_used(lab: Lab, invite: Invite, signe
     assert set(after.used) == {f"R{k}" for k in range(1, lab.right + 1)}
 
     lab.wait(signed.study, lambda status: status.invitations_used == after.used)
-    with pytest.raises(ConfigError, match="has no reminders"):
+    with pytest.raises(Refused, match="has no reminders"):
         reminding.ask(signed.study, lab.owner, with_keys=True)
 
 
