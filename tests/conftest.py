@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +52,14 @@ SCHEMA = Schema(
 ANSWERS: Mapping[str, object] = {"age": 43, "bmi": 27.25, "smoker": True, "region": "south"}
 FAILURE = 1e-9
 
-# gRPC's asyncio servers that are collected while a loop runs in another thread can crash the process; kept, they are not.
-_SERVERS: list[grpc.aio.Server] = []
+# A gRPC asyncio server that is freed while a loop runs in another thread, or while Python ends, can crash the process.
 _make_server = grpc.aio.server
 
 
 def _kept_server(*given: Any, **named: Any) -> grpc.aio.Server:
-    _SERVERS.append(_make_server(*given, **named))
-    return _SERVERS[-1]
+    server = _make_server(*given, **named)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._server))  # never freed
+    return server
 
 
 grpc.aio.server = _kept_server

@@ -17,7 +17,7 @@ import pytest
 from trimask_core.errors import StudyError
 from trimask_terminal import program
 from trimask_terminal.exits import Exit
-from trimask_terminal.interruption import Told
+from trimask_terminal.interruption import Interrupted
 from trimask_terminal.parsing import CommandParser
 from trimask_terminal.running import run_program
 
@@ -235,7 +235,7 @@ def test_repro_a_signal_while_a_class_is_made_is_that_signal() -> None:
     """Python 3.11 wraps what is raised then, and a node that was told to end while it imported printed a traceback."""
 
     def run(_: argparse.Namespace) -> int:
-        raise RuntimeError("Error calling __set_name__") from Told(signal.SIGTERM)
+        raise RuntimeError("Error calling __set_name__") from Interrupted(signal.SIGTERM)
 
     parser = CommandParser(prog="trimask")
     parser.set_defaults(run=run)

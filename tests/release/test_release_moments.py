@@ -205,6 +205,8 @@ def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab)
             with pytest.raises(Refused) as caught:
                 release.sum(connection, study.id, columns, method=method, mu=0.1)
             assert caught.value.reason == reason
+        with pytest.raises((Refused, ParameterError), match=r"elliptical.*gaussian"):
+            release.sum(connection, study.id, ["age"], method="gaussian", mu=0.1)
         with pytest.raises(Refused, match="pay more, or ask for fewer") as caught:
             release.gram(connection, study.id, ["age", "age2"], mu=1e-9)
         assert caught.value.reason == "no_room"

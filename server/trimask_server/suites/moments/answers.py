@@ -153,7 +153,8 @@ def _sum_columns(study: Study, rows: int, asked: release_pb2.SumMechanism) -> li
             "is that of the ball",
         )
     if asked.method != release_pb2.SUM_METHOD_ELLIPTICAL:
-        raise ParameterError("method", "elliptical, the only one of this suite: noise by range", asked.method)
+        given = "gaussian" if asked.method == release_pb2.SUM_METHOD_GAUSSIAN else asked.method
+        raise ParameterError("method", "elliptical, the only one of this suite: noise by range", given)
     names = list(asked.columns) or [name for name in known if name != ONES]
     require_known(names, known)
     if ONES in names:
