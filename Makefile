@@ -7,7 +7,7 @@ MADE_FROM := requirements.lock VERSION $(sort $(wildcard */pyproject.toml))
 STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
-LONG    := meta/test_bench* meta/test_docs_site.py meta/test_packages.py theory/test_pca_sampling.py theory/test_masked_noise_pairs.py theory/test_unit_enclosure.py
+LONG    := meta/test_bench* meta/test_docs_site.py meta/test_packages.py cli/test_cli_own_plan.py theory/test_masked_noise.py theory/test_masked_noise_pairs.py theory/test_pca_sampling.py theory/test_study_plan.py theory/test_unit_enclosure.py
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
