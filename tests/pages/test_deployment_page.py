@@ -15,6 +15,7 @@ PAGE = "docs/deployment.md"
 THE_OWNER = """
 trimask keys others --right 2 --left 1 > /dev/null
 trimask study example --people 32 > study.toml
+mkdir owner
 trimask study new study.toml --owner owner --roots ca.pem --out study.json \\
   --party others/collector/node.json others/R1/node.json others/L1/node.json /var/lib/trimask/R2.json > /dev/null
 """

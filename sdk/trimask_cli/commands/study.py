@@ -134,7 +134,9 @@ def run_new(args: argparse.Namespace) -> int:
     if parties is None or roots is None:
         raise ConfigError("give --keys DIR, or --party CARD ... with --roots CA.pem")
     if args.owner is not None and not args.owner.is_dir():
-        raise ConfigError(f"--owner {args.owner}: there is no such folder")
+        raise ConfigError(
+            f"--owner {args.owner}: there is no such folder; make it, or give the one of `trimask keys`"
+        )
     study = create_study(
         definition,
         parties.collector,
