@@ -257,9 +257,10 @@ class Connection(Shown):
         return Dataset(manifest, folder)  # all that `Dataset.open` checks has just been checked
 
     def _check_chain(self, manifest: Manifest) -> None:
-        """Every release names the hash of the one published before, so a collector cannot swap or drop one unseen.
+        """Every release names the hash of the one published before, so a collector cannot swap one, or drop one later.
 
-        A number may be missing: that of a release that was given up, or those a restored collector has skipped.
+        A number may be missing: that of a release that was given up, or those a restored collector has skipped. That
+        nothing was published under a missing number is the collector's word.
         """
         start, release = dataset_key(manifest.dataset_id)
         listed = {dataset_key(item.id) for item in self.datasets(manifest.study_id)}

@@ -34,8 +34,8 @@ def place(seed: bytes, submission_id: bytes) -> bytes:
 
 
 def split_places(submission_ids: bytes, places: bytes) -> list[tuple[bytes, bytes]]:
-    """(id, place) of rows, from their concatenations; none from a node that is not upgraded yet and tells no places."""
-    ids = split_ids(submission_ids) if places else []
+    """(id, place) of rows, from their concatenations."""
+    ids = split_ids(submission_ids)
     if len(places) != PLACE_BYTES * len(ids):
         raise Refused(Reason.MALFORMED, f"each submission id must come with a place of {PLACE_BYTES} bytes")
     return [(name, places[i * PLACE_BYTES : (i + 1) * PLACE_BYTES]) for i, name in enumerate(ids)]
