@@ -19,7 +19,16 @@ $(STAMP):
 	$(INSTALL) --no-deps --no-build-isolation $(patsubst %/pyproject.toml,--editable ./%,$(wildcard */pyproject.toml))
 	@touch $@
 
-demo: $(STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
+# A demo needs none of the developers' tools; where they are installed, it has what it needs.
+DEMO_STAMP := $(or $(wildcard $(STAMP)),$(VENV)/.demo-$(shell cat requirements-demo.lock $(MADE_FROM) | cksum | cut -d' ' -f1))
+
+$(VENV)/.demo-%:
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --require-hashes --requirement requirements-demo.lock
+	$(INSTALL) --no-deps --no-build-isolation $(patsubst %,--editable ./%,client theory server sdk)
+	@touch $@
+
+demo: $(DEMO_STAMP)  ## the whole way of 1,024 rows, from simulated phones to a fitted model
 	$(BIN)/trimask demo
 
 system: ## what the tests need of the system, installed where it is missing

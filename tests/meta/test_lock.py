@@ -21,6 +21,12 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 NODE = ("--editable ./client[grpc,numpy,terminal]", "--editable ./theory")
 LOCKS = {
     "requirements.lock": (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines(),
+    "requirements-demo.lock": [
+        *NODE,
+        "--editable ./server[collector]",
+        "--editable ./sdk[demo]",
+        "hatchling>=1.27",
+    ],
     "deploy/provider.lock": [*NODE, "--editable ./server[postgres,tracing]"],
     "deploy/collector.lock": [*NODE, "--editable ./server[collector,postgres,tracing]"],
     "deploy/build.lock": ["hatchling>=1.27"],

@@ -129,7 +129,29 @@ def test_every_pyproject_is_a_distribution_here() -> None:
         for path in ROOT.glob("*/pyproject.toml")
     }
     assert there == FOLDERS
-    assert "project" not in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_the_root_installs_every_distribution_from_its_folder(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(ROOT)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    asked = {
+        requirement.name: (Path(str(requirement.url).removeprefix("file://")).name, str(requirement.marker))
+        for requirement in map(
+            Requirement, Parser().parsestr(Wheel(wheel).metadata("METADATA")).get_all("Requires-Dist") or []
+        )
+    }
+    assert {name: folder for name, (folder, _) in asked.items()} == FOLDERS
+    assert [name for name, (_, marker) in asked.items() if "extra" in marker] == ["trimask-mobile"]
 
 
 @pytest.mark.parametrize("name", FOLDERS)
