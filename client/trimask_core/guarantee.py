@@ -138,6 +138,8 @@ def _two_numbers(name: str, value: object) -> tuple[float, float]:
 
 def factor_words(epsilon: float) -> str:
     """e^epsilon, by which a conclusion may become more likely, as a number people can read."""
+    if epsilon == math.inf:
+        return "infinity"
     if epsilon > math.log(1e9):
         return f"10^{math.ceil(epsilon / math.log(10))}"
     factor = math.exp(epsilon)

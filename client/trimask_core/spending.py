@@ -19,6 +19,8 @@ from trimask_core.study import Study
 __all__ = ["Spending", "epsilon_of", "spending"]
 
 _LARGEST = 700.0
+_ROUNDING = 1e-12  # by which less than this part of itself each term of the difference is wrong,
+_FEWER_DIGITS = 1e-311  # down to here
 _USUAL_DELTA = 1e-6
 
 
@@ -74,15 +76,24 @@ def _gaussian(promise: Guarantee) -> tuple[float, float, float, float] | None:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The epsilon that mu-Gaussian differential privacy gives with delta (Dong, Roth and Su 2022, Corollary 1)."""
+    """The epsilon that mu-Gaussian differential privacy gives with delta (Dong, Roth and Su 2022, Corollary 1), rounded up.
+
+    Infinite where it is above 700, beyond which e^epsilon cannot be computed, and at delta = 0.
+    """
 
     def tail(x: float) -> float:
         return math.erfc(x / math.sqrt(2)) / 2
 
     def reached(epsilon: float) -> float:
-        return tail(epsilon / mu - mu / 2) - math.exp(min(epsilon, 700.0)) * tail(epsilon / mu + mu / 2)
+        far = tail(epsilon / mu + mu / 2)
+        far = far if far > _FEWER_DIGITS else 0.0
+        return (1 + _ROUNDING) * tail(epsilon / mu - mu / 2) - (1 - _ROUNDING) * math.exp(epsilon) * far
 
-    low, high = 0.0, _LARGEST if mu else 0.0
+    if mu == 0:
+        return 0.0
+    if not delta > 0 or reached(_LARGEST) > delta:
+        return math.inf
+    low, high = 0.0, _LARGEST
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (middle, high) if reached(middle) > delta else (low, middle)

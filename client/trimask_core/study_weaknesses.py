@@ -41,10 +41,10 @@ class Weakness:
     severity: Severity = "name"
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
+        """A JSON-ready form; infinity is null."""
         return {
             "what": self.what,
-            "number": self.number,
+            "number": self.number if math.isfinite(self.number) else None,
             "why": self.why,
             "fix": self.fix,
             "severity": self.severity,

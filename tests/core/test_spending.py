@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,28 @@ def having(study: Study) -> Callable[..., Study]:
 def test_the_gaussian_inverse_is_the_exact_one(mu: float, delta: float) -> None:
     exact = gdp.epsilon(delta, mu)
     assert exact - 1e-9 <= epsilon_of(mu, delta) <= exact + 2e-6
+
+
+@pytest.mark.parametrize(("mu", "truth"), [(36.0, 818.2), (50.0, 1486.7)])
+def test_repro_what_is_too_large_to_compute_is_not_stated_too_small(
+    having: Callable[..., Study], mu: float, truth: float
+) -> None:
+    """Before, 700 was given as a bound."""
+    assert gdp.epsilon(1e-6, mu) == pytest.approx(truth, abs=0.05)
+    assert epsilon_of(mu, 1e-6) >= truth
+    assert spending([having(None, Budget(mu=mu))]).epsilon >= truth
+
+
+def test_the_gaussian_inverse_is_never_below_the_exact_one() -> None:
+    """Seeded, over all there is room for; before, it fell below by rounding, and where a tail underflows."""
+    numbers = random.Random(25)
+    cases = [(10 ** numbers.uniform(-8, 1.7), 10 ** numbers.uniform(-30, -0.001)) for _ in range(3000)]
+    cases += [(26.93140597391469, 1.2053212745678825e-30), (29.74347021881963, 1.3688653021007737e-17)]
+    found = [(epsilon_of(mu, delta), gdp.epsilon(delta, mu)) for mu, delta in cases]
+    assert all(device >= exact for device, exact in found)
+    assert all(device <= exact + 1.0 for device, exact in found if exact < 695)
+    assert epsilon_of(1.0, 0.0) == math.inf
+    assert epsilon_of(0.0, 1e-6) == 0.0
 
 
 def test_pairs_add_up(having: Callable[..., Study]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,23 @@ from trimask_client.words import explain_study
 from trimask_core.guarantee import Neighbours
 from trimask_core.plain_truth import whole_truth
 from trimask_core.protection import Budget
+from trimask_core.spending import epsilon_of
 from trimask_core.study import Study
 from trimask_core.text_form import canonical_json
 from trimask_core.truth_words import plain_truth
 from trimask_core.weight import Weight
 from trimask_web import run_node
 
+GAUSSIAN = [
+    (0.0, 1e-6),
+    (1e-9, 1e-6),
+    (0.5, 1e-12),
+    (3.0, 1e-3),
+    (32.0, 1e-6),
+    (36.0, 1e-6),
+    (50.0, 1e-6),
+    (1.0, 0.0),
+]
 LANGUAGES = ("en", "de", "ar", "hi", "fr")
 
 
@@ -49,7 +61,7 @@ def studies(make_study: Any) -> list[Study]:
         found.append(replace(study, protection=kept))
     found += [make_study(label="truth weights", weight=Weight("region", (1.0, 2.0, 3.5))).study]
     exact = make_study(sigma=0.0, label="truth exact").study
-    for budget in (None, Budget(mu=0.7), Budget(1.0, 1e-7), Budget(0.5, 1e-7, 0.2)):
+    for budget in (None, Budget(mu=0.7), Budget(mu=36.0), Budget(1.0, 1e-7), Budget(0.5, 1e-7, 0.2)):
         found.append(replace(exact, protection=replace(exact.protection, budget=budget)))
     return found
 
@@ -67,7 +79,9 @@ def test_the_whole_truth_is_python_s(tmp_path: Path, make_study: Any) -> None:
         )
     assert steps == {"none", "weak", "medium", "strong"}
     assert {"answers", "estimates", "blurred", "unknown", "held_sums", "totals_noise"} <= seen
+    epsilons = [(mu, delta, epsilon_of(mu, delta)) for mu, delta in GAUSSIAN]
+    epsilons = [(mu, delta, epsilon if math.isfinite(epsilon) else None) for mu, delta, epsilon in epsilons]
     path = tmp_path / "truths.json"
-    path.write_text(json.dumps(cases))
+    path.write_text(json.dumps({"cases": cases, "epsilons": epsilons}))
     found = json.loads(run_node(Path(__file__).parent / "truth_vectors.js", path))
-    assert found == {"compared": len(cases) * (len(LANGUAGES) + 1), "wrong": []}
+    assert found == {"compared": len(cases) * (len(LANGUAGES) + 1) + len(epsilons), "wrong": []}

@@ -5,11 +5,18 @@ import { isDeepStrictEqual } from "node:util";
 import { readJson } from "../../client/web/device/json.js";
 import { Study } from "../../client/web/device/study.js";
 import { exactStatement } from "../../client/web/page/exact.js";
+import { epsilonOf } from "../../client/web/page/plain_truth.js";
 import { plainTruth } from "../../client/web/page/truth_words.js";
 
 let compared = 0;
 const wrong = [];
-for (const [place, { study: text, plain, exact }] of JSON.parse(readFileSync(process.argv[2], "utf8")).entries()) {
+const { cases, epsilons } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+for (const [mu, delta, epsilon] of epsilons) {
+  const here = epsilonOf(mu, delta);
+  compared += 1;
+  if (epsilon === null ? here !== Infinity : !(Math.abs(here - epsilon) < 2e-6)) wrong.push({ mu, delta, epsilon, here });
+}
+for (const [place, { study: text, plain, exact }] of cases.entries()) {
   const study = await Study.read(readJson(text));
   for (const [language, python] of Object.entries(plain)) {
     const { promises, seen, note } = plainTruth(study, language);

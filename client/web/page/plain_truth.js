@@ -17,6 +17,7 @@ import { blurringCoalitions } from "../device/rows/collusion.js";
 /** @type {Step[]} */
 export const STEPS = ["none", "weak", "medium", "strong"];
 const [STRONG, MEDIUM] = [3 / 4, 9 / 10];
+const [LARGEST, ROUNDING, FEWER_DIGITS] = [700, 1e-12, 1e-311];
 
 /** The promises, the weaker first; who could see what, those who see most first; how many larger groups could.
  * @param {Study} study @returns {{promises: Promise_[], seen: Seen[], largerGroups: number}} */
@@ -32,7 +33,7 @@ export function wholeTruth(study) {
 
 /** The largest probability of telling two equally likely answers apart. @param {number} epsilon @param {number} delta */
 function bestGuess(epsilon, delta) {
-  return epsilon > 700 ? 1 : Math.min(1, (Math.exp(epsilon) + delta) / (1 + Math.exp(epsilon)));
+  return epsilon > LARGEST ? 1 : Math.min(1, (Math.exp(epsilon) + delta) / (1 + Math.exp(epsilon)));
 }
 
 /** In hundredths, rounded up. @param {number} epsilon @param {number} delta */
@@ -45,11 +46,17 @@ function stepOf(epsilon, delta, people) {
   return guess > STRONG + 1e-9 ? "medium" : "strong";
 }
 
-/** The epsilon that mu-Gaussian differential privacy gives with delta, as trimask_core.spending finds it. @param {number} mu @param {number} delta */
-function epsilonOf(mu, delta) {
+/** The epsilon that mu-Gaussian differential privacy gives with delta, rounded up, as trimask_core.spending finds it; infinite above 700.
+ * @param {number} mu @param {number} delta */
+export function epsilonOf(mu, delta) {
   const tail = (/** @type {number} */ x) => erfc(x / Math.SQRT2) / 2;
-  const reached = (/** @type {number} */ epsilon) => tail(epsilon / mu - mu / 2) - Math.exp(Math.min(epsilon, 700)) * tail(epsilon / mu + mu / 2);
-  let [low, high] = [0, mu ? 700 : 0];
+  const reached = (/** @type {number} */ epsilon) => {
+    const far = tail(epsilon / mu + mu / 2);
+    return (1 + ROUNDING) * tail(epsilon / mu - mu / 2) - (1 - ROUNDING) * Math.exp(epsilon) * (far > FEWER_DIGITS ? far : 0);
+  };
+  if (mu === 0) return 0;
+  if (!(delta > 0) || reached(LARGEST) > delta) return Infinity;
+  let [low, high] = [0, LARGEST];
   while (high - low > 1e-6) {
     const middle = (low + high) / 2;
     if (reached(middle) > delta) low = middle;

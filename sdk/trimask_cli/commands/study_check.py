@@ -79,7 +79,7 @@ def _line(item: Finding) -> dict[str, Any]:
     return {
         "what": item.what,
         "state": "ok" if weak is None else "refused" if weak.severity == "refuse" else "weak",
-        "number": None if weak is None else weak.number,
+        "number": None if weak is None else weak.to_dict()["number"],
         "words": item.words,
         "fix": None if weak is None else weak.fix,
     }

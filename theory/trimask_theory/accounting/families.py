@@ -93,6 +93,8 @@ class MaskedRelease(Mechanism):
         Whether a whole row may change, or a row moves by at most 1.
     row_norm : float, optional
         R, the longest a row may be; sqrt(attributes) if left out.
+    rounding : float
+        How far apart rounding may move two rows.
 
     Examples
     --------
@@ -113,8 +115,10 @@ class MaskedRelease(Mechanism):
         attributes: int,
         protect: masked_noise.Protection = "record",
         row_norm: float | None = None,
+        rounding: float = 0.0,
     ) -> None:
         self.sigma = _checks.positive("sigma", sigma)
+        self.rounding = _checks.non_negative("rounding", rounding)
         self.attributes = _checks.whole("attributes", attributes, 1)
         self.rows = _checks.whole("rows", rows, self.attributes + 1)
         _checks.one_of("protect", protect, ("record", "unit"))
@@ -123,7 +127,7 @@ class MaskedRelease(Mechanism):
         self.neighbours = Neighbours(
             protect, row_norm=norm, distance=2 * norm if protect == "record" else 1.0
         )
-        self._norm = norm / self.sigma
+        self._norm = (norm + self.rounding / 2) / self.sigma
 
     def _numbers(self) -> str:
         return f"sigma = {self.sigma:.4g}, {self.rows} x {self.attributes}, "
@@ -132,7 +136,9 @@ class MaskedRelease(Mechanism):
     def spread(self) -> float:
         """|x x^T - x' x'^T|_F / (sqrt(2 m) sigma^2), mu in the limit of many rows."""
         m, norm = self.rows - self.attributes, self._norm
-        apart = norm if self.protect == "record" else min(norm, math.sqrt(2) / self.sigma)
+        apart = (
+            norm if self.protect == "record" else min(norm, math.sqrt(2) * (1 + self.rounding) / self.sigma)
+        )
         return min(norm * apart / math.sqrt(m), math.sqrt(2) * apart)
 
     def delta(self, epsilon: float) -> float:
@@ -141,12 +147,16 @@ class MaskedRelease(Mechanism):
             _checks.non_negative("epsilon", epsilon), 1e-12
         )  # where masked_noise begins; delta is continuous
         norm = self.neighbours.row_norm
-        return masked_noise.delta(floor, self.sigma, self.rows, self.attributes, self.protect, norm)
+        return masked_noise.delta(
+            floor, self.sigma, self.rows, self.attributes, self.protect, norm, rounding=self.rounding
+        )
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon, rounded up."""
         norm = self.neighbours.row_norm
-        return masked_noise.epsilon(delta, self.sigma, self.rows, self.attributes, self.protect, norm)
+        return masked_noise.epsilon(
+            delta, self.sigma, self.rows, self.attributes, self.protect, norm, rounding=self.rounding
+        )
 
     def factors(self, step: float) -> list[tuple[LossDistribution, ...]]:
         """chi_m(R^2) against chi_m and its mirror image; for `unit`, the curve's dots connected."""

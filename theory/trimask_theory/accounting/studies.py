@@ -24,7 +24,7 @@ from trimask_theory.accounting.families import MaskedRelease
 from trimask_theory.accounting.mechanism import ApproximateDP, Composition, GaussianMechanism, Mechanism
 from trimask_theory.masked_noise import Protection
 
-__all__ = ["Total", "gaussian_cover", "mechanisms_of", "total"]
+__all__ = ["Total", "gaussian_cover", "mechanisms_of", "rounding", "total"]
 
 
 _LARGEST_MU = 1000.0
@@ -57,6 +57,14 @@ class Total:
         }
 
 
+def rounding(study: Study) -> float:
+    """How far apart rounding may move two rows: answers to the grid, and masked rows again (h sqrt(p) covers both).
+
+    docs/theory/calibration.md#discrete-noise.
+    """
+    return study.rows.grid.step * math.sqrt(study.rows.columns)
+
+
 def mechanisms_of(study: Study) -> list[Mechanism]:
     """The mechanisms a person's record goes through in a study, towards whoever reads what it publishes."""
     protection = study.protection
@@ -77,7 +85,12 @@ def mechanisms_of(study: Study) -> list[Mechanism]:
         protect: Protection = "unit" if promise.neighbours.relation == "unit" else "record"
         return [
             MaskedRelease(
-                protection.sigma, study.release_rows, study.attributes, protect, protection.row_norm
+                protection.sigma,
+                study.release_rows,
+                study.attributes,
+                protect,
+                protection.row_norm,
+                rounding(study),
             )
         ]
     if promise.mu is None:
@@ -125,7 +138,7 @@ def _stated(study: Study) -> tuple[float, float] | None:
 
 def _key(part: Mechanism) -> tuple[object, ...]:
     if isinstance(part, MaskedRelease):
-        return part.family, part.sigma, part.rows, part.attributes, part.neighbours
+        return part.family, part.sigma, part.rows, part.attributes, part.neighbours, part.rounding
     if isinstance(part, GaussianMechanism):
         return part.family, part.mu, part.neighbours, part.basis
     return part.family, id(part)

@@ -24,9 +24,9 @@ from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
 from trimask_theory import honest_rows, masked_noise, vector_sum
 from trimask_theory.accounting import MaskedRelease
-from trimask_theory.accounting.studies import gaussian_cover
+from trimask_theory.accounting.studies import gaussian_cover, rounding
 from trimask_theory.plans.draft import Draft
-from trimask_theory.plans.rows_claims import right_providers, rounding, verify
+from trimask_theory.plans.rows_claims import right_providers, verify
 from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
 
 __all__ = ["create", "verify"]
@@ -189,7 +189,9 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     )
     if privacy.protect == "record":
         slack = privacy.delta * _SLACK
-        release = MaskedRelease(sigma, draft.release_rows, draft.attributes, row_norm=row_norm + moved / 2)
+        release = MaskedRelease(
+            sigma, draft.release_rows, draft.attributes, row_norm=row_norm, rounding=moved
+        )
         mu = gaussian_cover(release, slack)
         public = replace(public, adds_up=(mu, slack) if math.isfinite(mu) else None)
     if privacy.certified:

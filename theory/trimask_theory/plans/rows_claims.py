@@ -13,9 +13,9 @@ from trimask_core.rows.discrete import RELEASE_ENTRIES, discrete_epsilon, right_
 from trimask_core.study import Study
 from trimask_theory import honest_rows, masked_noise
 from trimask_theory.accounting import MaskedRelease
-from trimask_theory.accounting.studies import gaussian_cover
+from trimask_theory.accounting.studies import gaussian_cover, rounding
 
-__all__ = ["right_providers", "rounding", "verify"]
+__all__ = ["right_providers", "verify"]
 
 
 def verify(study: Study) -> None:
@@ -56,14 +56,6 @@ def verify(study: Study) -> None:
             _verify_honest_rows(study, "unit" if near.relation == "unit" else "record", guarantee.delta)
     _verify_adds_up(study)
     _verify_right_providers(study)
-
-
-def rounding(study: Study) -> float:
-    """How far apart rounding may move two rows: answers to the grid, and masked rows again (h sqrt(p) covers both).
-
-    docs/theory/calibration.md#discrete-noise.
-    """
-    return study.rows.grid.step * math.sqrt(study.rows.columns)
 
 
 def right_providers(study: Study, near: Neighbours, sigma: float) -> Guarantee:
@@ -116,7 +108,8 @@ def _verify_adds_up(study: Study) -> None:
             protection.sigma,
             study.release_rows,
             study.attributes,
-            row_norm=protection.row_norm + rounding(study) / 2,
+            row_norm=protection.row_norm,
+            rounding=rounding(study),
         )
         # Rounded up to a thousandth, so that two machines cannot differ by it.
         if protection.public.neighbours.relation != "record" or gaussian_cover(release, slack) > mu * (
