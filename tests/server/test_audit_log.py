@@ -134,6 +134,21 @@ def test_the_node_itself_misses_what_its_kept_head_had(store: Store) -> None:
     assert '"missed":4' in last.details
 
 
+def test_repro_a_restored_store_is_no_log_cut_short(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """After `trimask node restore` the node logged an ERROR about its own log, though all was well."""
+    store.add(4)
+    asyncio.run(store.log.save_head())
+    store.tamper(
+        "DELETE FROM audit WHERE sequence > 2",
+        "UPDATE audit_head SET sequence = 2, hash = (SELECT hash FROM audit WHERE sequence = 2)",
+        "UPDATE store_facts SET value = randomblob(16) WHERE name = 'generation'",  # as `store.sqlite_keeper` does
+    )
+    last = store.entries()[-1]
+    assert (last.sequence, last.kind) == (3, "store_restored")
+    assert '"missed":4' in last.details
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_a_good_start_adds_nothing(store: Store) -> None:
     store.add(4)
     asyncio.run(store.log.save_head())

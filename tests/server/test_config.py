@@ -107,3 +107,12 @@ def test_where_the_stores_address_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TRIMASK_STORE_URL", "postgresql://from-the-environment/x")
     config = load_config(_write(tmp_path, GOOD + f"[store]\nurl = '{url}'\n"), "right")
     assert config.store.url == "postgresql://from-the-environment/x"
+
+
+def test_repro_commands_for_any_role_take_a_node_with_https(tmp_path: Path) -> None:
+    """`trimask node status` and eight others refused every node with `https_listen`."""
+    text = GOOD + 'https_listen = "127.0.0.1:9"\n'
+    assert load_config(_write(tmp_path, text)).https_listen == "127.0.0.1:9"
+    assert load_config(_write(tmp_path, GOOD.replace('listen = "127.0.0.1:1"\n', "", 1))).listen == ""
+    with pytest.raises(ConfigError, match="a left provider serves no browsers"):
+        load_config(_write(tmp_path, text), "left")

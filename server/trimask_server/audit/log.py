@@ -51,16 +51,29 @@ class AuditLog:
         await self._database.write(begin)
 
     async def record_missing(self) -> None:
-        """Record that entries are missing, if the head kept beside the store is ahead of the log."""
-        kept = self._read_file()
+        """Record that entries are missing, if the head kept beside the store is ahead of the log.
+
+        A store that was restored from a backup since is a new generation: what came after the backup is not in it, as
+        its operator knows. In the same store nobody takes entries away but by hand.
+        """
+        kept, generation = self._read_file()
         if kept is None or not kept.sequence:
             return
         found = await self._database.read(
             lambda tx: tx.row("SELECT hash FROM audit WHERE sequence = ?", (kept.sequence,))
         )
-        if found is None or bytes(found[0]) != kept.hash:
+        if found is not None and bytes(found[0]) == kept.hash:
+            return
+        missed: dict[str, Detail] = {"missed": kept.sequence, "hash": kept.hash.hex()}
+        if generation != self._database.generation.hex():
+            last = (await self.head()).sequence
+            self._log.info(
+                "restored from a backup: the audit log goes on after entry %d of %d", last, kept.sequence
+            )
+            await self.record("store_restored", **missed)
+        else:
             self._log.error("the audit log is not the one whose head %s keeps", self._file)
-            await self.record("log_cut_short", missed=kept.sequence, hash=kept.hash.hex())
+            await self.record("log_cut_short", **missed)
 
     def append(self, tx: Transaction, kind: str, **details: Detail) -> None:
         """Add an entry inside a running transaction: it is committed if and only if the rest is."""
@@ -120,15 +133,18 @@ class AuditLog:
             parents=True, exist_ok=True
         )  # with a server's database nothing else is there yet
         draft = self._file.with_name(f".{HEAD_FILE}.{os.getpid()}")
-        draft.write_text(head.to_json() + "\n", encoding="ascii")
+        kept = json.loads(head.to_json()) | {"generation": self._database.generation.hex()}
+        draft.write_text(json.dumps(kept) + "\n", encoding="ascii")
         draft.replace(self._file)
         self._saved = head.sequence
 
-    def _read_file(self) -> AuditHead | None:
+    def _read_file(self) -> tuple[AuditHead | None, str]:
+        """The head kept beside the store, and the generation of the store it was of."""
         if self._file is None or not self._file.exists():
-            return None
+            return None, ""
         try:
-            return AuditHead.from_json(self._file.read_text(encoding="ascii"))
+            text = self._file.read_text(encoding="ascii")
+            return AuditHead.from_json(text), str(json.loads(text).get("generation", ""))
         except (VerificationError, UnicodeDecodeError) as error:
             self._log.warning("%s cannot be read: %s", self._file, error)
-            return None
+            return None, ""

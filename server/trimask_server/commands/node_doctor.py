@@ -46,7 +46,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     from trimask_server.settings.config import load_config
     from trimask_terminal.study_view import make_console
 
-    name = load_config(args.config, "left").name
+    name = load_config(args.config).name
     role = cast("NodeRole", role_of_name(name))
     config = load_config(args.config, role)
     parties = [load_party(path) for path in args.party]

@@ -122,7 +122,7 @@ def run_card(args: argparse.Namespace) -> int:
     from trimask_server.local.own_node import own_card
     from trimask_server.settings.config import load_config
 
-    card = own_card(load_config(args.config, "left").keys)
+    card = own_card(load_config(args.config).keys)
     if args.out is not None:
         args.out.write_text(json.dumps(card.to_dict(), indent=1) + "\n", encoding="utf-8")
     if args.json:

@@ -69,7 +69,7 @@ def _load(path: Path) -> tuple[NodeConfig, NodeRole]:
     from trimask_server.local.cluster import role_of
     from trimask_server.settings.config import load_config
 
-    name = load_config(path, "left").name  # what every role's configuration has
+    name = load_config(path).name
     return load_config(path, role_of(name)), role_of(name)
 
 

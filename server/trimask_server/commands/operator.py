@@ -35,8 +35,8 @@ class Operator:
 
     @classmethod
     def of(cls, path: Path) -> Operator:
-        """Read node.toml, whatever the node's role: the left provider's asks for the least."""
-        return cls(load_config(path, "left"))
+        """Read node.toml, whatever the node's role."""
+        return cls(load_config(path))
 
     @property
     def identity(self) -> bytes:

@@ -101,8 +101,8 @@ class NodeConfig:
         return self.worker_address or self.worker_listen
 
 
-def load_config(path: Path, role: NodeRole) -> NodeConfig:
-    """Read and check a configuration file."""
+def load_config(path: Path, role: NodeRole | None = None) -> NodeConfig:
+    """Read and check a configuration file; without a role, what holds for a node of any."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -115,13 +115,13 @@ def load_config(path: Path, role: NodeRole) -> NodeConfig:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def read_config(data: Mapping[str, Any], base: Path, role: NodeRole) -> NodeConfig:
+def read_config(data: Mapping[str, Any], base: Path, role: NodeRole | None) -> NodeConfig:
     """The configuration in a parsed TOML table."""
-    if role not in get_args(NodeRole):
+    if role is not None and role not in get_args(NodeRole):
         raise ConfigError(f"role must be one of {', '.join(get_args(NodeRole))}")
     values = _read_table(NodeConfig, data, base)
     values["store"] = _read_store(data.get("store", {}), base)
-    needed = ["name", "data", "keys", "peer_listen"] + ([] if role == "left" else ["listen"])
+    needed = ["name", "data", "keys", "peer_listen"] + (["listen"] if role in ("collector", "right") else [])
     for name in needed:
         if name not in values:
             raise ConfigError(f"setting {name!r} is missing")
