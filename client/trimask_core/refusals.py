@@ -106,6 +106,8 @@ class Reason(StrEnum):
     # A submission, and what a device asks for
     UNKNOWN_STUDY = "unknown_study", _NOT_FOUND, _LATER, "The node does not know the study, or not yet.", "unknown_study"
     STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study accepts no more submissions.", "closed"
+    STUDY_PAUSED = (
+        "study_paused", _AWAY, _LATER, "The study is being closed: what is there is counted and combined first.", "busy")
     STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator has refused the study.", "stopped"
     NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people; no invitation was sent.", "uninvited"
     BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not for this study, or this submission.", "link"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AbandonedBlock", "DatasetInfo", "State", "StudyInfo", "StudyStatus", "study_key"]
 
-State = Literal["unspecified", "open", "closing", "closed"]
-_STATES: tuple[State, ...] = ("unspecified", "open", "closing", "closed")
+State = Literal["unspecified", "open", "closing", "closed", "paused"]
+_STATES: tuple[State, ...] = ("unspecified", "open", "closing", "closed", "paused")
 
 
 def _state(number: int) -> State:
@@ -36,7 +36,8 @@ def study_key(study_id: str | bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StudyInfo(Shown):
-    """A study in a line: its id in hex, its title, and its state ("open", "closing", "closed").
+    """A study in a line: its id in hex, its title, and its state ("open", "closing", "closed"; "paused" while what is there
+    is counted before it closes).
 
     Examples
     --------

@@ -15,6 +15,7 @@ from trimask.catalogue import AbandonedBlock, StudyStatus
 from trimask.connection import connect
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
+from trimask_core.closing import Closing
 from trimask_core.errors import ConfigError
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
@@ -40,9 +41,11 @@ def open_study(signed: SignedStudy, owner: Path, open_ms: int = 0) -> None:
     _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 
-def close_study(study: Study, owner: Path) -> None:
-    """End collection, as the study's owner."""
+def close_study(study: Study, owner: Path, told: Closing | None = None) -> None:
+    """End collection, as the study's owner: whatever is there, or if it does no worse than the owner was `told`."""
     request = study_pb2.CloseStudyRequest(study_id=study.id)
+    if told is not None:
+        request.published_rows, request.erased_rows = told.published, told.erased
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
 
 

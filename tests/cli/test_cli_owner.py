@@ -54,7 +54,9 @@ class Collector(study_pb2_grpc.StudyServiceServicer, study_pb2_grpc.StudyOwnerSe
 
     def GetStudyStatus(self, *_: object) -> study_pb2.GetStudyStatusResponse:  # noqa: N802
         return study_pb2.GetStudyStatusResponse(
-            state=study_pb2.STUDY_STATE_OPEN,
+            state=study_pb2.STUDY_STATE_CLOSING
+            if self.closed and self.callers
+            else study_pb2.STUDY_STATE_OPEN,
             pending_rows=17,
             pooled_rows=1152,
             pooled_blocks=9,
@@ -129,7 +131,7 @@ def test_owner_opens_and_closes_by_certificate(trimask: Run, site: Site) -> None
 
 
 def test_refusal_is_the_collector_s_sentence(trimask: Run, site: Site) -> None:
-    trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
+    site.collector.closed.append(site.study.id)  # a moment after it was asked how it stands
     again = trimask("study", "close", site.file, "--owner", site.keys / "owner", "--yes")
     assert (again.status, again.err) == (Exit.REFUSED, "trimask: the study is closing already\n")
 

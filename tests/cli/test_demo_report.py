@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from trimask_cli.demo.report import _readable, clear_earlier
+from trimask_cli.demo.report import _readable, keep_earlier
 
 
 def test_repro_an_unbounded_interval_is_null_in_the_report() -> None:
@@ -17,11 +17,17 @@ def test_repro_an_unbounded_interval_is_null_in_the_report() -> None:
     }  # fmt: skip
 
 
-def test_repro_a_demo_of_the_other_suite_leaves_no_data_of_the_first(tmp_path: Path) -> None:
-    """dataset.parquet of the rows suite stayed beside the moments suite's manifest, which does not name it."""
-    (tmp_path / "dataset.parquet").write_bytes(b"own")
-    clear_earlier(tmp_path)
-    assert (tmp_path / "dataset.parquet").exists()  # not a demo's folder: nobody's file is removed
-    (tmp_path / "report.json").write_text("{}")
-    clear_earlier(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"report.json"}
+def test_repro_an_earlier_demo_is_kept(tmp_path: Path) -> None:
+    """A second demo replaced the first one's results without a word; of another suite, it left its data beside its own."""
+    out = tmp_path / "demo"
+    out.mkdir()
+    (out / "dataset.parquet").write_bytes(b"own")
+    assert keep_earlier(out) is None  # not a demo's folder: nobody's file is moved
+    assert keep_earlier(tmp_path / "none") is None
+    for number in (1, 2):
+        out.mkdir(exist_ok=True)
+        (out / "report.json").write_text(str(number))
+        assert keep_earlier(out) == tmp_path / f"demo.{number}"
+        assert not out.exists()
+    assert [(tmp_path / f"demo.{number}" / "report.json").read_text() for number in (1, 2)] == ["1", "2"]
+    assert (tmp_path / "demo.1" / "dataset.parquet").read_bytes() == b"own"

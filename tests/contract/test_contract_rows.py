@@ -217,6 +217,41 @@ def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureR
     asyncio.run(course())
 
 
+def test_repro_erasing_an_unknown_block_takes_no_row_out_of_another(make_store: Any) -> None:
+    """It moved the row to the block that it erased; the other block's plan, and its hash, stayed as they were."""
+
+    async def course() -> None:
+        rows = await open_rows(make_store(PROVIDER))
+        plan = plan_hash(STUDY, BLOCK, b"".join(IDS[:10]))
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        with refused("another block"):
+            await rows.erase_block(STUDY, b"c" * 16, [IDS[3], IDS[15]])
+        assert len(await rows.start(STUDY, BLOCK, plan)) == 10
+        assert len(await rows.pending(STUDY, 0, 100)) == 10, "nothing of a refused erasure is done"
+        # Rows of an erased block are nowhere any more: a block that a restored collector planned of them goes, too.
+        await rows.erase_block(STUDY, BLOCK)
+        await rows.erase_block(STUDY, b"c" * 16, [IDS[3], IDS[15]])
+        assert await rows.ids_of(STUDY, BLOCK) == IDS[:10]
+        assert len(await rows.pending(STUDY, 0, 100)) == 9
+
+    asyncio.run(course())
+
+
+def test_repro_masking_begins_with_the_rows_of_the_plan_alone(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        take = "UPDATE submissions SET block_id = ? WHERE submission_id = ?"
+        await store.write(lambda tx: tx.run(take, (b"c" * 16, IDS[3])))
+        for plan in (None, plan_hash(STUDY, BLOCK, b"".join(IDS[:10]))):
+            with refused("does not hold"):
+                await rows.start(STUDY, BLOCK, plan)
+        assert await store.read(lambda tx: tx.rows("SELECT started FROM blocks")) == [(0,)]
+
+    asyncio.run(course())
+
+
 def test_a_stored_row_cannot_be_moved_or_altered(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(PROVIDER)

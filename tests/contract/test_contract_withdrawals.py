@@ -50,7 +50,38 @@ async def _refused(reason: str, work: Awaitable[Any]) -> None:
 
 
 async def _pending(rows: RowStore) -> list[bytes]:
-    return [submission_id for _, submission_id, *_ in await rows.pending(STUDY, 0, 100)]
+    return [submission_id for _, submission_id, mark, _ in await rows.pending(STUDY, 0, 100) if mark != 3]
+
+
+def test_who_lists_what_came_learns_what_went_away(with_rows: Any) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        listed = await rows.pending(STUDY, 0, 100)
+        last = listed[-1][0]
+        assert await rows.pending(STUDY, last, 100) == []
+        await withdrawals.withdraw(STUDY, IDS[1], 7)
+        ((token, *went),) = await rows.pending(STUDY, last, 100)
+        assert went == [IDS[1], 3, b""]
+        await withdrawals.withdraw(STUDY, IDS[1], 8)  # again: nothing new
+        assert await rows.pending(STUDY, token, 100) == []
+        await rows.insert(STUDY, b"n" * 16, MARK, 9)
+        assert [name for _, name, *_ in await rows.pending(STUDY, token, 100)] == [b"n" * 16]
+
+    with_rows(test)
+
+
+@pytest.mark.parametrize("state", ["paused", "closing"])
+def test_while_a_study_closes_nothing_that_was_counted_is_withdrawn(with_rows: Any, state: str) -> None:
+    async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
+        await withdrawals.withdraw(STUDY, IDS[0], 7)
+        await rows.assign(STUDY, BLOCK, IDS[1:2])
+        await rows.database.write(lambda tx: tx.run("UPDATE studies SET state = ?", (state,)))
+        await _refused("study_paused", withdrawals.withdraw(STUDY, IDS[2], 8))
+        assert await withdrawals.withdraw(STUDY, IDS[0], 8) == 7
+        await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[1], 8))
+        await rows.erase_pending(STUDY)
+        assert await withdrawals.withdraw(STUDY, IDS[2], 9) == 9  # it was left over
+
+    with_rows(test)
 
 
 def test_a_withdrawn_row_is_erased_and_cannot_come_again(with_rows: Any) -> None:

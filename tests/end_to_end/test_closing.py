@@ -14,9 +14,12 @@ import pytest
 from trimask_cli import owner
 from trimask_cli.study_file import seed_file, write_seed, write_signed
 from trimask_client import Client
+from trimask_core.closing import Closing, closing_of
 from trimask_core.errors import Refused
+from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, some_people
+from trimask_moments import moments_people, open_moments
 from trimask_terminal.program import main
 
 
@@ -37,14 +40,32 @@ class Owner:
         status = main(["study", "close", str(self.file), "--owner", str(self.lab.owner), *options])
         return status, self.capsys.readouterr().out
 
-    def collect(self, count: int, total: int) -> None:
+    def collect(self, count: int, total: int) -> list[Receipt]:
         """So many people take part; wait until the collector has counted all."""
         with Client(self.signed) as device:
-            for answers in some_people(count, seed=count):
-                device.submit(answers)
+            sent = [device.submit(answers) for answers in some_people(count, seed=count)]
         self.lab.wait(
             self.signed.study, lambda now: now.pending_rows + now.masking_rows + now.pooled_rows == total
         )
+        return sent
+
+    def withdraw(self, receipt: Receipt) -> None:
+        """Somebody who took part withdraws."""
+        _withdraw(self.signed, receipt)
+
+    def waiting(self, sent: list[Receipt]) -> list[Receipt]:
+        """Those of them who are in no block, once one block of 24 is pooled."""
+        self.lab.wait(self.signed.study, lambda now: now.pooled_rows == 24)
+        blocks = self.lab.query(
+            "collector", "SELECT submission_ids FROM blocks WHERE study_id = ?", (self.signed.study.id,)
+        )
+        return [one for one in sent if not any(one.submission_id in block for (block,) in blocks)]
+
+
+def _withdraw(signed: SignedStudy, receipt: Receipt) -> None:
+    with Client(signed) as device:
+        for provider in range(1, len(signed.study.right) + 1):
+            device.withdraw(receipt.withdrawal_key, provider)
 
 
 @pytest.fixture
@@ -132,3 +153,103 @@ def test_a_study_opens_by_itself_at_its_time_and_not_before(
     with Client(signed) as device:
         device.submit(some_people(1, seed=1)[0])
     lab.close(signed.study)
+
+
+def test_repro_who_withdraws_while_waiting_is_not_counted(at_terminal: Owner) -> None:
+    """Blocks of 24, releases of 48: it announced 48, and erased all 47."""
+    study, sent = at_terminal.signed.study, at_terminal.collect(48, total=48)
+    at_terminal.withdraw(at_terminal.waiting(sent)[0])
+    at_terminal.lab.wait(study, lambda now: now.pending_rows == 23, seconds=30)
+    status, said = at_terminal.close("--dry-run")
+    assert (status, "47 complete submissions will be erased for ever" in said) == (1, True)
+    at_terminal.collect(1, total=48)
+    status, said = at_terminal.close("--yes")
+    assert (status, "48 complete submissions will be published." in said) == (0, True)
+    ended = at_terminal.lab.wait(study, lambda now: now.state == "closed")
+    assert (ended.published_rows, ended.note) == (48, "")
+
+
+def test_repro_reports_that_are_withdrawn_are_not_counted(lab: Lab) -> None:
+    """Five were submitted and two withdrawn, and the status said five for ever."""
+    signed = open_moments(lab, release_rows=3)
+    study = signed.study
+    with Client(signed) as device:
+        sent = [device.submit(answers) for answers in moments_people(2)]
+    lab.wait(study, lambda now: now.pending_rows == 2)
+    _withdraw(signed, sent[1])
+    lab.wait(study, lambda now: now.pending_rows == 1, seconds=30)
+    with Client(signed) as device:
+        sent.append(device.submit(moments_people(1, 5)[0]))
+    lab.wait(study, lambda now: now.pending_rows == 2)
+    _withdraw(signed, sent[0])
+    lab.wait(study, lambda now: now.pending_rows == 1, seconds=30)
+    foretold = closing_of(study, pending=1, masking=0, pooled=0)
+    assert (foretold.published, foretold.erased) == (0, 1)
+    ended = lab.close(study)
+    assert (ended.published_rows, "nothing was published" in ended.note) == (0, True)
+
+
+def test_nothing_is_announced_and_then_erased(at_terminal: Owner) -> None:
+    """Somebody withdraws between what was said and the order: the study goes on, whoever is told so."""
+    study, sent = at_terminal.signed.study, at_terminal.collect(48, total=48)
+    waiting = at_terminal.waiting(sent)
+    told = Closing(48, 0, 0, "")
+    at_terminal.monkeypatch.setattr(
+        "trimask_cli.commands.study_course._foreseen", lambda study: (owner.study_status(study), told)
+    )
+    at_terminal.withdraw(waiting[0])
+    status, said = at_terminal.close("--yes")
+    assert status == 1
+    assert (
+        "Not closed: 48 complete submissions were to be published; of those that are there now 0 would be"
+        in said
+    )
+    assert "47 erased" in said
+    assert "--erase" in said
+    status, said = at_terminal.close("--yes", "--json")
+    assert (status, json.loads(said)["state"]) == (1, "open")
+    assert json.loads(said)["note"].startswith("not closed: 48")
+    for role in ("R1", "R2", "R3"):
+        states = at_terminal.lab.query(role, "SELECT state FROM studies WHERE study_id = ?", (study.id,))
+        assert states == [("open",)]
+    at_terminal.withdraw(waiting[1])  # as before
+    at_terminal.collect(2, total=48)
+    assert at_terminal.close("--yes")[0] == 0
+    ended = at_terminal.lab.wait(study, lambda now: now.state == "closed")
+    assert (ended.published_rows, ended.note) == (48, "")
+
+
+def test_an_owner_can_always_end_it(at_terminal: Owner) -> None:
+    study = at_terminal.signed.study
+    at_terminal.collect(5, total=5)
+    told = Closing(48, 0, 0, "")
+    at_terminal.monkeypatch.setattr(
+        "trimask_cli.commands.study_course._foreseen", lambda study: (owner.study_status(study), told)
+    )
+    assert at_terminal.close("--yes")[0] == 1
+    assert at_terminal.close("--yes", "--erase")[0] == 0
+    ended = at_terminal.lab.wait(study, lambda now: now.state == "closed")
+    assert (ended.published_rows, "nothing was published: 5 complete" in ended.note) == (0, True)
+
+
+def test_a_paused_study_tells_devices_to_try_again(at_terminal: Owner) -> None:
+    """A provider does not answer, so nothing can be counted: nobody is told that the study is closed."""
+    lab, study = at_terminal.lab, at_terminal.signed.study
+    (mine,) = at_terminal.collect(1, total=1)
+    lab.stop("R3")
+    owner.close_study(study, lab.owner, Closing(48, 0, 0, ""))
+    state = "SELECT state FROM studies WHERE study_id = ?"
+    lab.until(lambda: lab.query("R1", state, (study.id,)) == [("paused",)])
+    assert owner.study_status(study).state == "paused"
+    with Client(at_terminal.signed, attempts=1) as device:
+        with pytest.raises(Refused) as refused:
+            device.submit(some_people(1, seed=7)[0])
+        assert (refused.value.reason, refused.value.reason.final) == ("study_paused", False)
+        with pytest.raises(Refused) as refused:
+            device.withdraw(mine.withdrawal_key, 1)
+        assert refused.value.reason == "study_paused"
+    lab.start("R3")
+    lab.wait(study, lambda now: now.state == "open")
+    lab.until(lambda: all(lab.query(role, state, (study.id,)) == [("open",)] for role in ("R1", "R2", "R3")))
+    at_terminal.withdraw(mine)
+    at_terminal.collect(2, total=2)

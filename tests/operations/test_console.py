@@ -155,7 +155,11 @@ def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
     word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="form_token" value="')[1][:64]
     noted = {"count": "60", "expires": "2099-01-01", "form_token": word}
     assert _ask(ops_lab, "POST", f"{page}/invited", noted, Cookie=mine)[0] == 303
-    assert _ask(ops_lab, "POST", f"{page}/close", {"sure": "yes", "form_token": word}, Cookie=mine)[0] == 303
+    sure = {"sure": "yes", "form_token": word}
+    status, text = _ask(ops_lab, "POST", f"{page}/close", sure, Cookie=mine)
+    assert (status, "This page is out of date" in text) == (409, True)
+    told = {"published": "33", "erased": "0"}
+    assert _ask(ops_lab, "POST", f"{page}/close", sure | told, Cookie=mine)[0] == 303
     ops_lab.until(lambda: owner.study_status(signed.study).state == "closed")
     text = _ask(ops_lab, "GET", page, Cookie=mine)[1]
     name = text.split(f"{page}/datasets/")[1].split("/")[0]

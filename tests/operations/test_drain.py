@@ -214,5 +214,23 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
     assert owner.study_status(signed.study).failed_attempts >= 1
 
 
+def test_repro_a_finished_try_is_not_handed_back(own_lab: Any, caplog: Any) -> None:
+    """A left provider that stopped within 15 minutes of a block gave back what was pooled long ago, and warned."""
+    signed = own_lab.open_study()
+    left = own_lab.node("L1")
+
+    def value(metric: str, **labels: str) -> float:
+        return left.context.metrics.registry.get_sample_value(metric, labels) or 0
+
+    with Client(signed) as client:
+        for hour in range(32):
+            client.submit({"hours": hour / 3, "rested": True})
+    own_lab.until(lambda: owner.study_status(signed.study).pooled_blocks == 1)
+    own_lab.until(lambda: value("trimask_attempts_total", outcome="done") >= 1)
+    own_lab.on_loop(left.host.wind_down())
+    assert value("trimask_attempts_total", outcome="handed_back") == 0
+    assert "could not hand" not in caplog.text
+
+
 def test_the_watchdog_leaves_room_for_the_service_manager() -> None:
     assert CALLS_SECONDS + TELL_SECONDS < GRACE_SECONDS - 0.5

@@ -66,8 +66,8 @@ class ListPendingResponse(_message.Message):
     store_generation: _builtins.bytes
     """As in DescribeNodeResponse: of the store that these ids were read from."""
     checked: _builtins.bytes
-    """For each id: 1 if the row was checked and accepted here, 2 if it is in a check that is not decided here, else 0. Rows of
-    the rows suite are checked before they may be planned.
+    """For each id: 1 if the row was checked and accepted here, 2 if it is in a check that is not decided here, 3 if it is here no
+    more (withdrawn, or refused by its check), else 0. Rows of the rows suite are checked before they may be planned.
     """
     places: _builtins.bytes
     """Of each id that was checked and accepted here its place in the order that the coin of its check gave, 32 bytes each."""
@@ -87,6 +87,49 @@ class ListPendingResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListPendingResponse: _TypeAlias = ListPendingResponse  # noqa: Y015
+
+@_typing.final
+class PauseIntakeRequest(_message.Message):
+    """Pauses intake."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    RESUME_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    resume: _builtins.bool
+    """Whether a pause is over: the study goes on as before."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        resume: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resume", b"resume", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseIntakeRequest: _TypeAlias = PauseIntakeRequest  # noqa: Y015
+
+@_typing.final
+class PauseIntakeResponse(_message.Message):
+    """Paused, or open again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseIntakeResponse: _TypeAlias = PauseIntakeResponse  # noqa: Y015
 
 @_typing.final
 class StopIntakeRequest(_message.Message):

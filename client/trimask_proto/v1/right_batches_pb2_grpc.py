@@ -41,6 +41,11 @@ class RightBatchServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingResponse.FromString,
                 _registered_method=True)
+        self.PauseIntake = channel.unary_unary(
+                '/trimask_proto.v1.RightBatchService/PauseIntake',
+                request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeResponse.FromString,
+                _registered_method=True)
         self.StopIntake = channel.unary_unary(
                 '/trimask_proto.v1.RightBatchService/StopIntake',
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.StopIntakeRequest.SerializeToString,
@@ -79,7 +84,16 @@ class RightBatchServiceServicer:
     """
 
     def ListPending(self, request, context):
-        """Ids of submissions held and not yet in a block, in the order of arrival.
+        """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
+        all that were there when it did.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseIntake(self, request, context):
+        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
+        be repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,6 +150,11 @@ def add_RightBatchServiceServicer_to_server(servicer, server):
                     servicer.ListPending,
                     request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingResponse.SerializeToString,
+            ),
+            'PauseIntake': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseIntake,
+                    request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeResponse.SerializeToString,
             ),
             'StopIntake': grpc.unary_unary_rpc_method_handler(
                     servicer.StopIntake,
@@ -197,6 +216,33 @@ class RightBatchService:
             '/trimask_proto.v1.RightBatchService/ListPending',
             trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingRequest.SerializeToString,
             trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseIntake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.RightBatchService/PauseIntake',
+            trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_right__batches__pb2.PauseIntakeResponse.FromString,
             options,
             channel_credentials,
             insecure,

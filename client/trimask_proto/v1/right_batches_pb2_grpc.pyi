@@ -36,7 +36,13 @@ class RightBatchServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RightBatchServiceAsyncStub: ...
     ListPending: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.ListPendingRequest, _right_batches_pb2.ListPendingResponse]
-    """Ids of submissions held and not yet in a block, in the order of arrival."""
+    """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
+    all that were there when it did.
+    """
+    PauseIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
+    be repeated.
+    """
     StopIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
     AssignBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]
@@ -62,7 +68,13 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListPending: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.ListPendingRequest, _right_batches_pb2.ListPendingResponse]  # type: ignore[assignment]
-    """Ids of submissions held and not yet in a block, in the order of arrival."""
+    """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
+    all that were there when it did.
+    """
+    PauseIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]  # type: ignore[assignment]
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
+    be repeated.
+    """
     StopIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]  # type: ignore[assignment]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
     AssignBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]  # type: ignore[assignment]
@@ -91,7 +103,19 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.ListPendingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.ListPendingResponse, _abc.Awaitable[_right_batches_pb2.ListPendingResponse]]:
-        """Ids of submissions held and not yet in a block, in the order of arrival."""
+        """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
+        all that were there when it did.
+        """
+
+    @_abc_1.abstractmethod
+    def PauseIntake(
+        self,
+        request: _right_batches_pb2.PauseIntakeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_batches_pb2.PauseIntakeResponse, _abc.Awaitable[_right_batches_pb2.PauseIntakeResponse]]:
+        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
+        be repeated.
+        """
 
     @_abc_1.abstractmethod
     def StopIntake(

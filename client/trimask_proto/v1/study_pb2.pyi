@@ -35,6 +35,8 @@ class _StudyStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StudyState
     """No new submissions; the last blocks are being masked."""
     STUDY_STATE_CLOSED: _StudyState.ValueType  # 3
     """Everything that could be published is."""
+    STUDY_STATE_PAUSED: _StudyState.ValueType  # 4
+    """Its owner closes it: intake pauses while what is there is counted. Then it is closing, or open again."""
 
 class StudyState(_StudyState, metaclass=_StudyStateEnumTypeWrapper):
     """Where a study is in its life."""
@@ -47,6 +49,8 @@ STUDY_STATE_CLOSING: StudyState.ValueType  # 2
 """No new submissions; the last blocks are being masked."""
 STUDY_STATE_CLOSED: StudyState.ValueType  # 3
 """Everything that could be published is."""
+STUDY_STATE_PAUSED: StudyState.ValueType  # 4
+"""Its owner closes it: intake pauses while what is there is counted. Then it is closing, or open again."""
 Global___StudyState: _TypeAlias = StudyState  # noqa: Y015
 
 @_typing.final
@@ -587,16 +591,26 @@ class CloseStudyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
+    PUBLISHED_ROWS_FIELD_NUMBER: _builtins.int
+    ERASED_ROWS_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id."""
+    published_rows: _builtins.int
+    """How many complete submissions are to be published by what the owner was told. If fewer would be once they are counted, and
+    more than `erased_rows` erased, the study stays open. 0: it closes, whatever is there.
+    """
+    erased_rows: _builtins.int
+    """How many complete submissions are to be erased by what the owner was told."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
+        published_rows: _builtins.int = ...,
+        erased_rows: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erased_rows", b"erased_rows", "published_rows", b"published_rows", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -604,7 +618,7 @@ Global___CloseStudyRequest: _TypeAlias = CloseStudyRequest  # noqa: Y015
 
 @_typing.final
 class CloseStudyResponse(_message.Message):
-    """Closing has begun; the status says when it is done."""
+    """Closing has begun, or counting; the status says when it is done."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

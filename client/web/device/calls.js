@@ -15,7 +15,7 @@ import { decodeMessage, encodeMessage } from "./wire.js";
 
 const SERVICE = "/trimask_proto.v1";
 const KEYS_MS = 3000;
-const STUDY_STATES = /** @type {const} */ (["unknown", "open", "closing", "closed"]);
+const STUDY_STATES = /** @type {const} */ (["unknown", "open", "closing", "closed", "paused"]);
 
 /** @param {Study} study @param {string} role */
 function originOf(study, role) {

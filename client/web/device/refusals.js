@@ -68,6 +68,7 @@ export const REFUSALS = /** @type {const} */ ({
   store_unavailable: ["UNAVAILABLE", "later", "busy"],
   study_closed: ["FAILED_PRECONDITION", "never", "closed"],
   study_open: ["FAILED_PRECONDITION", "never", null],
+  study_paused: ["UNAVAILABLE", "later", "busy"],
   study_refused: ["FAILED_PRECONDITION", "later", "stopped"],
   study_registered: ["FAILED_PRECONDITION", "never", null],
   study_too_large: ["FAILED_PRECONDITION", "later", null],

@@ -54,13 +54,17 @@ def register_in(commands: Subparsers) -> None:
     close = commands.add_parser(
         "close",
         help="end collection: publish what is enough, erase the rest, after asking",
-        description="Say what closing does (what is published, what is erased and why), ask, and close. Exit status: 0 it "
-        "closes, 1 it stays open, 2 it could not be asked. With --dry-run: 0 nothing complete would be erased, 1 something "
-        "would.",
+        description="Say what closing does (what is published, what is erased and why), ask, and close. Intake pauses and "
+        "what is there is counted: if by then less would be published and more erased than was said, the study stays open. "
+        "Exit status: 0 it closes, 1 it stays open, 2 it could not be asked. With --dry-run: 0 nothing complete would be "
+        "erased, 1 something would.",
     )
     _arguments(close)
     close.add_argument(
         "--yes", action="store_true", help="do not ask, also if people's submissions are erased"
+    )
+    close.add_argument(
+        "--erase", action="store_true", help="close also if what is counted then must be erased"
     )
     close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
     add_json(close)
@@ -174,7 +178,7 @@ def run_close(args: argparse.Namespace) -> int:
 
     study = read_signed(args.study).study
     status, outcome = _foreseen(study)
-    if status.state != "open":
+    if status.state not in ("open", "paused"):
         if args.json:
             print_json({"study_id": study.id.hex(), "state": status.state})
         else:
@@ -184,11 +188,12 @@ def run_close(args: argparse.Namespace) -> int:
         print("\n".join(outcome.sentences))
     agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
     if agreed:
-        owner.close_study(study, args.owner)
-    _say(args, study, outcome, agreed=agreed)
+        owner.close_study(study, args.owner, None if args.erase else outcome)
+        status = _counted(study)
+    _say(args, study, outcome, status, agreed=agreed)
     if args.dry_run:
         return _STAYS_OPEN if outcome.erased else _DONE
-    return _DONE if agreed else _STAYS_OPEN
+    return _DONE if agreed and status.state in ("closing", "closed") else _STAYS_OPEN
 
 
 def run_abandon(args: argparse.Namespace) -> int:
@@ -242,6 +247,18 @@ def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:
     return status, outcome
 
 
+def _counted(study: Study) -> StudyStatus:
+    """The study once what is there was counted; as it is after a while, if a node does not answer."""
+    import time
+
+    from trimask_cli import owner
+
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while (status := owner.study_status(study)).state == "paused" and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return status
+
+
 def _agreed(outcome: Closing) -> bool:
     question = (
         f"Close, and erase {outcome.erased:,}? No: the study stays open and goes on collecting."
@@ -259,10 +276,20 @@ def _yes(question: str) -> bool:
         return False
 
 
-def _say(args: argparse.Namespace, study: Study, outcome: Closing, *, agreed: bool) -> None:
+def _say(
+    args: argparse.Namespace, study: Study, outcome: Closing, status: StudyStatus, *, agreed: bool
+) -> None:
     if args.json:
-        state = "closing" if agreed else "open"
-        print_json({"study_id": study.id.hex(), "state": state, "outcome": outcome.to_dict()})
+        state = "closing" if agreed and status.state == "closed" else status.state
+        note = {"note": status.note} if agreed and state != "closing" else {}
+        print_json({"study_id": study.id.hex(), "state": state, "outcome": outcome.to_dict(), **note})
+    elif agreed and status.state == "paused":
+        print(
+            "Not closed yet: intake is paused, and a right provider has not said what it holds. It closes, or goes on, when "
+            f"it has; `trimask study status {args.study}` shows which."
+        )
+    elif agreed and status.state == "open":
+        print(f"{status.note[:1].upper()}{status.note[1:]}.")
     elif agreed:
         print(f"Closing; `trimask study status {args.study} --watch` ends when everything is published.")
     elif args.dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ from trimask import fit, plot
 from trimask.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
-from trimask_cli.demo.suite_report import DATA_FILES, report_of, upload_words
+from trimask_cli.demo.suite_report import report_of, upload_words
 from trimask_cli.table.people import Answers
 from trimask_core.collusion import collusion_of
 from trimask_core.study import Study
 from trimask_terminal.collusion_view import in_short
 
-__all__ = ["Outcome", "clear_earlier", "make_outcome", "print_report", "print_report_json"]
+__all__ = ["Outcome", "keep_earlier", "make_outcome", "print_report", "print_report_json"]
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,13 @@ def _readable(value: Any) -> Any:
     return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def clear_earlier(out: Path) -> None:
-    """Take an earlier demo's data file out of the folder: the manifest beside it will be another dataset's."""
-    if (out / "report.json").is_file():
-        for name in DATA_FILES:
-            (out / name).unlink(missing_ok=True)
+def keep_earlier(out: Path) -> Path | None:
+    """Move an earlier demo's folder aside, to the first of DIR.1, DIR.2, ... that is free; where it is now."""
+    out = out.resolve()
+    if not (out / "report.json").is_file():
+        return None
+    places = (out.with_name(f"{out.name}.{number}") for number in itertools.count(1))
+    return out.rename(next(place for place in places if not place.exists()))
 
 
 def make_outcome(

@@ -142,7 +142,9 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Ste
             if not published:
                 raise TrimaskError(status.note or "nothing was published")
             dataset = connection.dataset(published[0].id)
-        report.clear_earlier(args.out)
+        kept = report.keep_earlier(args.out)
+        if kept is not None:
+            print(f"An earlier demo was in {args.out}; it is kept in {kept}", file=sys.stderr)
         dataset.save(args.out)
     return report.make_outcome(
         study=study,

@@ -17,7 +17,7 @@ from trimask_core.errors import TrimaskError
 from trimask_core.study import Study
 from trimask_core.upload import upload_bytes_of
 
-__all__ = ["DATA_FILES", "SuiteReport", "report_of", "upload_words"]
+__all__ = ["SuiteReport", "report_of", "upload_words"]
 
 
 class SuiteReport(Protocol):
@@ -85,7 +85,6 @@ class _Moments:
 
 
 _REPORTS: dict[str, SuiteReport] = {"rows": _Rows(), "moments": _Moments()}
-DATA_FILES = tuple(suite.data_file for suite in _REPORTS.values())
 
 
 def report_of(study: Study) -> SuiteReport:

@@ -163,6 +163,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
     },
     "trimask_proto.v1.RightBatchService": {
         "ListPending": _COLLECTOR,
+        "PauseIntake": _COLLECTOR,
         "StopIntake": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
         "ConfirmAbsent": _COLLECTOR,

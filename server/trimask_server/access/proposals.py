@@ -101,7 +101,7 @@ class Proposals:
         def write(tx: Transaction) -> None:
             _decide(tx, signed, "refused", "", reason, now_ms)
             tx.run(
-                "UPDATE studies SET state = 'refused' WHERE study_id = ? AND state = 'open'",
+                "UPDATE studies SET state = 'refused' WHERE study_id = ? AND state IN ('open', 'paused')",
                 (signed.study.id,),
             )
             self.audit.append(tx, "study_refused", study=signed.study.id.hex(), reason=reason)

@@ -180,10 +180,17 @@ class Batches:
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
-    async def stop_intake(self) -> list[BaseException | None]:
-        """Have every right provider stop intake; for each, what went wrong."""
-        calls = (self._calls.stop_intake(party) for party in self._study.right)
-        return list(await asyncio.gather(*calls, return_exceptions=True))
+    async def tell_intake(self, state: str) -> bool:
+        """Have every right provider take submissions in, pause, or stop, whoever does not answer; whether all did."""
+
+        async def tell(party: Party) -> None:
+            if state == "closing":
+                await self._calls.stop_intake(party)
+            else:
+                await self._calls.pause_intake(party, resume=state == "open")
+
+        answers = await asyncio.gather(*map(tell, self._study.right), return_exceptions=True)
+        return not any(answers)
 
     async def erase_unused(self) -> int:
         """Have every right provider erase the study's rows that are in no block; the most that one of them had."""

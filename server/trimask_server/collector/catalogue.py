@@ -9,7 +9,10 @@ from trimask_core.counted import Counted, CountedBlock
 from trimask_server.protocol.plans import split_ids
 from trimask_server.store.interface import Store
 
-__all__ = ["Catalogue", "Release", "dataset_folder"]
+__all__ = ["UNPUBLISHED", "Catalogue", "Release", "dataset_folder"]
+
+UNPUBLISHED = ("open", "full", "answerable")
+"""The states of releases whose rows closing a study publishes, or keeps to answer from, or erases."""
 
 
 def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:

@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 from typing import Protocol
 
+from trimask_core.closing import closing_of
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
+from trimask_server.collector.catalogue import UNPUBLISHED, Catalogue
 from trimask_server.collector.intake import Intake
-from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.restores import Restores
 from trimask_server.collector.right_calls import RightCalls
@@ -107,7 +109,7 @@ class BatchDriver:
         self._rest: dict[
             bytes, tuple[int, float]
         ] = {}  # blocks that failed: how often, and until when they wait
-        self._stopped = False
+        self._told = ""  # what every right provider has been told about intake: a state of the study
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -142,10 +144,14 @@ class BatchDriver:
         if self._suspicious:
             if await self.handle_restores():
                 self._intake.count_anew()
-            self._suspicious = False
-        closing = self._node.studies.state(study_id) == "closing"
-        if closing:
-            await self._stop_intake()
+            self._suspicious, self._told = False, ""
+        state = self._node.studies.state(study_id)
+        if self._told != state and await self._batches.tell_intake(state):
+            self._told = state  # whatever happens to blocks
+        if state == "paused":
+            await self._count_before_closing()
+            return True
+        closing = state == "closing"
         unfinished = await self._ledger.blocks(study_id, "planned", "pooled", "given_up", "cancelled")
         for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
             if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
@@ -189,11 +195,46 @@ class BatchDriver:
             raise
         self._rest.pop(block.block_id, None)
 
-    async def _stop_intake(self) -> None:
-        """The owner has closed the study: stop intake, whatever happens to its blocks."""
-        if not self._stopped:
-            answers = await self._batches.stop_intake()
-            self._stopped = all(answer is None for answer in answers)
+    async def _count_before_closing(self) -> None:
+        """Intake is paused: once nothing can change any more, close, or go on if that breaks what the owner was told."""
+        study_id, planned = self._study.id, await self._ledger.blocks(self._study.id, "planned", "cancelled")
+        for block in planned:
+            if block.state == "cancelled":
+                await self._batches.release(block)
+                return
+            if not block.attempts and not await self._batches.bind(block):
+                return  # a row of it was withdrawn
+        ready = await self._intake.complete(self._restores.known, closing=False, paused=True)
+        if ready is None:
+            self._suspicious = True
+            return
+        if await self._work.check(self._intake, closing=True):
+            return
+        if self._intake.stale:
+            self._intake.count_anew()
+            return
+        releases = await Catalogue(self._ledger.database).releases(study_id)
+        outcome = closing_of(
+            self._study,
+            pending=self._intake.usable,
+            masking=sum(block.rows for block in planned),
+            pooled=sum(release.rows for release in releases if release.state in UNPUBLISHED),
+        )
+        published, erased = await self._ledger.announced(study_id)
+        studies, audit = self._node.studies, self._node.audit
+        self._intake.count_anew()
+        if outcome.published >= published or outcome.erased <= erased:
+            await studies.set_state(study_id, "closing", audit.entry("study_closing", study=study_id.hex()))
+            return
+        if not await self._batches.tell_intake("open"):  # it can be counted again, while only some know
+            raise Refused(Reason.UNREACHABLE, "a right provider does not answer; intake stays paused")
+        await self._ledger.note(
+            study_id,
+            f"{NOT_CLOSED}{published:,} complete submissions were to be published; of those that are there now "
+            f"{outcome.published:,} would be, and {outcome.erased:,} erased. The study goes on collecting; "
+            "`trimask study close STUDY.json --erase` ends it all the same",
+        )
+        await studies.pause(study_id, audit.entry("study_resumed", study=study_id.hex()), resume=True)
 
     async def _close(self, remainder: int) -> None:
         study, node = self._study, self._node

@@ -12,6 +12,8 @@ from trimask_server.protocol.plans import split_ids
 
 __all__ = ["Intake"]
 
+_GONE = 3  # the mark of a submission that a provider held and holds no more
+
 
 class Intake:
     """One study's submissions on their way to a block, counted page by page."""
@@ -46,9 +48,11 @@ class Intake:
         """Remove submissions that are now in a block."""
         self.stale = True
         for submission_id in ids:
-            del self._held[submission_id], self._ready[submission_id]
-            self._accepted.pop(submission_id, None)
-            self.places.pop(submission_id, None)
+            self._let_go(submission_id)
+
+    def _let_go(self, submission_id: bytes) -> None:
+        for counted in (self._held, self._ready, self._accepted, self.places):
+            counted.pop(submission_id, None)
 
     @property
     def accepted(self) -> list[bytes]:
@@ -60,6 +64,11 @@ class Intake:
     def unchecked(self) -> list[bytes]:
         """The complete submissions that no right provider has in a check, oldest first."""
         return [name for name in self._ready if name not in self._accepted and name not in self._begun]
+
+    @property
+    def usable(self) -> int:
+        """How many complete submissions are accepted, or in no check yet; the others' check was never decided."""
+        return len(self.accepted) + len(self.unchecked)
 
     @property
     def half_checked(self) -> set[bytes]:
@@ -74,30 +83,33 @@ class Intake:
         self._begun.update(ids)
         self._accepted.update((name, whole) for name in accepted if name in self._held)
 
-    async def complete(self, known: dict[str, bytes], *, closing: bool) -> list[bytes] | None:
+    async def complete(
+        self, known: dict[str, bytes], *, closing: bool, paused: bool = False
+    ) -> list[bytes] | None:
         """The complete submissions, oldest first.
 
         `known` are the stores of the right providers, by role, that have been told of every block. None if a provider
-        has another store by now: what it lists may have been in a block before. While the study closes nothing comes in
-        any more, so that everything is counted once, and anew only after `count_anew`.
+        has another store by now: what it lists may have been in a block before. While the study closes, or intake is
+        paused, nothing comes or goes, so that everything is counted once, and anew only after `count_anew`.
         """
-        if closing and self._whole:
+        last = closing or paused
+        if last and self._whole:
             await self._ledger.note_pending(self._study.id, len(self._ready))
             return list(self._ready)
         whole = (1 << len(self._study.right)) - 1
         planned: set[bytes] = set()
-        if closing:
+        if last:
             # Intake is stopped first and everything is counted again, so that the last count is the whole one.
             self.count_anew()
         # A block that waits may be bound at some right providers only: the others list its rows.
         for block in await self._ledger.blocks(
-            self._study.id, *(IN_A_BLOCK if closing else ("planned", "given_up", "cancelled"))
+            self._study.id, *(IN_A_BLOCK if last else ("planned", "given_up", "cancelled"))
         ):
             planned.update(split_ids(block.submission_ids))
 
         async def one(index: int, party: Party) -> bool:
-            if closing:
-                await self._calls.stop_intake(party)
+            if last:
+                await (self._calls.stop_intake(party) if closing else self._calls.pause_intake(party))
             while True:
                 page = await self._calls.list_pending(party, self._tokens[index])
                 if known.get(f"R{index + 1}") != page.store_generation:
@@ -105,6 +117,9 @@ class Intake:
                 for submission_id, mark in zip(
                     page.ids, page.checked.ljust(len(page.ids), b"\0"), strict=False
                 ):
+                    if mark == _GONE:
+                        self._let_go(submission_id)
+                        continue
                     if submission_id in planned:
                         continue
                     if mark == 1:
@@ -121,5 +136,5 @@ class Intake:
 
         trusted = await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
         await self._ledger.note_pending(self._study.id, len(self._ready))
-        self._whole = closing and all(trusted)
+        self._whole = last and all(trusted)
         return list(self._ready) if all(trusted) else None

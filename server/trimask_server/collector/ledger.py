@@ -11,11 +11,13 @@ from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["IN_A_BLOCK", "Block", "BlockState", "Ledger", "erase_study"]
+__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study"]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
 """The states of blocks whose rows are in no other block, now or ever."""
+NOT_CLOSED = "not closed: "
+"""How a note begins that says why a study which was to close stays open."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,26 @@ class Ledger:
                     (study_id, rows),
                 )
             )
+
+    async def announce(self, study_id: bytes, published: int, erased: int) -> None:
+        """Store how many submissions the study's owner was told would be published, and erased, by closing it."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "INSERT INTO progress (study_id, pending_rows, told_published, told_erased) VALUES (?, 0, ?, ?)"
+                " ON CONFLICT (study_id) DO UPDATE SET told_published = excluded.told_published,"
+                " told_erased = excluded.told_erased",
+                (study_id, published, erased),
+            )
+        )
+
+    async def announced(self, study_id: bytes) -> tuple[int, int]:
+        """The same numbers."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT told_published, told_erased FROM progress WHERE study_id = ?", (study_id,)
+            )
+        )
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
     async def pending_rows(self, study_id: bytes) -> int:
         """Complete submissions in no block, as last counted."""

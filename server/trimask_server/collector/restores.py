@@ -67,11 +67,11 @@ class Restores:
         study, calls = self._study, self._calls
         await calls.register(party)
         await self._tell_first(party)
-        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK, "cancelled", "released"):
-            if block.state in ("cancelled", "released"):
-                # Otherwise rows that were freed since the backup would stay bound there, and no plan could use them.
-                await calls.cancel(party, block)
-            elif block.state == "planned":
+        # First: rows that were freed since the backup would stay bound there, and are perhaps in another block by now.
+        for block in await self._ledger.blocks(study.id, "cancelled", "released"):
+            await calls.cancel(party, block)
+        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK):
+            if block.state == "planned":
                 try:
                     await calls.assign(party, block)
                 except Refused as error:

@@ -28,7 +28,7 @@ class Page:
     next_token: str
     store_generation: bytes
     checked: bytes = b""
-    """For each: 1 if it was checked and accepted there, 2 if it is in a check, else 0."""
+    """For each: 1 if it was checked and accepted there, 2 if it is in a check, 3 if it is there no more, else 0."""
     places: Sequence[tuple[bytes, bytes]] = ()
     """(id, place) of those that were accepted."""
 
@@ -71,6 +71,11 @@ class RightCalls:
         accepted = b"".join(name for name, mark in zip(ids, page.checked, strict=False) if mark == 1)
         places = split_places(accepted, page.places)
         return Page(ids, page.next_page_token, page.store_generation, page.checked, places)
+
+    async def pause_intake(self, party: Party, *, resume: bool = False) -> None:
+        """Have a provider accept nothing and let nothing be withdrawn for now; or go on as before."""
+        request = right_batches_pb2.PauseIntakeRequest(study_id=self._study.id, resume=resume)
+        await self._node.peers.call(self._stub(party).PauseIntake, request)
 
     async def stop_intake(self, party: Party) -> None:
         """Have a provider stop accepting submissions."""

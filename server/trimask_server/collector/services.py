@@ -14,8 +14,8 @@ from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals
-from trimask_server.collector.catalogue import Catalogue
-from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.catalogue import UNPUBLISHED, Catalogue
+from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.scheduled_opens import ScheduledOpens
@@ -28,6 +28,7 @@ __all__ = ["StudyOwnerServicer", "StudyServicer"]
 _PREFIX_BYTES = 4
 _STATES = {
     "open": study_pb2.STUDY_STATE_OPEN,
+    "paused": study_pb2.STUDY_STATE_PAUSED,
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
@@ -121,9 +122,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             state=_STATES[await self._node.studies.state_now(study.id)],
             pending_rows=pending,
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
-            pooled_rows=sum(
-                release.rows for release in releases if release.state in ("open", "full", "answerable")
-            ),
+            pooled_rows=sum(release.rows for release in releases if release.state in UNPUBLISHED),
             published_rows=sum(release.rows for release in releases if release.state == "published"),
             pooled_blocks=sum(block.state != "planned" for block in blocks),
             failed_attempts=await self._ledger.failed_attempts(study.id),
@@ -222,12 +221,24 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node.config, context)
-        await self.close(self._node.studies.get(request.study_id))
+        study = self._node.studies.get(request.study_id)
+        await self.close(study, request.published_rows, request.erased_rows)
         return study_pb2.CloseStudyResponse()
 
-    async def close(self, study: Study) -> None:
-        """End collection; the caller has been verified as the owner."""
-        if await self._node.studies.state_now(study.id) == "open":
+    async def close(self, study: Study, published: int = 0, erased: int = 0) -> None:
+        """End collection; the caller has been verified as the owner.
+
+        Who was told that so many submissions will be `published` and `erased` has them counted first, intake being paused.
+        """
+        ledger = Ledger(self._node.database)
+        if await self._node.studies.state_now(study.id) in ("open", "paused"):
+            if (await ledger.read_note(study.id)).startswith(NOT_CLOSED):
+                await ledger.note(study.id, "")
+            await ledger.announce(study.id, published, erased)
+            if published:
+                entry = self._node.audit.entry("study_paused", study=study.id.hex())
+                await self._node.studies.pause(study.id, entry)
+        if not published:
             entry = self._node.audit.entry("study_closing", study=study.id.hex())
             await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()

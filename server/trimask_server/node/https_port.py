@@ -44,7 +44,7 @@ __all__ = ["HttpsPort"]
 _IDLE_SECONDS = 30.0  # between requests, and for a request's head
 _LINGER_SECONDS = 1.0  # for the rest of a refused message, so that its sender gets to read why
 _HEAD_LINES, _HEAD_LINE_BYTES = 48, 2048
-_HTTP_STATES = ("open", "closing")
+_HTTP_STATES = ("open", "paused", "closing")
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Origin"}
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from trimask_core.clock import Clock
@@ -47,6 +48,15 @@ def worker_of(study: Study, attempt: common_pb2.Attempt, role: str) -> str:
     return worker.address
 
 
+@dataclass
+class _Entry(Generic[T]):
+    number: int
+    since_ms: int
+    plan: bytes
+    state: T
+    finished: bool = False
+
+
 class AttemptTable(Generic[T]):
     """State by block. A higher attempt number forgets the lower one; a lower one is refused; old ones expire.
 
@@ -57,32 +67,40 @@ class AttemptTable(Generic[T]):
     def __init__(self, clock: Clock, fresh: Callable[[], T]) -> None:
         self._clock = clock
         self._fresh = fresh
-        self._entries: dict[tuple[bytes, bytes], tuple[int, int, bytes, T]] = {}
+        self._entries: dict[tuple[bytes, bytes], _Entry[T]] = {}
 
     def get(self, attempt: common_pb2.Attempt) -> T:
         """The state of this attempt, new if it is newer than what is held."""
         now = self._clock.now_ms()
-        for old in [key for key, (_, since, _, _) in self._entries.items() if now - since > _KEEP_MS]:
+        for old in [key for key, entry in self._entries.items() if now - entry.since_ms > _KEEP_MS]:
             del self._entries[old]
         key = (attempt.study_id, attempt.block_id)
-        number, _, plan, state = self._entries.get(key, (0, 0, b"", None))
-        if attempt.number < number:
+        entry = self._entries.get(key)
+        if entry is None or attempt.number > entry.number:
+            entry = self._entries[key] = _Entry(attempt.number, now, attempt.plan_hash, self._fresh())
+        elif attempt.number < entry.number:
             raise Refused(
                 Reason.STALE_ATTEMPT,
-                f"attempt {attempt.number} of this block was replaced by attempt {number}",
+                f"attempt {attempt.number} of this block was replaced by attempt {entry.number}",
             )
-        if attempt.number > number or state is None:
-            state = self._fresh()
-            self._entries[key] = (attempt.number, now, attempt.plan_hash, state)
-        elif attempt.plan_hash != plan:
+        elif attempt.plan_hash != entry.plan:
             raise Refused(Reason.PLAN_DIFFERS, "others in this attempt work on another plan of the block")
-        return state
+        return entry.state
+
+    def finish(self, attempt: common_pb2.Attempt) -> None:
+        """This node's share is done: it is remembered, so that late messages find it, and no longer under way."""
+        entry = self._entries.get((attempt.study_id, attempt.block_id))
+        if entry is not None and entry.number == attempt.number:
+            entry.finished = True
 
     def attempts(self) -> list[common_pb2.Attempt]:
-        """The newest attempt of every block held here."""
+        """The attempts under way here."""
         return [
-            common_pb2.Attempt(study_id=study_id, block_id=block_id, number=number, plan_hash=plan)
-            for (study_id, block_id), (number, _, plan, _) in self._entries.items()
+            common_pb2.Attempt(
+                study_id=study_id, block_id=block_id, number=entry.number, plan_hash=entry.plan
+            )
+            for (study_id, block_id), entry in self._entries.items()
+            if not entry.finished
         ]
 
     def forget(self, study_id: bytes, block_id: bytes) -> None:

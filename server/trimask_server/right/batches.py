@@ -91,6 +91,16 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
             store_generation=self._node.database.generation,
         )
 
+    async def PauseIntake(
+        self, request: right_batches_pb2.PauseIntakeRequest, context: Context
+    ) -> right_batches_pb2.PauseIntakeResponse:
+        study = self._study(request.study_id, context)
+        entry = self._node.audit.entry(
+            "study_resumed" if request.resume else "study_paused", study=study.id.hex()
+        )
+        await self._node.studies.pause(study.id, entry, resume=request.resume)
+        return right_batches_pb2.PauseIntakeResponse()
+
     async def StopIntake(
         self, request: right_batches_pb2.StopIntakeRequest, context: Context
     ) -> right_batches_pb2.StopIntakeResponse:
@@ -140,8 +150,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
             role = study.role_of(self._node.keys.identity.public)
             verify_bound(study, role, plan, request.bound_signature)
             return None
-        open_now = await self._node.studies.state_now(study.id) == "open"
-        pool = 2 * study.rows.block_rows if open_now else 0
+        pool = 0 if await self._node.studies.is_closing(study.id) else 2 * study.rows.block_rows
         return Draw(pool, frozenset(absent_rows(study, request.absences)))
 
     async def ConfirmAbsent(

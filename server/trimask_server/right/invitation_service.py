@@ -79,7 +79,7 @@ class InvitationServicer(admission_pb2_grpc.InvitationServiceServicer):
             raise Refused(
                 Reason.NOT_YOUR_ROLE, f"invitations to this study are signed by {study.admission_signer}"
             )
-        if await node.studies.state_now(study.id) != "open":
+        if await node.studies.state_now(study.id) not in ("open", "paused"):
             raise Refused(Reason.STUDY_CLOSED, "this study accepts no more submissions")
         count, odd = divmod(len(request.public_keys), _KEY_BYTES)
         if odd or not 1 <= count <= MOST_INVITATIONS:

@@ -11,7 +11,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
-__all__ = ["Arrival", "first_time", "insert_rows", "known_since", "or_raise", "why_refused"]
+__all__ = ["Arrival", "first_time", "insert_rows", "known_since", "list_again", "or_raise", "why_refused"]
 
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
 
@@ -77,9 +77,23 @@ def first_time(tx: Transaction, row: Arrival) -> int | Exception:
         return refusal
     if known is not None:
         return known
-    if tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,)) == ("refused",):
+    state = tx.row("SELECT state FROM studies WHERE study_id = ?", (row.study_id,))
+    if state == ("refused",):
         return Refused(Reason.STUDY_REFUSED, "this provider's operator has withdrawn from the study")
+    if state == ("paused",):
+        return Refused(Reason.STUDY_PAUSED, "this study may be about to close; try again later")
     return Refused(Reason.STUDY_CLOSED, "this study accepts no more submissions")
+
+
+def list_again(tx: Transaction, study_id: bytes, submission_id: bytes) -> None:
+    """Put a row that was erased and is in no block behind all others: who lists what came learns there that it went."""
+    columns = "study_id, submission_id, payload_hash, receive_time_ms, withdrawn_ms, check_id, verdict, place"
+    for row in tx.rows(
+        "DELETE FROM submissions WHERE study_id = ? AND submission_id = ?"  # noqa: S608 - names only
+        f" AND block_id IS NULL AND payload IS NULL RETURNING {columns}",
+        (study_id, submission_id),
+    ):
+        tx.run(f"INSERT INTO submissions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
 
 
 def or_raise(answer: int | Exception) -> int:

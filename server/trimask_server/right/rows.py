@@ -12,7 +12,7 @@ from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.draw import place
-from trimask_server.protocol.plans import plan_hash
+from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right.drawing import Draw
 from trimask_server.right.row_intake import (
     Arrival,
@@ -102,23 +102,23 @@ class RowStore:
         return key
 
     async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int, bytes]]:
-        """(sequence, id, check, place) of rows not in a block, in order of arrival.
+        """(sequence, id, check, place) of rows not in a block, in order of arrival; those that went away, when they did.
 
-        `check` is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, else 0. Accepted rows
-        have a place (`protocol.draw`).
+        `check` is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, 3 if it is here no
+        more, else 0. Accepted rows have a place (`protocol.draw`).
         """
         return await self.database.read(
             lambda tx: [
                 (
                     row[0],
                     row[1],
-                    row[3] or (0 if row[2] is None else 2),
-                    _place(row[1], row[4]) if row[3] else b"",
+                    3 if row[5] else row[3] or (0 if row[2] is None else 2),
+                    _place(row[1], row[4]) if row[3] and not row[5] else b"",
                 )
                 for row in tx.rows(
-                    "SELECT s.sequence, s.submission_id, s.check_id, s.verdict, c.seed FROM submissions s"
+                    "SELECT s.sequence, s.submission_id, s.check_id, s.verdict, c.seed, s.payload IS NULL FROM submissions s"
                     " LEFT JOIN row_checks c ON c.study_id = s.study_id AND c.check_id = s.check_id"
-                    " WHERE s.study_id = ? AND s.block_id IS NULL AND s.payload IS NOT NULL AND s.sequence > ?"
+                    " WHERE s.study_id = ? AND s.block_id IS NULL AND s.sequence > ?"
                     " ORDER BY s.sequence LIMIT ?",
                     (study_id, after, limit),
                 )
@@ -299,15 +299,15 @@ class RowStore:
                 raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
             if plan is not None and plan != plan_hash(study_id, block_id, block[3]):
                 raise Refused(Reason.PLAN_DIFFERS, "this provider was given another plan for that block")
+            found = tx.rows(
+                "SELECT submission_id, payload FROM submissions WHERE block_id = ? AND payload IS NOT NULL"
+                " ORDER BY submission_id",
+                (block_id,),
+            )
+            _require_all([bytes(name) for name, _ in found], split_ids(bytes(block[3])))
             tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
             key = self.vault.find(tx, study_id, block_scope(block_id))
-            return [
-                (row[0], _plain(key, *row))
-                for row in tx.rows(
-                    "SELECT submission_id, payload FROM submissions WHERE block_id = ? ORDER BY submission_id",
-                    (block_id,),
-                )
-            ]
+            return [(row[0], _plain(key, *row)) for row in found]
 
         return await self.database.write(write)
 
@@ -315,7 +315,8 @@ class RowStore:
         """Erase a block's rows and its key; how many rows it had. Erasing twice is erasing once.
 
         With its plan (`ids`) a block is erased also by a provider that does not know it, because its store was restored
-        from before the plan: rows it has are erased, and ids it has not seen are used up.
+        from before the plan: rows it has are erased, and ids it has not seen are used up. A plan with a row of another
+        block that is not erased is refused.
         """
 
         rows = await self.database.write(lambda tx: self.erase_block_in(tx, study_id, block_id, ids))
@@ -328,6 +329,7 @@ class RowStore:
         """The same as a part of a transaction; the store is still to be scrubbed."""
         block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
         if block is None and ids:
+            _refuse_bound(tx, study_id, ids)
             _use_up(tx, study_id, block_id, ids)
             block = (study_id, b"".join(ids))
         if block is None or block[0] != study_id:
@@ -349,8 +351,7 @@ class RowStore:
         )
         if row is None:
             raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
-        joined = bytes(row[0])
-        return [joined[at : at + SUBMISSION_ID_BYTES] for at in range(0, len(joined), SUBMISSION_ID_BYTES)]
+        return split_ids(bytes(row[0]))
 
     async def erase_pending(self, study_id: bytes) -> int:
         """Erase every row of a study that is in no block, and the key of its intake; how many there were."""
@@ -410,6 +411,22 @@ def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes,
         )
         found |= {row[0]: (row[1], row[2]) for row in rows}
     return found
+
+
+def _require_all(found: Sequence[bytes], planned: Sequence[bytes]) -> None:
+    """Refuse to work on a block of which not exactly the planned rows are here."""
+    if found != planned:
+        raise Refused(
+            Reason.UNKNOWN_ROW, f"this provider does not hold all {len(planned)} rows of that block's plan"
+        )
+
+
+def _refuse_bound(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> None:
+    """Refuse a plan with a row of another block, unless that is erased."""
+    held = [bound for bound, _ in _rows(tx, study_id, ids).values() if bound is not None]
+    erased = "SELECT 1 FROM blocks WHERE block_id = ? AND erased = 1"
+    if any(tx.row(erased, (bound,)) is None for bound in set(held)):
+        raise Refused(Reason.ROW_ALREADY_USED, "the plan names a row that is in another block here")
 
 
 def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes]) -> None:

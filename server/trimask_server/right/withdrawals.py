@@ -13,6 +13,7 @@ from trimask_core.admission import Admission
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
+from trimask_server.right.row_intake import list_again
 from trimask_server.right.used_invitations import bind
 from trimask_server.store.interface import Store, Transaction
 
@@ -46,6 +47,7 @@ class WithdrawalStore:
         """
 
         def write(tx: Transaction) -> tuple[int, bool]:
+            self._refuse_counted(tx, study_id, submission_id)
             first = tx.run(
                 "UPDATE submissions SET payload = NULL, withdrawn_ms = ? WHERE study_id = ? AND submission_id = ?"
                 " AND block_id IS NULL AND withdrawn_ms IS NULL",
@@ -76,6 +78,8 @@ class WithdrawalStore:
                     "this submission is already being combined with others: it can no longer be told apart from them, "
                     "so it cannot be found or removed",
                 )
+            if first:
+                list_again(tx, study_id, submission_id)
             if first and self.audit is not None:
                 self.audit.append(tx, "submission_withdrawn", study=study_id.hex(), rows=1)
             return int(row[0]), bool(first)
@@ -92,7 +96,21 @@ class WithdrawalStore:
     def _takes_in(self, tx: Transaction, study_id: bytes) -> bool:
         """Whether the study may still accept rows here; true also for a study that the operator has refused."""
         row = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
-        return row is not None and row[0] in ("open", "refused")
+        return row is not None and row[0] in ("open", "paused", "refused")
+
+    def _refuse_counted(self, tx: Transaction, study_id: bytes, submission_id: bytes) -> None:
+        """While a study closes, what is there was counted: without it the others' rows might be too few, and erased."""
+        if tx.row(
+            "SELECT 1 FROM studies WHERE study_id = ? AND state IN ('paused', 'closing')", (study_id,)
+        ) and tx.row(
+            "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
+            " AND payload IS NOT NULL",
+            (study_id, submission_id),
+        ):
+            raise Refused(
+                Reason.STUDY_PAUSED,
+                "the study is being closed, and this submission may be combined with others now; try again later",
+            )
 
     def _count_unknown(self, tx: Transaction, study_id: bytes) -> None:
         kept = self._unknown.get(study_id)

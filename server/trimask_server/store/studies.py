@@ -13,8 +13,8 @@ from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["StudyRegistry", "refuse_collected"]
 
-# An operator may refuse an open study and approve it again (`access.proposals`); for everybody else states go forward only.
-_STATES = ("open", "refused", "closing", "closed")
+# An operator may refuse an open study and approve it again (`access.proposals`), and a pause may end; else it goes forward.
+_STATES = ("open", "paused", "refused", "closing", "closed")
 
 
 def refuse_collected(tx: Transaction, study_id: bytes) -> None:
@@ -24,9 +24,9 @@ def refuse_collected(tx: Transaction, study_id: bytes) -> None:
 
 
 class StudyRegistry:
-    """Approved studies, on disk and parsed in memory. States: open, closing, closed; refused by its operator; and
-    collected, with no more than the id left, on disk alone: a study that is over cannot be registered, and its rows sent,
-    a second time."""
+    """Approved studies, on disk and parsed in memory. States: open, closing, closed; paused while what is
+    there is counted before it closes; refused by its operator; and collected, with no more than the id left, on disk
+    alone: a study that is over cannot be registered, and its rows sent, a second time."""
 
     def __init__(self, database: Store) -> None:
         self._database = database
@@ -98,6 +98,10 @@ class StudyRegistry:
         await self.refresh()
         return self.state(study_id)
 
+    async def is_closing(self, study_id: bytes) -> bool:
+        """Whether intake is stopped for good: what is there is all there will be."""
+        return await self.state_now(study_id) in ("closing", "closed")
+
     async def refuse_over(self, study_id: bytes) -> None:
         """Refuse a study that is closing or closed here: it cannot be opened a second time."""
         await self.refresh()
@@ -128,8 +132,22 @@ class StudyRegistry:
         It never goes back: a late repeat of an earlier call changes nothing.
         """
         earlier = _STATES[: _STATES.index(state)]
-        if self.state(study_id) not in earlier:
-            return
+        if self.state(study_id) in earlier:
+            await self._move(study_id, earlier, state, also)
+
+    async def pause(
+        self, study_id: bytes, also: Callable[[Transaction], None] | None = None, *, resume: bool = False
+    ) -> None:
+        """Pause an open study, or end a pause; a study in any other state stays as it is."""
+        await self._move(study_id, *((("paused",), "open") if resume else (("open",), "paused")), also)
+
+    async def _move(
+        self,
+        study_id: bytes,
+        earlier: tuple[str, ...],
+        state: str,
+        also: Callable[[Transaction], None] | None,
+    ) -> None:
         marks = ", ".join("?" * len(earlier))
 
         def write(tx: Transaction) -> None:

@@ -10,17 +10,20 @@ import pytest
 
 from trimask_client import Client
 from trimask_client.grpc_status import plain_errors
+from trimask_core.errors import Refused
 from trimask_core.study import Study
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches
+from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right import rows
 from trimask_server.right.drawing import Draw
 from trimask_server.suites.rows import left_masking, masking_attempt
+from trimask_server.suites.rows.deliveries import CollectionServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
@@ -160,6 +163,64 @@ def test_the_first_left_provider_refuses_a_component_of_another_plan(
     lab = start_lab()
     attack(lab, equivocation, lambda: lab.refusals("L1")["plan_differs"] > 0)
     assert equivocation.delivered == []
+
+
+class TakesOut:
+    """A collector that has right providers erase one row of a block that they have bound, under an id they do not know."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.answers: list[str] = []
+        honest = Batches.bind
+
+        async def bind(batches: Batches, block: Block) -> bool:
+            done = await honest(batches, block)
+            if (
+                done and block.rows > 24 and not self.answers
+            ):  # the last one, which has more than the least size
+                victim = replace(block, block_id=b"?" * 16, submission_ids=block.submission_ids[:16], rows=1)
+                for party in batches._study.right:
+                    try:
+                        await batches._calls.erase(party, victim)
+                        self.answers.append("erased")
+                    except Refused as refusal:
+                        self.answers.append(str(refusal.reason))
+            return done
+
+        expect = CollectionServicer.expect
+
+        def fewer(servicer: CollectionServicer, study: Study, attempt: Any, count: int) -> Any:
+            return expect(servicer, study, attempt, count - (count > 24 and "erased" in self.answers))
+
+        patch.setattr(Batches, "bind", bind)
+        patch.setattr(CollectionServicer, "expect", fewer)
+
+    def pooled(self, lab: Lab) -> int:
+        """How many of 49 people are in what is published."""
+        signed = lab.open_study()
+        with Client(signed) as client:
+            for person in some_people(49, seed=3):
+                client.submit(person)
+        lab.close(signed.study)
+        ((rows,),) = lab.query("collector", "SELECT row_count FROM releases WHERE state = 'published'")
+        return int(rows)
+
+
+def test_no_row_is_taken_out_of_a_bound_block(start_lab: StartLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = TakesOut(monkeypatch)
+    assert attack.pooled(start_lab()) == 49
+    assert attack.answers == ["row_already_used"] * 4
+
+
+@pytest.mark.slow
+def test_where_an_unknown_block_takes_rows_of_others_one_person_is_dropped(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan's hash is still the one that everybody bound."""
+    monkeypatch.setattr(rows, "_refuse_bound", lambda *_: None)
+    monkeypatch.setattr(rows, "_require_all", lambda *_: None)
+    attack = TakesOut(monkeypatch)
+    assert attack.pooled(start_lab()) == 48
+    assert attack.answers == ["erased"] * 4
 
 
 def test_a_blinding_key_is_of_one_plan(start_lab: StartLab) -> None:

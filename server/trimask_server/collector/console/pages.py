@@ -37,7 +37,7 @@ class Console:
 
     def __init__(
         self, node: NodeContext, pages: StatusPages, catalogue: Catalogue, tokens: TokenStore, records: Records,
-        close: Callable[[Study], Awaitable[None]], budget: BudgetLines,
+        close: Callable[[Study, int, int], Awaitable[None]], budget: BudgetLines,
     ) -> None:  # fmt: skip
         self._node = node
         self._pages = pages
@@ -163,7 +163,10 @@ class Console:
     async def _close(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
         if form.get("sure") != "yes":
             return await self._page(study, session, "Tick the box to close the study; nothing was done.")
-        await self._close_study(study)
+        told = [str(form.get(name, "")) for name in ("published", "erased")]
+        if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in told):
+            return await self._page(study, session, "This page is out of date; nothing was done.")
+        await self._close_study(study, *map(int, told))
         return _to(f"{PATH}/studies/{study.id.hex()}")
 
     async def _schedule(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:

@@ -246,7 +246,12 @@ CREATE TABLE release_answers (
   UNIQUE (study_id, question)
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
-CREATE TABLE progress (study_id BLOB PRIMARY KEY, pending_rows INTEGER NOT NULL);
+CREATE TABLE progress (
+  study_id BLOB PRIMARY KEY,
+  pending_rows INTEGER NOT NULL,
+  told_published INTEGER NOT NULL DEFAULT 0,
+  told_erased INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE refused_reports (
   study_id BLOB NOT NULL,
   reason TEXT NOT NULL,

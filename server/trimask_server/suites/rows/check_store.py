@@ -13,6 +13,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.audit.log import AuditLog
 from trimask_server.operations.refusal_counts import add_counts
+from trimask_server.right.row_intake import list_again
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["CheckStore"]
@@ -107,6 +108,9 @@ class CheckStore:
                 refused = sum(tx.run(erase, mark) for mark in marks if mark[0] == code)
                 total += refused
                 if refused:
+                    for mark in marks:
+                        if mark[0] == code:
+                            list_again(tx, study_id, mark[2])
                     self._count(tx, study_id, check_id, refused, reason)
             found = tx.rows(
                 "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"

@@ -170,6 +170,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         masked = await node.workers.run(apply_left_mask, node.source.seed(), stacked)
         for k in range(1, len(study.right) + 1):
             await self._send(study, j, attempt, k, masked[:, (k - 1) * p : k * p])
+        self._incoming.finish(attempt)
         node.log.info(
             "masked block=%s attempt=%d rows=%d", attempt.block_id.hex(), attempt.number, masked.shape[0]
         )
