@@ -193,6 +193,7 @@ def delta(
 
     With `certified` the pair (lower, upper) between which it lies, whatever was rounded on the way, no further apart
     than `width` of it where the grid allows (0.001 for `record` neighbours, 0.01 for `unit`); with the extra `certified`.
+    Towards 100,000 rows it takes minutes. From 0 if no double holds it.
 
     Examples
     --------

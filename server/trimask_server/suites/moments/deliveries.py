@@ -246,8 +246,7 @@ class Deliveries:
         with KeptLedger(self._kept, study.id).locked() as ledger:
             ledger.require(head)
             place = _admit(study, ledger, entry, head)
-            if place == len(ledger.entries):
-                ledger.append(entry)
+            ledger.append(entry) if place == len(ledger.entries) else ledger.force()
             if entry["price"] is not None:
                 return ledger.head
             # One release at a time: repeating an old one does not bring back which reports were in those after it.
