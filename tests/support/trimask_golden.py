@@ -36,4 +36,6 @@ class Golden:
         if self._write:
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        assert said == json.loads(path.read_text(encoding="utf-8")), "pytest --golden writes them, if that is meant"
+        assert said == json.loads(path.read_text(encoding="utf-8")), (
+            "pytest --golden writes them, if that is meant"
+        )
