@@ -14,7 +14,7 @@ Approximate in every part; no interval here is proved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,16 +31,9 @@ from trimask.fit.results import LinearResults
 from trimask.moments import Matrix, Moments, answers_of
 from trimask_core.schema import ONES
 
-__all__ = ["LogitResults", "SyntheticRecords", "logit", "step_noise"]
+__all__ = ["LogitResults", "logit", "step_noise"]
 
 _STEPS = 50
-
-
-class SyntheticRecords(Protocol):
-    """What `trimask.synthesize` returns."""
-
-    frame: pd.DataFrame
-    moments: Moments
 
 
 @dataclass(frozen=True, eq=False, repr=False)
