@@ -166,18 +166,21 @@ def test_a_client_that_fails_says_what_to_do(
     lab: Lab, signed: SignedStudy, invite: Invite, tmp_path: Path
 ) -> None:
     class Cut(H2Transport):
+        away = True
+
         def call(self, endpoint: Any, *rest: Any) -> bytes:
-            if endpoint.address == signed.study.right[1].address:
+            if self.away and endpoint.address == signed.study.right[1].address:
                 raise Unreachable("cut off")
             return super().call(endpoint, *rest)
 
     (invitation,) = invite(1)
     for folder, words in ((None, "again on this Client"), (tmp_path, "kept in")):
-        with Client(signed, invitation=invitation, folder=folder, attempts=1, transport=Cut()) as client:
+        cut = Cut()
+        with Client(signed, invitation=invitation, folder=folder, attempts=1, transport=cut) as client:
             with pytest.raises(Unreachable) as caught:
                 client.submit(ANSWERS)
             assert words in caught.value.__notes__[0]
-            client._transport = H2Transport()
+            cut.away = False
             (receipt,) = client.resume()  # in memory, and then from the folder
             assert client.resume() == ()
         receipt.verify(signed.study)

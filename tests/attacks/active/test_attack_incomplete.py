@@ -19,7 +19,6 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SealedSubmission
 from trimask_lab import Lab
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
-from trimask_server.local.cluster import ThreadCluster
 from trimask_server.right import incomplete
 from trimask_server.right.incomplete import IncompleteRows
 
@@ -30,9 +29,9 @@ ASK = "/trimask_proto.v1.SubmissionService/AskSubmission"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     lab = Lab(tmp_path_factory.mktemp("incomplete"), right=3, left=1)
-    with ThreadCluster(lab.folder) as lab.cluster:
+    with lab.in_thread(request):
         yield lab
 
 
@@ -44,7 +43,7 @@ def signed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> SignedStudy:
 
 def sweep(lab: Lab, signed: SignedStudy, later_ms: int, role: str = "R1") -> int:
     """What R1's hourly round does about this study, so much later."""
-    context = lab.node(role).context
+    context = lab.nodes(role)[0].context
     return int(lab.on_loop(IncompleteRows(context)._sweep(signed.study, context.clock.now_ms() + later_ms)))
 
 
@@ -72,7 +71,7 @@ def test_submissions_for_one_provider_do_not_stay(
     if not erases:
         monkeypatch.setattr(incomplete, "_MOST", 10**9)
         monkeypatch.setattr(incomplete, "_AGE_MS", 10**15)
-    before = lab.node("R1").context.refusals.as_dict().get("incomplete_submission", 0)
+    before = lab.nodes("R1")[0].context.refusals.as_dict().get("incomplete_submission", 0)
     with Client(signed, attempts=1) as client:
         complete = [send(client, 1, 2, 3) for _ in range(2)]
         junk = [send(client, 1) for _ in range(SENT)]
@@ -84,7 +83,7 @@ def test_submissions_for_one_provider_do_not_stay(
         assert held(lab, signed) == ids[:2] + ids[2 + erased :]
         sweep(lab, signed, OLD)
         assert held(lab, signed) == (ids[:2] if erases else ids)
-        counted = lab.node("R1").context.refusals.as_dict().get("incomplete_submission", 0) - before
+        counted = lab.nodes("R1")[0].context.refusals.as_dict().get("incomplete_submission", 0) - before
         assert counted == (SENT if erases else 0)
         if not erases:
             return
@@ -118,7 +117,7 @@ def test_what_was_complete_once_is_never_touched(lab: Lab, signed: SignedStudy) 
 
     async def lose() -> None:
         sql = "DELETE FROM submissions WHERE submission_id = ?"
-        await lab.node("R2").context.database.write(lambda tx: tx.run(sql, (kept.submission_id,)))
+        await lab.nodes("R2")[0].context.database.write(lambda tx: tx.run(sql, (kept.submission_id,)))
 
     lab.on_loop(lose())
     assert sweep(lab, signed, OLD) == 0
@@ -159,11 +158,11 @@ def test_nothing_is_erased_on_nobodys_word(lab: Lab, signed: SignedStudy) -> Non
     """While the others do not refuse it for ever, here because the study is being counted, all of it stays."""
     with Client(signed, attempts=1) as client:
         junk = send(client, 1)
-    context = lab.node("R2").context
+    context = lab.nodes("R2")[0].context
     lab.on_loop(
         context.studies.pause(signed.study.id, context.audit.entry("study_paused", study=""), resume=False)
     )
-    third = lab.node("R3").context
+    third = lab.nodes("R3")[0].context
     lab.on_loop(
         third.studies.pause(signed.study.id, third.audit.entry("study_paused", study=""), resume=False)
     )
@@ -177,7 +176,7 @@ def test_an_invited_study_keeps_them(lab: Lab) -> None:
     (link,) = invitations.make_invitations(signed.study, lab.owner, 1, 4_000_000_000_000, lambda _: None)
     with Client(signed, invitation=link.invitation, attempts=1) as client:
         submission = send(client, 1)
-    context = lab.node("R1").context
+    context = lab.nodes("R1")[0].context
     lab.on_loop(IncompleteRows(context).sweep(context.clock.now_ms() + OLD))
     assert held(lab, signed) == [submission.submission_id]
 
@@ -203,5 +202,5 @@ def test_the_hourly_round_asks(lab: Lab, signed: SignedStudy, monkeypatch: pytes
         return 0
 
     monkeypatch.setattr(IncompleteRows, "sweep", noted)
-    lab.on_loop(lab.node("R1").services.after_collection(7))
+    lab.on_loop(lab.nodes("R1")[0].services.after_collection(7))
     assert seen == [7]
