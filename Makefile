@@ -7,7 +7,7 @@ MADE_FROM := requirements.lock VERSION $(sort $(wildcard */pyproject.toml))
 STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
-LONG    := meta/test_bench* meta/test_docs_site.py meta/test_packages.py cli/test_cli_own_plan.py theory/test_masked_noise.py theory/test_masked_noise_pairs.py theory/test_pca_sampling.py theory/test_study_plan.py theory/test_unit_enclosure.py
+LONG    := meta/test_docs_site.py meta/test_packages.py cli/test_cli_own_plan.py theory/test_masked_noise.py theory/test_masked_noise_pairs.py theory/test_pca_sampling.py theory/test_study_plan.py theory/test_unit_enclosure.py
 TESTED  := -q -n 3 -m "not slow" --dist worksteal
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
@@ -117,8 +117,8 @@ bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundr
 	$(BIN)/python -m bench.theory_composition out/composition.json
 
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
-	$(BIN)/python -m bench.ndis_tables
-	$(BIN)/python -m bench.ndis_relative
+	$(BIN)/python -m trimask_theory.papers.ndis_tables
+	$(BIN)/python -m trimask_theory.papers.ndis_relative
 
 lock: $(STAMP)  ## every package at one version and by its hash, from what is asked for; UPGRADE=--upgrade takes the newest
 	$(INSTALL) uv

@@ -31,7 +31,7 @@ from trimask_core.sealing import SealingKey
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Party, Protection, Study, SuiteName, SuiteSettings
 from trimask_golden import Golden
-from trimask_server.local.postgres import LocalPostgres
+from trimask_postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres import PostgresStore

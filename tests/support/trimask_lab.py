@@ -33,9 +33,9 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
 from trimask_patience import patience, until
+from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.local.postgres import LocalPostgres
 from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
