@@ -123,6 +123,9 @@ class Reason(StrEnum):
     WRONG_TAGS = (
         "wrong_tags", _NOT_NOW, _NEVER, "A component's tags do not fit its device's keys; the row is left out and erased.",
         "unaccepted")
+    INCOMPLETE_SUBMISSION = (
+        "incomplete_submission", _NOT_NOW, _NEVER, "A right provider did not get its part in time; others erased theirs.",
+        "unaccepted")
     TAMPERED_COMPONENT = (
         "tampered_component", _INVALID, _NEVER, "The sealed component does not open, or is not signed right.", "unaccepted")
     EXPIRED_KEY = "expired_key", _NOT_NOW, _NEVER, "It is sealed to a key that the provider retired.", "retired"

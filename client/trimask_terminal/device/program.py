@@ -93,6 +93,11 @@ def build_parser() -> argparse.ArgumentParser:
     answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
+    answer.add_argument(
+        "--agree",
+        action="store_true",
+        help="do not ask: the person has read the study's consent, agrees to it, and may take part",
+    )
     answer.add_argument("--send", action="store_true", help="and send at once")
     answer.set_defaults(run=with_queue(taking_part.answer))
 

@@ -83,6 +83,7 @@ CREATE TABLE submissions (
   check_id BLOB,
   verdict INTEGER,
   place BLOB,
+  complete INTEGER NOT NULL DEFAULT 0,
   UNIQUE (study_id, submission_id)
 );
 CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
