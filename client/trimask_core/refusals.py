@@ -200,7 +200,7 @@ class Reason(StrEnum):
     BATCH_LOST = "batch_lost", _NOT_NOW, _NEVER, "The provider has no total for the batch."
     BATCH_RELEASED = "batch_released", _NOT_NOW, _NEVER, "The reports were delivered before, in another release."
     NOTHING_TO_RELEASE = "nothing_to_release", _NOT_NOW, _NEVER, "No report of these batches was accepted."
-    LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's record of deliveries, kept with its keys, is too old."
+    LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's ledger of deliveries, kept with its keys, is lost or old."
     STORE_RESTORED = "store_restored", _NOT_NOW, _LATER, "The provider's store is older than a release it delivered."
     # Datasets and private answers
     UNKNOWN_DATASET = "unknown_dataset", _NOT_FOUND, _LATER, "There is no such dataset or file, or its factor is lost."
