@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +34,7 @@ from trimask_server.operations.key_files import (
     operator_findings,
 )
 from trimask_server.operations.listeners import holder_of, taken
+from trimask_server.operations.readiness import LOW_BYTES, free_bytes
 from trimask_server.programs.claim import LOCK_FILE, refuse_folder, refuse_role, running
 from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.settings.config import NodeConfig, NodeRole
@@ -44,7 +44,6 @@ from trimask_server.store.master_keys import KeyRing
 
 __all__ = ["examine"]
 
-_LEAST_FREE_BYTES = 1 << 30
 _PEER_SECONDS = 5.0
 _MAY_WRITE = """
 SELECT CASE WHEN EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = %(schema)s)
@@ -131,8 +130,8 @@ def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
             f"belongs to uid {owner}, the keys to uid {keys_owner}",
             "chown both to the node's user",
         )
-    free = shutil.disk_usage(there).free
-    if free < _LEAST_FREE_BYTES:
+    free = free_bytes(there)
+    if free < LOW_BYTES:
         yield weak(str(folder), f"has {free >> 20:,} MiB left", "make room: a full disk stops intake")
     else:
         yield fine(str(folder), f"can be written, {free >> 30:,} GiB free")
