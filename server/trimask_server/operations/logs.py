@@ -3,9 +3,9 @@
 Every line knows the request it belongs to and the first digits of its study. No line at info or above has the id of a
 submission: with a provider's own clock that would tie a row to a moment and an address.
 
-What a line names (`log.info("pooled block=%s rows=%d", ...)`) is a field of its own in JSON, and no part of the message. A full
-disk or a database that is away is said in its own words, without a traceback. What a background task, or one request, has said
-within the last minute is not said again.
+What a line names (`log.info("pooled block=%s rows=%d", ...)`) is a field of its own in JSON, and no part of the message. A
+full disk or a database that is away is said in its own words, without a traceback. What a background task, or one request,
+has said within the last minute is not said again.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ class _Text(logging.Formatter):
         line = f"{line} why={passing}" if passing else line
         known = " ".join(f"{key}={value}" for key, value in _context().items())
         line = f"{line} [{known}]" if known else line
-        return (
-            f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info and not passing else line
-        )
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info and not passing else line
 
 
 class _Json(logging.Formatter):

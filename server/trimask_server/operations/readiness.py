@@ -41,7 +41,9 @@ class Readiness:
     def wrong(self) -> str:
         """What does not hold and is nobody's wish, in words."""
         return "; ".join(
-            f"{name} {said}" for name, (holds, said) in self.checks.items() if not holds and name != "draining"
+            f"{name} {said}"
+            for name, (holds, said) in self.checks.items()
+            if not holds and name != "draining"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +84,9 @@ async def check_readiness(
         valid, f"expires in {days:.0f} days" if valid else "expired" if begun else "not valid yet",
     )  # fmt: skip
     if valid and certificates.expires_soon(now_ms):
-        warnings.append(f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself")
+        warnings.append(
+            f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself"
+        )
     return Readiness(checks, tuple(warnings))
 
 
