@@ -21,6 +21,7 @@ from trimask_core.waiting import waiting_of
 __all__ = ["line", "view", "watch"]
 
 Ask = Callable[[], StudyStatus]
+Asked = Callable[[], tuple[StudyStatus | None, str]]
 _AWAY_SECONDS = 300.0
 
 
@@ -36,14 +37,14 @@ def watch(
 ) -> None:
     """Watch until the study is closed, or Ctrl-C. A collector that goes away is asked again for five minutes, so that its
     restart is watched too; one that never answered, or stays away, is an error."""
-    ask = _patient(ask, clock)
+    asked = _patient(ask, clock)
     if as_json or not console.is_terminal:
-        _print_lines(study, ask, console, every_seconds, pause, as_json=as_json)
+        _print_lines(study, asked, console, every_seconds, pause, as_json=as_json)
         return
-    last = None
+    last: StudyStatus | None = None
     with Live(console=console, auto_refresh=False, screen=False) as live:
         while True:
-            status, error = ask()
+            status, error = asked()
             last = status or last
             live.update(view(study, last, error), refresh=True)
             if status is not None and status.state == "closed":
@@ -51,7 +52,7 @@ def watch(
             pause(every_seconds)
 
 
-def _patient(ask: Ask, clock: Callable[[], float]) -> Callable[[], tuple[StudyStatus | None, str]]:
+def _patient(ask: Ask, clock: Callable[[], float]) -> Asked:
     """Ask, and give the status, or what was wrong; raises what has been wrong for too long."""
     answered: float | None = None
 
@@ -71,7 +72,7 @@ def _patient(ask: Ask, clock: Callable[[], float]) -> Callable[[], tuple[StudySt
 
 def _print_lines(
     study: Study,
-    ask: Callable[[], tuple[StudyStatus | None, str]],
+    asked: Asked,
     console: Console,
     every_seconds: float,
     pause: Callable[[float], None],
@@ -81,7 +82,7 @@ def _print_lines(
     """A line when something changed, so that a log of it stays short."""
     before = ""
     while True:
-        status, error = ask()
+        status, error = asked()
         if status is not None:
             text = json.dumps({"study_id": study.id.hex(), **asdict(status)}) if as_json else line(status)
         else:
