@@ -180,6 +180,7 @@ class Reason(StrEnum):
     BLOCK_CANCELLED = "block_cancelled", _NOT_NOW, _NEVER, "The block was cancelled."
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
     BLOCK_POOLED = "block_pooled", _NOT_NOW, _NEVER, "The block is pooled: its owner can no longer give it up."
+    NOTHING_WRONG = "nothing_wrong", _NOT_NOW, _LATER, "The block or release is healthy; its owner may insist."
     UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the attempt."
     STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The attempt is over, or another has replaced it."
     PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the attempt, have another plan of the block."

@@ -218,6 +218,7 @@ CREATE TABLE releases (
   block_count INTEGER NOT NULL,
   factor BLOB,
   state TEXT NOT NULL,
+  refused TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (study_id, release_number)
 );
 CREATE TABLE datasets (
