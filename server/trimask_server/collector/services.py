@@ -263,7 +263,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         else:
             found = await ledger.abandon(study.id, named, healthy=request.healthy)
             if request.release_number:
-                said = f"release {named} with its {found.rows} rows is given up by the study's owner"
+                said = f"release {request.release_number} with its {found.rows} rows is given up by the study's owner"
                 await ledger.note(study.id, said)
             self._drivers.look()
         return study_pb2.AbandonBlockResponse(
