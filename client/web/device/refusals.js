@@ -52,6 +52,7 @@ export const REFUSALS = /** @type {const} */ ({
   not_the_owner: ["PERMISSION_DENIED", "later", null],
   not_your_role: ["PERMISSION_DENIED", "later", "misplaced"],
   nothing_to_release: ["FAILED_PRECONDITION", "never", null],
+  nothing_wrong: ["FAILED_PRECONDITION", "later", null],
   out_of_frame: ["FAILED_PRECONDITION", "never", "unaccepted"],
   overloaded: ["RESOURCE_EXHAUSTED", "soon", "busy"],
   oversized_message: ["RESOURCE_EXHAUSTED", "never", "unaccepted"],

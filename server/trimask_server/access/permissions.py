@@ -194,6 +194,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "Introduce": _RIGHT_PEER,
         "GetForms": _RIGHT_PEER,
         "GetVerdict": _RIGHT_PEER,
+        "CompareLedger": _RIGHT_PEER,
     },
     "trimask_proto.v1.LeftMaskingService": {
         "PushComponent": _rule(
