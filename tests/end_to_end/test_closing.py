@@ -209,9 +209,11 @@ def test_nothing_is_announced_and_then_erased(at_terminal: Owner) -> None:
     status, said = at_terminal.close("--yes", "--json")
     assert (status, json.loads(said)["state"]) == (1, "open")
     assert json.loads(said)["note"].startswith("not closed: 48")
+    state = "SELECT state FROM studies WHERE study_id = ?"
     for role in ("R1", "R2", "R3"):
-        states = at_terminal.lab.query(role, "SELECT state FROM studies WHERE study_id = ?", (study.id,))
-        assert states == [("open",)]
+        at_terminal.lab.until(
+            lambda role=role: at_terminal.lab.query(role, state, (study.id,)) == [("open",)]
+        )  # type: ignore[misc]
     at_terminal.withdraw(waiting[1])  # as before
     at_terminal.collect(2, total=48)
     assert at_terminal.close("--yes")[0] == 0

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x81\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x0e\n\x06places\x18\x05 \x01(\x0c\"6\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0e\n\x06resume\x18\x02 \x01(\x08\"\x15\n\x13PauseIntakeResponse\"%\n\x11StopIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12StopIntakeResponse\"\xac\x01\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12.\n\x08\x61\x62sences\x18\x05 \x03(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\x12\x17\n\x0f\x62ound_signature\x18\x06 \x01(\x0c\"U\n\nRowAbsence\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\x12\x0e\n\x06places\x18\x04 \x01(\x0c\"P\n\x14\x43onfirmAbsentRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06places\x18\x03 \x01(\x0c\"F\n\x15\x43onfirmAbsentResponse\x12-\n\x07\x61\x62sence\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\"\x85\x01\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\x12\x11\n\tnot_drawn\x18\x03 \x01(\x08\x12\x13\n\x0bskipped_ids\x18\x04 \x01(\x0c\x12\x16\n\x0eskipped_places\x18\x05 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xf0\x05\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12`\n\rConfirmAbsent\x12&.trimask_proto.v1.ConfirmAbsentRequest\x1a\'.trimask_proto.v1.ConfirmAbsentResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x81\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x0e\n\x06places\x18\x05 \x01(\x0c\"4\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04turn\x18\x02 \x01(\r\"#\n\x13PauseIntakeResponse\x12\x0c\n\x04turn\x18\x01 \x01(\r\"%\n\x11StopIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12StopIntakeResponse\"\xac\x01\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12.\n\x08\x61\x62sences\x18\x05 \x03(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\x12\x17\n\x0f\x62ound_signature\x18\x06 \x01(\x0c\"U\n\nRowAbsence\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\x12\x0e\n\x06places\x18\x04 \x01(\x0c\"P\n\x14\x43onfirmAbsentRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06places\x18\x03 \x01(\x0c\"F\n\x15\x43onfirmAbsentResponse\x12-\n\x07\x61\x62sence\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\"\x85\x01\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\x12\x11\n\tnot_drawn\x18\x03 \x01(\x08\x12\x13\n\x0bskipped_ids\x18\x04 \x01(\x0c\x12\x16\n\x0eskipped_places\x18\x05 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xf0\x05\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12`\n\rConfirmAbsent\x12&.trimask_proto.v1.ConfirmAbsentRequest\x1a\'.trimask_proto.v1.ConfirmAbsentResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,35 +36,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTPENDINGRESPONSE']._serialized_start=138
   _globals['_LISTPENDINGRESPONSE']._serialized_end=267
   _globals['_PAUSEINTAKEREQUEST']._serialized_start=269
-  _globals['_PAUSEINTAKEREQUEST']._serialized_end=323
-  _globals['_PAUSEINTAKERESPONSE']._serialized_start=325
-  _globals['_PAUSEINTAKERESPONSE']._serialized_end=346
-  _globals['_STOPINTAKEREQUEST']._serialized_start=348
-  _globals['_STOPINTAKEREQUEST']._serialized_end=385
-  _globals['_STOPINTAKERESPONSE']._serialized_start=387
-  _globals['_STOPINTAKERESPONSE']._serialized_end=407
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=410
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=582
-  _globals['_ROWABSENCE']._serialized_start=584
-  _globals['_ROWABSENCE']._serialized_end=669
-  _globals['_CONFIRMABSENTREQUEST']._serialized_start=671
-  _globals['_CONFIRMABSENTREQUEST']._serialized_end=751
-  _globals['_CONFIRMABSENTRESPONSE']._serialized_start=753
-  _globals['_CONFIRMABSENTRESPONSE']._serialized_end=823
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=826
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=959
-  _globals['_CANCELBLOCKREQUEST']._serialized_start=961
-  _globals['_CANCELBLOCKREQUEST']._serialized_end=1036
-  _globals['_CANCELBLOCKRESPONSE']._serialized_start=1038
-  _globals['_CANCELBLOCKRESPONSE']._serialized_end=1059
-  _globals['_ERASEBLOCKREQUEST']._serialized_start=1061
-  _globals['_ERASEBLOCKREQUEST']._serialized_end=1159
-  _globals['_ERASEBLOCKRESPONSE']._serialized_start=1161
-  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1202
-  _globals['_ERASESTUDYREQUEST']._serialized_start=1204
-  _globals['_ERASESTUDYREQUEST']._serialized_end=1241
-  _globals['_ERASESTUDYRESPONSE']._serialized_start=1243
-  _globals['_ERASESTUDYRESPONSE']._serialized_end=1284
-  _globals['_RIGHTBATCHSERVICE']._serialized_start=1287
-  _globals['_RIGHTBATCHSERVICE']._serialized_end=2039
+  _globals['_PAUSEINTAKEREQUEST']._serialized_end=321
+  _globals['_PAUSEINTAKERESPONSE']._serialized_start=323
+  _globals['_PAUSEINTAKERESPONSE']._serialized_end=358
+  _globals['_STOPINTAKEREQUEST']._serialized_start=360
+  _globals['_STOPINTAKEREQUEST']._serialized_end=397
+  _globals['_STOPINTAKERESPONSE']._serialized_start=399
+  _globals['_STOPINTAKERESPONSE']._serialized_end=419
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=422
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=594
+  _globals['_ROWABSENCE']._serialized_start=596
+  _globals['_ROWABSENCE']._serialized_end=681
+  _globals['_CONFIRMABSENTREQUEST']._serialized_start=683
+  _globals['_CONFIRMABSENTREQUEST']._serialized_end=763
+  _globals['_CONFIRMABSENTRESPONSE']._serialized_start=765
+  _globals['_CONFIRMABSENTRESPONSE']._serialized_end=835
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=838
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=971
+  _globals['_CANCELBLOCKREQUEST']._serialized_start=973
+  _globals['_CANCELBLOCKREQUEST']._serialized_end=1048
+  _globals['_CANCELBLOCKRESPONSE']._serialized_start=1050
+  _globals['_CANCELBLOCKRESPONSE']._serialized_end=1071
+  _globals['_ERASEBLOCKREQUEST']._serialized_start=1073
+  _globals['_ERASEBLOCKREQUEST']._serialized_end=1171
+  _globals['_ERASEBLOCKRESPONSE']._serialized_start=1173
+  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1214
+  _globals['_ERASESTUDYREQUEST']._serialized_start=1216
+  _globals['_ERASESTUDYREQUEST']._serialized_end=1253
+  _globals['_ERASESTUDYRESPONSE']._serialized_start=1255
+  _globals['_ERASESTUDYRESPONSE']._serialized_end=1296
+  _globals['_RIGHTBATCHSERVICE']._serialized_start=1299
+  _globals['_RIGHTBATCHSERVICE']._serialized_end=2051
 # @@protoc_insertion_point(module_scope)
