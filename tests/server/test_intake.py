@@ -10,6 +10,7 @@ import pytest
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_server.collector.batches import Batches
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Page
@@ -160,3 +161,25 @@ def test_repro_rows_whose_check_is_never_decided_are_not_promised() -> None:
     intake = _intake(calls, _Ledger())
     assert len(_complete(intake) or []) == 3
     assert intake.usable == 2
+
+
+def test_a_collector_that_was_restored_takes_a_turn_that_all_follow() -> None:
+    """R2 was told turns since the backup: it follows no lower one, so the next is taken and told."""
+    told: dict[int, int] = {0: 0, 1: 7}
+    outnumbered: list[int] = []
+
+    class Calls:
+        async def pause_intake(self, party: int, turn: int) -> int:
+            told[party] = max(told[party], turn)
+            return told[party]
+
+    class Studies:
+        async def outnumber(self, _: bytes, turn: int) -> None:
+            outnumbered.append(turn)
+
+    node, study = SimpleNamespace(studies=Studies()), SimpleNamespace(id=b"s" * 32, right=[0, 1])
+    batches: Any = Batches(node, study, None, Calls(), None)  # type: ignore[arg-type]
+    assert not asyncio.run(batches.tell_intake("open", 2))
+    assert outnumbered == [7]
+    assert asyncio.run(batches.tell_intake("open", 8))
+    assert (told, outnumbered) == ({0: 8, 1: 8}, [7])

@@ -262,7 +262,7 @@ def _late_calls_count(patch: pytest.MonkeyPatch) -> None:
 
 # Where people withdraw.
 WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
-    "gone unsaid": (_gone_unsaid, "the status still promises"),
+    "gone unsaid": (_gone_unsaid, "the status says"),
     "close at once": (_close_at_once, "not agreed to|were there"),
     "withdrawn while counted": (_withdrawn_while_counted, "not agreed to|were there|need not"),
     "late calls count": (_late_calls_count, "not agreed to|were there|need not"),
@@ -313,3 +313,11 @@ def test_moments_mutant_is_noticed_in_more_seeds(
 ) -> None:
     mutate, words = MOMENTS_MUTANTS[name]
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch, "moments"))
+
+
+@pytest.mark.parametrize(("name", "suite"), WITHDRAWAL_ALWAYS)
+def test_withdrawal_mutant_is_noticed(
+    name: str, suite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate, words = WITHDRAWAL_MUTANTS[name]
+    assert re.search(words, _hunt(mutate, range(4, 12), tmp_path, monkeypatch, suite, withdrawing=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections import Counter
@@ -185,7 +186,13 @@ class Oracle:
             self._close = (published, erased, there, rows[0] or 0)
 
     def _there(self, connection: sqlite3.Connection) -> Closing:
-        """What closing does to what is there: complete by the right providers' own stores, and not published yet."""
+        """What closing does to what is there."""
+        pending, masking, pooled = self._progress(connection)
+        counting = self._counting
+        return closing_of(self.study, pending=counting(pending), masking=counting(masking), pooled=pooled)
+
+    def _progress(self, connection: sqlite3.Connection) -> tuple[set[bytes], list[bytes], int]:
+        """Who waits by the right providers' own stores, who is in a block, and how many are in no published release."""
         blocks = connection.execute(
             "SELECT submission_ids, state FROM blocks WHERE state NOT IN ('cancelled', 'released')"
         ).fetchall()
@@ -195,11 +202,16 @@ class Oracle:
         complete = (
             set.intersection(*self._held.values()) if len(self._held) == len(self.study.right) else set()
         )
-        return closing_of(
-            self.study,
-            pending=self._counting(complete - planned),
-            masking=self._counting(masking),
-            pooled=sum(rows for rows, state in releases if state in ("open", "full", "answerable")),
+        pooled = sum(rows for rows, state in releases if state in ("open", "full", "answerable"))
+        return complete - planned, masking, pooled
+
+    def require_told(self, path: Path, *told: int) -> None:
+        """Nothing has changed for a while: what the status says is what is there."""
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            pending, masking, pooled = self._progress(connection)
+        there = (len(pending), len(masking), pooled)
+        require(
+            told == there, f"the status says that {told} wait, are in a block and are pooled, and {there} are"
         )
 
     def _counting(self, ids: Iterable[bytes]) -> int:

@@ -255,6 +255,9 @@ class _World:
             if quiet:
                 await asyncio.sleep(_LATE_SECONDS)  # the last late copy has come, and been counted
             status = await self._until_done(peers, ask, question)
+            if quiet and self.adversary is None:
+                path = self.parties["collector"].database_path
+                self.oracle.require_told(path, status.pending_rows, status.masking_rows, status.pooled_rows)
             told = closing_of(
                 study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
             )
@@ -433,9 +436,9 @@ def run_seed(
             hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
             world.loop.bury()
             del world
-            gc.unfreeze()
             for _ in range(3):  # what the first collection resurrected in a `finally` goes with the next
                 gc.collect()
+            gc.unfreeze()
             sys.unraisablehook = hook
         if collecting:
             gc.enable()

@@ -57,7 +57,7 @@ class Clerk:
 
     async def look(self, study: Study) -> None:
         """One study, once."""
-        if await self._node.studies.state_now(study.id) not in ("open", "paused"):
+        if await self._node.studies.state_now(study.id) != "open":
             return
         now = self._node.clock.now_ms()
         await self._records.note_complete(study.id, now, await self._studies.complete_rows(study))
