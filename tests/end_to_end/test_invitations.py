@@ -18,7 +18,6 @@ import pytest
 from trimask_cli import invitations, reminding
 from trimask_client import Client, Queue
 from trimask_client.grpc_status import plain_errors
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.words import explain_study
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, InvitationError, Refused, VerificationError
@@ -26,6 +25,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.signed_study import SignedStudy
+from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub

@@ -257,7 +257,7 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
             "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.driver",
-            "trimask_server.store.postgres", "trimask_server.local.postgres",
+            "trimask_server.store.postgres",
         ),
     ),
     "trimask": (

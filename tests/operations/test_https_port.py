@@ -19,20 +19,20 @@ from cryptography import x509
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from trimask_client import Client
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.transport import Endpoint
 from trimask_core.errors import ConfigError, Refused
 from trimask_core.invitation import Invitation
 from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
+from trimask_grpcio import GrpcioTransport
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
+from trimask_postgres import LocalPostgres
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 from trimask_server.access.permissions import BROWSER_CALLS, TABLE
 from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.local.postgres import LocalPostgres
 from trimask_server.node import https_connections, https_port, ports
 from trimask_server.operations.arrivals import Arrivals
 from trimask_server.right.rows import RowStore

@@ -16,7 +16,6 @@ import pytest
 
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue
 from trimask_client.transport import read_retry
@@ -24,6 +23,7 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.refusals import Reason
+from trimask_grpcio import GrpcioTransport
 from trimask_server.access.proposals import refuse_size
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.operations import limits

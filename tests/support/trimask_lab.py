@@ -10,7 +10,6 @@ import contextlib
 import os
 import secrets
 import sqlite3
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -33,9 +32,10 @@ from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
+from trimask_patience import until
+from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.local.postgres import LocalPostgres
 from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
@@ -225,17 +225,9 @@ class Lab:
             status = owner.study_status(study)
             return status if ready(status) else None
 
-        return self.until(asked, seconds, lambda: owner.study_status(study))
+        return until(asked, seconds, lambda: owner.study_status(study))
 
-    def until(
-        self, ready: Callable[[], T | None], seconds: float = 120, else_say: Callable[[], object] = str
-    ) -> T:
-        """What `ready` returns once it is true."""
-        deadline, pause = time.monotonic() + seconds, threading.Event()
-        while not (found := ready()):
-            assert time.monotonic() < deadline, f"still waiting: {else_say()}"
-            pause.wait(0.03)
-        return found
+    until = staticmethod(until)
 
     def datasets(self, study: Study) -> list[trimask.Dataset]:
         with trimask.connect(

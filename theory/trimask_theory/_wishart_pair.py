@@ -26,7 +26,7 @@ from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1
 from trimask_theory._noncentral_chi import DEPTH, gauss_legendre, log_density, log_sum, panels, window_above
 from trimask_theory.local_noise import log_delta as gaussian_log_delta
 
-__all__ = ["COARSE", "FINE", "Pair", "Resolution", "log_delta", "log_deltas"]
+__all__ = ["FINE", "Pair", "Resolution", "log_delta", "log_deltas"]
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,6 @@ class Resolution:
 
 
 FINE = Resolution(scan=96, outer=20, inner=28)
-COARSE = Resolution(scan=48, outer=10, inner=14)
 
 
 def log_delta(epsilon: float, m: int, pair: Pair) -> float:
