@@ -436,9 +436,9 @@ def run_seed(
             hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
             world.loop.bury()
             del world
+            gc.unfreeze()
             for _ in range(3):  # what the first collection resurrected in a `finally` goes with the next
                 gc.collect()
-            gc.unfreeze()
             sys.unraisablehook = hook
         if collecting:
             gc.enable()
