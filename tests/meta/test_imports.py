@@ -40,7 +40,7 @@ OUTSIDE: dict[str, set[str]] = {
     "client/trimask_proto": {"google", "grpc"},
     "client/trimask_core": {"numpy", "cryptography"},
     "client/trimask_client": {"google", "grpc", "h2"},
-    "client/trimask_terminal": {"rich"},
+    "client/trimask_terminal": {"rich", "shtab"},
     "mobile/trimask_mobile": {"kivy", "android", "jnius", "segno"},
     "theory/trimask_theory": {"flint", "numpy", "scipy"},  # flint only where certified=True asks for it
     "server/trimask_server": {

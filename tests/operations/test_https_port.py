@@ -437,7 +437,7 @@ def test_unfinished_messages_lose_their_places(keys_for_web: WebLab, monkeypatch
     monkeypatch.setattr(
         ports,
         "arrivals_of",
-        lambda _config, refusals, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
+        lambda _config, refusals, _clock, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
     )
     with alone(keys_for_web, "R1"):
         slow = [Slow(keys_for_web, SUBMIT, 1000, b"begun") for _ in range(6)]
@@ -511,7 +511,7 @@ def test_unfinished_messages_on_every_connection(
         assert slow[0].answer() == b""
         for connection in slow:
             connection.close()
-        keys_for_web.until(lambda: not connections.open)  # and nothing is kept of those that went
+        keys_for_web.until(lambda: not connections.places)  # and nothing is kept of those that went
         assert not connections.reading
         assert keys_for_web.post("R1", KEYS).status == 200
 

@@ -216,7 +216,9 @@ def _outer_edges(u: Array, scan: Array, mass: Array, margin: Array) -> Array:
 
 def _edges_of(u: Array, rho: Array, mass: Array, margin: Array) -> list[float]:
     """No panel is longer than _PANEL in rho, and there are short ones around a steep zero of the margin."""
-    held = np.nonzero(mass > np.max(mass) - DEPTH)[0]
+    held = np.nonzero(mass >= np.max(mass) - DEPTH)[
+        0
+    ]  # the largest itself, where DEPTH is below its last digit
     first, last = max(int(held[0]) - 1, 0), min(int(held[-1]) + 1, u.size - 1)
     steps = np.diff(margin) / np.diff(u)
     turns = np.nonzero(np.diff(np.sign(margin)))[0]
