@@ -142,7 +142,6 @@ def test_exact_and_budget_have_no_noise_and_no_guarantee() -> None:
         ("release_rows", 'unmasking = ["R1", "R2"]\nrelease_rows', ("collection.unmasking", "masked")),
         ("epsilon", 'protect = "unit"\nepsilon', ("privacy.protect", "whole record")),
         ("epsilon", 'method = "sharp"\nepsilon', ("privacy.method", "Gaussian")),
-        ("[collection]", "[privacy.clipping]\ncolumns = []\n[collection]", ("privacy.clipping", "row_norm")),
         ("epsilon", "exact = true\nepsilon", ("exact", "epsilon")),
         ("epsilon = 2.0", "", ("epsilon and delta", "budget")),
         ("[collection]", "[privacy.budget]\nmu = 1\n[collection]", ("privacy.epsilon", "budget")),
