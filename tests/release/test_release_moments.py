@@ -350,7 +350,7 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
     kept = json.loads(out.read_text())
     kept["signed"] = kept["signed"].replace('"rows": 90', '"rows": 91')
     out.write_text(json.dumps(kept))
-    assert "does not verify" in trimask_("release", "verify", str(file), str(out), status=3)
+    assert "does not verify" in trimask_("release", "verify", str(file), str(out), status=6)
     found = json.loads(trimask_("study", "budget", str(file), "--json"))
     assert (found["state"], found["rows"], found["spent"]["mu"]) == ("answering", 90, 5.0)
     # A participant sees the same, from the device.
