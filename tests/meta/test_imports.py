@@ -40,7 +40,7 @@ OUTSIDE: dict[str, set[str]] = {
     "client/trimask_proto": {"google", "grpc"},
     "client/trimask_core": {"numpy", "cryptography"},
     "client/trimask_client": {"google", "grpc", "h2"},
-    "client/trimask_terminal": {"rich"},
+    "client/trimask_terminal": {"rich", "shtab"},
     "mobile/trimask_mobile": {"kivy", "android", "jnius", "segno"},
     "theory/trimask_theory": {"flint", "numpy", "scipy"},  # flint only where certified=True asks for it
     "server/trimask_server": {
@@ -117,6 +117,17 @@ def test_what_comes_from_outside(package: str) -> None:
             if name not in sys.stdlib_module_names and not name.startswith("trimask")
         }  # fmt: skip
         assert outside <= OUTSIDE[package], f"{path.relative_to(ROOT)} imports {outside - OUTSIDE[package]}"
+
+
+def test_nothing_of_the_product_needs_what_only_the_papers_need() -> None:
+    papers = "theory/trimask_theory/papers"
+    assert not [
+        path
+        for package in ALLOWED
+        for path in files(package)
+        if not path.is_relative_to(ROOT / papers)
+        and any("trimask_theory.papers" in name for name in imported(path))
+    ]
 
 
 def test_the_model_of_the_app_has_no_window() -> None:

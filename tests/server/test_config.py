@@ -52,6 +52,7 @@ WRONG = [
     (GOOD + "max_submission_bytes = -4\n", "max_submission_bytes"),
     (GOOD + "http_listen = '127.0.0.1:1'\n", "http_listen"),
     (GOOD + "http_listen = '[::]:2'\n", "http_listen"),
+    (GOOD + "proxies = ['front.example']\n", "proxies"),
     (GOOD + "log_fromat = 'json'\n", "log_fromat"),
 ]
 

@@ -28,11 +28,12 @@ from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import Clock
 from trimask_core.identity import SigningKey
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Study
-from trimask_patience import until
+from trimask_patience import patience, until
 from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
@@ -154,7 +155,7 @@ class Lab:
 
     def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something on the thread the cluster runs on."""
-        return asyncio.run_coroutine_threadsafe(work, self.cluster._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.cluster._loop).result(patience(30))
 
     def refusals(self, name: str) -> Counter[str]:
         """What a node has refused so far, by reason: all its workers together."""
@@ -205,7 +206,10 @@ class Lab:
         signed = SignedStudy(study)
         for name in self.parties:
             if name != without:
-                signed = signed.with_approval(approve(study, self.key(name), 1))
+                commitment = b""
+                if needs_commitment(study, name):
+                    commitment = MomentsSecret.load(self.folder / name).commitment(study.id)
+                signed = signed.with_approval(approve(study, self.key(name), 1, commitment))
         return signed
 
     def open_study(self, definition: str = NUMBERS, **changes: Any) -> SignedStudy:
@@ -220,12 +224,17 @@ class Lab:
 
     def wait(self, study: Study, ready: Callable[[StudyStatus], bool], seconds: float = 120) -> StudyStatus:
         """Its status, once it is as it should be."""
+        party = study.collector
+        roots = (
+            study.tls_roots or None
+        )  # one connection for all: a new one each time costs more than what is waited for
+        with trimask.connect(party.address, roots=roots, tls_name=party.tls_name) as connection:
 
-        def asked() -> StudyStatus | None:
-            status = owner.study_status(study)
-            return status if ready(status) else None
+            def asked() -> StudyStatus | None:
+                status = connection.status(study.id)
+                return status if ready(status) else None
 
-        return until(asked, seconds, lambda: owner.study_status(study))
+            return until(asked, seconds, lambda: connection.status(study.id))
 
     until = staticmethod(until)
 

@@ -18,8 +18,9 @@ def patience(seconds: float) -> float:
 
 def until(ready: Callable[[], T | None], seconds: float = 120, else_say: Callable[[], object] = str) -> T:
     """What `ready` returns once it is true; `else_say` tells the reader of a failure what was waited for."""
-    begun, pause = time.monotonic(), threading.Event()
+    begun, pause, seconds_apart = time.monotonic(), threading.Event(), 0.02
     while not (found := ready()):
         assert time.monotonic() < begun + patience(seconds), f"still waiting: {else_say()}"
-        pause.wait(0.03)
+        pause.wait(seconds_apart)
+        seconds_apart = min(0.1, 1.2 * seconds_apart)
     return found

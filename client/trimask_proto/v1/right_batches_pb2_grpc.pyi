@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RightBatchServiceStub:
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     @_typing.overload
@@ -40,8 +40,8 @@ class RightBatchServiceStub:
     all that were there when it did.
     """
     PauseIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]
-    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-    be repeated.
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+    repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
@@ -59,11 +59,13 @@ class RightBatchServiceStub:
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]
     """Erases every row of a study that closed without them."""
+    FindMissing: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]
+    """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 @_typing.type_check_only
 class RightBatchServiceAsyncStub(RightBatchServiceStub):
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -72,8 +74,8 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     all that were there when it did.
     """
     PauseIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]  # type: ignore[assignment]
-    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-    be repeated.
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+    repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]  # type: ignore[assignment]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
@@ -91,10 +93,12 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]  # type: ignore[assignment]
     """Erases every row of a study that closed without them."""
+    FindMissing: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]  # type: ignore[assignment]
+    """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     @_abc_1.abstractmethod
@@ -113,8 +117,8 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.PauseIntakeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.PauseIntakeResponse, _abc.Awaitable[_right_batches_pb2.PauseIntakeResponse]]:
-        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-        be repeated.
+        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+        repeated, and a copy that comes late changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -168,5 +172,13 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.EraseStudyResponse, _abc.Awaitable[_right_batches_pb2.EraseStudyResponse]]:
         """Erases every row of a study that closed without them."""
+
+    @_abc_1.abstractmethod
+    def FindMissing(
+        self,
+        request: _right_batches_pb2.FindMissingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_batches_pb2.FindMissingResponse, _abc.Awaitable[_right_batches_pb2.FindMissingResponse]]:
+        """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 def add_RightBatchServiceServicer_to_server(servicer: RightBatchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -539,22 +539,30 @@ class AbandonBlockRequest(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     RELEASE_NUMBER_FIELD_NUMBER: _builtins.int
+    HEALTHY_FIELD_NUMBER: _builtins.int
+    LOOK_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """The block's id, or the first bytes of it, four at least."""
     release_number: _builtins.int
     """In its place the number of a release of the moments suite that waits: every batch in it is given up."""
+    healthy: _builtins.bool
+    """Give it up although nothing is wrong with it."""
+    look: _builtins.bool
+    """Only say how it is; nothing is given up."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         block_id: _builtins.bytes = ...,
         release_number: _builtins.int = ...,
+        healthy: _builtins.bool = ...,
+        look: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "healthy", b"healthy", "look", b"look", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -567,6 +575,12 @@ class AbandonBlockResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BLOCK_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    HEALTHY_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """How it was, in words."""
+    healthy: _builtins.bool
+    """Nothing was wrong with it."""
     @_builtins.property
     def block(self) -> Global___AbandonedBlock:
         """The block; of a release, all its batches together, without an id."""
@@ -575,10 +589,12 @@ class AbandonBlockResponse(_message.Message):
         self,
         *,
         block: Global___AbandonedBlock | None = ...,
+        state: _builtins.str = ...,
+        healthy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "healthy", b"healthy", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

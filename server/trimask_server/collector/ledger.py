@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -11,7 +11,7 @@ from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study"]
+__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study", "write_note"]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
@@ -35,6 +35,73 @@ class Block:
     attempts: int
     why: str = ""
     """Why it was given up."""
+
+
+class Named(NamedTuple):
+    """A block or a release that its owner names, to give it up. `why` is what is then said of it."""
+
+    block_id: bytes
+    """Empty for a release."""
+    rows: int
+    state: str
+    """How it is, in words."""
+    healthy: bool
+    why: str
+    given_up: bool = False
+
+
+def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
+    if isinstance(named, int):
+        return _named_release(tx, study_id, named)
+    marks = ",".join("?" * len(IN_A_BLOCK))
+    found = [
+        row
+        for row in tx.rows(
+            f"SELECT block_id, row_count, state, attempts, why FROM blocks WHERE study_id = ? AND state IN ({marks})",  # noqa: S608
+            (study_id, *IN_A_BLOCK),
+        )
+        if row[0].startswith(named)
+    ]
+    if len(found) != 1:
+        raise Refused(Reason.UNKNOWN_BLOCK, f"{len(found)} blocks of this study have an id that begins so")
+    block_id, rows, state, attempts, why = found[0]
+    if state in ("pooled", "erased"):
+        raise Refused(Reason.BLOCK_POOLED, "that block is pooled; its rows can no longer be taken out")
+    name = f"block {block_id.hex()[:12]}"
+    if state != "planned":
+        return Named(
+            block_id, rows, f"{name} is given up already: {why}", healthy=False, why=why, given_up=True
+        )
+    # The first attempt may be under way; whoever begins another has seen one fail.
+    if attempts < 2:
+        made = "attempt 1 is under way" if attempts else "no attempt was made yet"
+        said = f"{name} with its {rows} rows waits to be pooled, and none has failed: {made}"
+        return Named(
+            block_id, rows, said, healthy=True, why="the study's owner gave it up, though nothing had failed"
+        )
+    said = f"{name} with its {rows} rows is in attempt {attempts}: those before it failed"
+    return Named(
+        block_id, rows, said, healthy=False, why=f"the study's owner gave it up in attempt {attempts}"
+    )
+
+
+def _named_release(tx: Transaction, study_id: bytes, number: int) -> Named:
+    row = tx.row(
+        "SELECT row_count, state, refused FROM releases WHERE study_id = ? AND release_number = ?",
+        (study_id, number),
+    )
+    if row is None or row[1] != "full":
+        known = "" if row is None else f": it is {row[1]}"
+        raise Refused(Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published{known}")
+    rows, _, refused = row
+    why = f"the study's owner gave release {number} up"
+    if refused:
+        said = f"release {number} with its {rows} rows waits: a right provider refuses it with {refused}"
+        return Named(
+            b"", rows, said, healthy=False, why=f"{why}, which a right provider refused with {refused}"
+        )
+    said = f"release {number} with its {rows} rows is complete and waits to be published"
+    return Named(b"", rows, said, healthy=True, why=f"{why}, though nothing had failed")
 
 
 @dataclass(frozen=True)
@@ -147,28 +214,36 @@ class Ledger:
 
         return await self.database.write(write)
 
-    async def give_up_release(self, study_id: bytes, number: int, why: str) -> int:
-        """A complete release that is not published never will be, and its blocks are given up by name; how many rows."""
+    async def look_at(self, study_id: bytes, named: bytes | int) -> Named:
+        """How a block is, by how its id begins, or a release by its number; `Refused` if it cannot be given up."""
+        return await self.database.read(lambda tx: _named(tx, study_id, named))
 
-        def write(tx: Transaction) -> int:
-            row = tx.row(
-                "SELECT row_count FROM releases WHERE study_id = ? AND release_number = ? AND state = 'full'",
-                (study_id, number),
-            )
-            if row is None:
+    async def abandon(self, study_id: bytes, named: bytes | int, *, healthy: bool) -> Named:
+        """The owner gives it up; unless they insist, only what has failed: that is decided here, where it is written."""
+
+        def write(tx: Transaction) -> Named:
+            found = _named(tx, study_id, named)
+            if found.given_up:
+                return found
+            if found.healthy and not healthy:
                 raise Refused(
-                    Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published"
+                    Reason.NOTHING_WRONG,
+                    f"{found.state}. Nothing is wrong with it: `--healthy` gives it up and erases its {found.rows} rows",
+                )
+            what, where = ("block", "block_id") if found.block_id else ("release", "release_number")
+            key = found.block_id or named
+            if what == "release":
+                tx.run(
+                    "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
+                    (study_id, key),
                 )
             tx.run(
-                "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
-                (study_id, number),
+                f"UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND {where} = ?",  # noqa: S608 - ours
+                (found.why, study_id, key),
             )
-            tx.run(
-                "UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND release_number = ?",
-                (why, study_id, number),
-            )
-            self._record(tx, "release_given_up", study=study_id.hex(), release=number, why=why)
-            return int(row[0])
+            shown = found.block_id.hex() or int(key)
+            self._record(tx, f"{what}_given_up", study=study_id.hex(), why=found.why, **{what: shown})
+            return found
 
         return await self.database.write(write)
 
@@ -254,12 +329,7 @@ class Ledger:
 
     async def note(self, study_id: bytes, note: str) -> None:
         """Store a note for the study's owner."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
-                (study_id, note),
-            )
-        )
+        await self.database.write(lambda tx: write_note(tx, study_id, note))
 
     async def read_note(self, study_id: bytes) -> str:
         """The note, or nothing."""
@@ -267,6 +337,14 @@ class Ledger:
             lambda tx: tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
         )
         return "" if row is None else str(row[0])
+
+
+def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
+    """Store a note for the study's owner."""
+    tx.run(
+        "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
+        (study_id, note),
+    )
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

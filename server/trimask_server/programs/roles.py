@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
-from trimask_server.access.budget_witness import WitnessServicer
 from trimask_server.access.gate import Gate
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
 from trimask_server.access.node_service import NodeServicer, UsedInvitations
@@ -18,6 +17,7 @@ from trimask_server.node.host import Host, Services
 from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import RightBatchServicer
 from trimask_server.right.current_key_ring import CurrentKeyRing
+from trimask_server.right.incomplete import IncompleteRows
 from trimask_server.right.invitation_service import InvitationServicer
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys
@@ -31,6 +31,9 @@ from trimask_server.suites.registry import SUITES
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
+
+    from trimask_core.study import Study
+    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["Node", "assemble", "erasers_of"]
 
@@ -81,7 +84,7 @@ def _left(host: Host) -> Node:
     services = Services(
         gate=partial(Gate, context),
         public=[],
-        peer=[*(add for part in parts for add in part.services), WitnessServicer(context).add_to, *shared],
+        peer=[*(add for part in parts for add in part.services), *shared],
     )
     return Node(host, services)
 
@@ -101,6 +104,10 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
     host.at_stop(opener.stop)
 
+    async def after_collection(now_ms: int) -> None:
+        await key_ring.destroy_spent(now_ms)
+        await IncompleteRows(context).sweep(now_ms)
+
     shared = _shared(
         context,
         Proposals(context.database, context.audit),
@@ -114,11 +121,10 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
             RightBatchServicer(context, rows, suites.of).add_to,
             invitations.add_to,
             *(add for part in suites.all for add in part.services),
-            WitnessServicer(context).add_to,
             *shared,
         ],
         begin=opener.start,
-        after_collection=key_ring.destroy_spent,
+        after_collection=after_collection,
         key_names={"sealing_key": newest.public.hex()},
     )
     return Node(host, services, key_ring)
@@ -148,16 +154,22 @@ def _collector(host: Host) -> Node:
     drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
     opens = ScheduledOpens(context.database, context.audit)
     studies = StudyServicer(context, ledger, catalogue, provider_status, opens)
+
+    def answers(study: Study) -> Answers:
+        found = suites.of(study).answers
+        assert found is not None  # noqa: S101 - only a study with a budget is asked, and only of a suite that has answers
+        return found
+
     public: list[AddServices] = [
         studies.add_to,
         DatasetServicer(context, catalogue).add_to,
-        ReleaseServicer(context, lambda study: suites.of(study).answers).add_to,
+        ReleaseServicer(context, answers).add_to,
     ]
     # The owner, known by certificate, finds everything on one connection.
     owned = StudyOwnerServicer(context, proposals, drivers, opens)
     owner: list[AddServices] = [
         owned.add_to,
-        ReleaseOwnerServicer(context, lambda study: suites.of(study).answers).add_to,
+        ReleaseOwnerServicer(context, answers).add_to,
         AdmissionOwnerServicer(context, tokens).add_to,
     ]
 

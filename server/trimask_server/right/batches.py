@@ -1,4 +1,4 @@
-"""Which submissions are bound together: what a right provider serves the collector, whatever the study's suite.
+"""Which submissions are bound together: what a right provider serves the collector and its peers, whatever the suite.
 
 A block of the rows suite and a batch of another are the same here: a set of submission ids, bound for ever.
 """
@@ -18,10 +18,11 @@ from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_other_right, require_role
 from trimask_server.protocol.draw import absent_rows, sign_absence, sign_bound, split_places
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
 from trimask_server.right.drawing import Draw, NotDrawn
+from trimask_server.right.incomplete import find_missing, refuse_missing
 from trimask_server.right.rows import RowStore
 
 __all__ = ["BlockRules", "RightBatchServicer"]
@@ -57,7 +58,7 @@ def _planned_ids(
 
 
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
-    """Serves the collector."""
+    """Serves the collector, and the other right providers one call."""
 
     def __init__(self, node: NodeContext, rows: RowStore, rules_of: Callable[[Study], BlockRules]) -> None:
         self._node = node
@@ -73,6 +74,22 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = self._node.studies.get(study_id)
         require_role(context, study, ["collector"])
         return study
+
+    async def FindMissing(
+        self, request: right_batches_pb2.FindMissingRequest, context: Context
+    ) -> right_batches_pb2.FindMissingResponse:
+        study = self._node.studies.get(request.study_id)
+        require_other_right(context, study, self._node.role_in(study))
+        ids, now_ms, database = (
+            split_ids(request.submission_ids),
+            self._node.clock.now_ms(),
+            self._node.database,
+        )
+        if request.refuse and study.admission == "open":
+            missing = await database.write(lambda tx: refuse_missing(tx, study.id, ids, now_ms))
+        else:
+            missing = await database.read(lambda tx: find_missing(tx, study.id, ids))
+        return right_batches_pb2.FindMissingResponse(missing_ids=b"".join(missing))
 
     async def ListPending(
         self, request: right_batches_pb2.ListPendingRequest, context: Context
@@ -95,11 +112,10 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.PauseIntakeRequest, context: Context
     ) -> right_batches_pb2.PauseIntakeResponse:
         study = self._study(request.study_id, context)
-        entry = self._node.audit.entry(
-            "study_resumed" if request.resume else "study_paused", study=study.id.hex()
-        )
-        await self._node.studies.pause(study.id, entry, resume=request.resume)
-        return right_batches_pb2.PauseIntakeResponse()
+        kind = "study_paused" if request.turn % 2 else "study_resumed"
+        entry = self._node.audit.entry(kind, study=study.id.hex())
+        turn = await self._node.studies.follow(study.id, request.turn, entry)
+        return right_batches_pb2.PauseIntakeResponse(turn=turn)
 
     async def StopIntake(
         self, request: right_batches_pb2.StopIntakeRequest, context: Context
