@@ -15,15 +15,18 @@ from trimask.catalogue import AbandonedBlock, StudyStatus
 from trimask.connection import connect
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
-from trimask_core.closing import Closing
+from trimask_core.closing import Closing, sign_abandon, sign_close
 from trimask_core.errors import ConfigError
+from trimask_core.party_files import admission_key
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.waiting import waiting_of
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
+from trimask_proto.v1.common_pb2 import CloseOrder
 
 __all__ = [
     "abandon_block",
+    "abandon_draw",
     "close_study",
     "end_releases",
     "open_study",
@@ -41,11 +44,14 @@ def open_study(signed: SignedStudy, owner: Path, open_ms: int = 0) -> None:
     _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 
-def close_study(study: Study, owner: Path, told: Closing | None = None) -> None:
-    """End collection, as the study's owner: whatever is there, or if it does no worse than the owner was `told`."""
-    request = study_pb2.CloseStudyRequest(study_id=study.id)
+def close_study(study: Study, owner: Path, told: Closing | None = None, close_ms: int = 0) -> None:
+    """Order the study closed, as its owner, now or at a time: whatever is there, or if it does no worse than the owner was
+    `told`."""
+    order = CloseOrder(study_id=study.id, close_time_ms=close_ms)
     if told is not None:
-        request.published_rows, request.erased_rows = told.published, told.erased
+        order.published_rows, order.erased_rows = told.published, told.erased
+    order.signature = sign_close(admission_key(owner), order)
+    request = study_pb2.CloseStudyRequest(order=order)
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
 
 
@@ -56,6 +62,17 @@ def abandon_block(study: Study, block: bytes | int, owner: Path) -> AbandonedBlo
         request.release_number = block
     else:
         request.block_id = block
+    return _abandon(study, request, owner)
+
+
+def abandon_draw(study: Study, number: int, owner: Path) -> AbandonedBlock:
+    """Give a draw up that does not come to its end, as the study's owner; every row in it is erased."""
+    signature = sign_abandon(admission_key(owner), study.id, number)
+    request = study_pb2.AbandonBlockRequest(study_id=study.id, draw_number=number, order_signature=signature)
+    return _abandon(study, request, owner)
+
+
+def _abandon(study: Study, request: study_pb2.AbandonBlockRequest, owner: Path) -> AbandonedBlock:
     with owner_channel(study, owner) as channel:
         given_up = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS).block
     return AbandonedBlock(given_up.block_id.hex(), given_up.rows, given_up.why)

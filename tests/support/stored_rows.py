@@ -91,7 +91,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
     rows += [
         ("complete_by_day", {"study_id": study_id, "day": 20000, "complete": 5}),
         ("invited", {"study_id": study_id, "made_ms": 1, "count": 9, "expire_ms": 2}),
-        ("scheduled_closes", {"study_id": study_id, "close_ms": 3}),
+        ("close_orders", {"study_id": study_id, "content": b"order"}),
         ("scheduled_opens", {"study_id": study_id, "open_ms": 3, "signed_study": b"{}"}),
     ]
     return [

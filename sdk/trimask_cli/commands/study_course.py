@@ -66,6 +66,12 @@ def register_in(commands: Subparsers) -> None:
     close.add_argument(
         "--erase", action="store_true", help="close also if what is counted then must be erased"
     )
+    close.add_argument(
+        "--at",
+        type=moment_ms,
+        metavar="TIME",
+        help="close by itself at this time, such as 2027-01-31T18:00 (UTC), whatever that erases; the last order counts",
+    )
     close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
     add_json(close)
     close.set_defaults(run=run_close)
@@ -82,7 +88,8 @@ def register_in(commands: Subparsers) -> None:
         "block",
         type=_block,
         metavar="BLOCK",
-        help="the block's id, or how it begins; or release-N, for a release of the moments suite that waits",
+        help="the block's id, or how it begins; release-N, for a release of the moments suite that waits; or draw-N, for a "
+        "draw of the rows suite that does not come to its end, with every row in it",
     )
     abandon.add_argument(
         "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
@@ -92,16 +99,16 @@ def register_in(commands: Subparsers) -> None:
     abandon.set_defaults(run=run_abandon)
 
 
-def _block(text: str) -> bytes | int:
-    """A block's id, or the number of a release."""
+def _block(text: str) -> bytes | tuple[str, int]:
+    """A block's id, or the number of a release or a draw."""
     word, dash, number = text.partition("-")
-    if word == "release" and dash and number.isdecimal():
-        return int(number)
+    if word in ("release", "draw") and dash and number.isdecimal():
+        return word, int(number)
     try:
         return bytes.fromhex(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N"
+            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N nor draw-N"
         ) from None
 
 
@@ -187,6 +194,13 @@ def run_close(args: argparse.Namespace) -> int:
     if not args.json:
         print("\n".join(outcome.sentences))
     agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
+    if agreed and args.at is not None:
+        owner.close_study(study, args.owner, close_ms=args.at)
+        if args.json:
+            print_json({"study_id": study.id.hex(), "state": status.state, "closes_ms": args.at})
+        else:
+            print(f"Closes by itself on {shown_time(args.at)}.")
+        return _DONE
     if agreed:
         owner.close_study(study, args.owner, None if args.erase else outcome)
         status = _counted(study)
@@ -202,7 +216,8 @@ def run_abandon(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import read_signed
 
     study = read_signed(args.study).study
-    name = f"release {args.block}" if isinstance(args.block, int) else f"block {args.block.hex()}"
+    kind, number = args.block if isinstance(args.block, tuple) else ("block", 0)
+    name = f"{kind} {number}" if number else f"block {args.block.hex()}"
     question = f"Give {name} up, and erase its rows at every right provider?"
     if not args.yes and (args.json or not _yes(question)):
         said = "Nothing was done. (`--yes` does it without asking.)"
@@ -211,7 +226,10 @@ def run_abandon(args: argparse.Namespace) -> int:
         else:
             print(said)
         return _STAYS_OPEN
-    block = owner.abandon_block(study, args.block, args.owner)
+    if kind == "draw":
+        block = owner.abandon_draw(study, number, args.owner)
+    else:
+        block = owner.abandon_block(study, number or args.block, args.owner)
     if args.json:
         print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
     else:

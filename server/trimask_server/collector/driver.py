@@ -49,13 +49,9 @@ class Driver(Protocol):
 class BatchWork(Protocol):
     """What a suite does in a study that is collected in blocks. Every step may be repeated after a crash."""
 
-    @property
-    def checks_rows(self) -> bool:
-        """Whether submissions are planned only once every right provider's check has accepted them."""
-        ...
-
-    async def check(self, intake: Intake, *, closing: bool) -> bool:
-        """Have complete submissions checked, where they must be before they are planned; whether there was something."""
+    async def draw(self, intake: Intake, state: str) -> bool:
+        """Have right providers draw blocks, where they do that, in an open, paused or closing study; whether there was
+        something to do."""
         ...
 
     async def tell(self, party: Party) -> None:
@@ -63,7 +59,8 @@ class BatchWork(Protocol):
         ...
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few."""
+        """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few, or
+        right providers draw it."""
         ...
 
     async def work_on(self, block: Block, batches: Batches) -> None:
@@ -162,9 +159,9 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return True
-        if await self._work.check(self._intake, closing=closing):
+        if await self._work.draw(self._intake, state):
             return True
-        ids = self._work.choose(self._intake.accepted if self._work.checks_rows else ready, closing=closing)
+        ids = self._work.choose(ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)
@@ -208,7 +205,7 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return
-        if await self._work.check(self._intake, closing=True):
+        if await self._work.draw(self._intake, "paused"):
             return
         if self._intake.stale:
             self._intake.count_anew()
@@ -220,7 +217,8 @@ class BatchDriver:
             masking=sum(block.rows for block in planned),
             pooled=sum(release.rows for release in releases if release.state in UNPUBLISHED),
         )
-        published, erased = await self._ledger.announced(study_id)
+        order = await self._ledger.close_order(study_id)
+        published, erased = (0, 0) if order is None else (order.published_rows, order.erased_rows)
         studies, audit = self._node.studies, self._node.audit
         self._intake.count_anew()
         if outcome.published >= published or outcome.erased <= erased:
@@ -234,6 +232,7 @@ class BatchDriver:
             f"{outcome.published:,} would be, and {outcome.erased:,} erased. The study goes on collecting; "
             "`trimask study close STUDY.json --erase` ends it all the same",
         )
+        await self._ledger.keep_close_order(study_id, None)
         await studies.pause(study_id, audit.entry("study_resumed", study=study_id.hex()), resume=True)
 
     async def _close(self, remainder: int) -> None:

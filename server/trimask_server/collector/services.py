@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import grpc
 
+from trimask_core.closing import verify_abandon, verify_close
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2, study_pb2, study_pb2_grpc
-from trimask_proto.v1.common_pb2 import RefusalCount
+from trimask_proto.v1.common_pb2 import CloseOrder, RefusalCount
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
@@ -221,26 +222,28 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node.config, context)
-        study = self._node.studies.get(request.study_id)
-        await self.close(study, request.published_rows, request.erased_rows)
+        await self.close(self._node.studies.get(request.order.study_id), request.order)
         return study_pb2.CloseStudyResponse()
 
-    async def close(self, study: Study, published: int = 0, erased: int = 0) -> None:
-        """End collection; the caller has been verified as the owner.
+    async def close(self, study: Study, order: CloseOrder) -> None:
+        """End collection by its owner's order, once it is due; the caller has been verified as the owner.
 
-        Who was told that so many submissions will be `published` and `erased` has them counted first, intake being paused.
+        An owner who was told how many submissions will be published and erased has them counted first, intake being paused.
         """
-        ledger = Ledger(self._node.database)
-        if await self._node.studies.state_now(study.id) in ("open", "paused"):
+        now, ledger = self._node.clock.now_ms(), Ledger(self._node.database, self._node.audit)
+        verify_close(study, order, max(now, order.close_time_ms))
+        if not await self._node.studies.is_closing(study.id):
+            await ledger.keep_close_order(study.id, order)
+            if order.close_time_ms > now:
+                return  # the console's clerk looks after it
             if (await ledger.read_note(study.id)).startswith(NOT_CLOSED):
                 await ledger.note(study.id, "")
-            await ledger.announce(study.id, published, erased)
-            if published:
+            if order.published_rows:
                 entry = self._node.audit.entry("study_paused", study=study.id.hex())
                 await self._node.studies.pause(study.id, entry)
-        if not published:
-            entry = self._node.audit.entry("study_closing", study=study.id.hex())
-            await self._node.studies.set_state(study.id, "closing", entry)
+            else:
+                entry = self._node.audit.entry("study_closing", study=study.id.hex())
+                await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()
 
     async def AbandonBlock(
@@ -250,6 +253,8 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         study = self._node.studies.get(request.study_id)
         if request.release_number:
             return await self._abandon_release(study, request.release_number)
+        if request.draw_number:
+            return await self._abandon_draw(study, request.draw_number, request.order_signature)
         if len(request.block_id) < _PREFIX_BYTES:
             raise Refused(
                 Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
@@ -272,6 +277,18 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             block for block in await ledger.abandoned(study.id) if block.block_id == named[0].block_id
         )
         return study_pb2.AbandonBlockResponse(block=_abandoned(block))
+
+    async def _abandon_draw(self, study: Study, number: int, order: bytes) -> study_pb2.AbandonBlockResponse:
+        """Give up a draw that does not come to its end, because a right provider keeps its coin back, say."""
+        require_suite(study, "rows")
+        verify_abandon(study, number, order)
+        ledger = Ledger(self._node.database, self._node.audit)
+        await ledger.abandon_draw(study.id, number, order)
+        self._drivers.look()
+        block = study_pb2.AbandonedBlock(
+            rows=await ledger.pending_rows(study.id), why=f"the study's owner gave draw {number} up"
+        )
+        return study_pb2.AbandonBlockResponse(block=block)
 
     async def _abandon_release(self, study: Study, number: int) -> study_pb2.AbandonBlockResponse:
         """Give up a release that a provider restored from a backup refuses permanently (docs/operations.md)."""
