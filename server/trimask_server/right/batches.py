@@ -55,6 +55,11 @@ def _planned_ids(
     return ids
 
 
+def _erased_ids(rules: BlockRules, study: Study, request: right_batches_pb2.EraseBlockRequest) -> list[bytes]:
+    """The ids of a plan that is not known here. What is in a drawn block follows from its draw, not from the collector."""
+    return _planned_ids(study, request) if request.submission_ids and not rules.draws_blocks else []
+
+
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     """Serves the collector."""
 
@@ -154,9 +159,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     ) -> right_batches_pb2.EraseBlockResponse:
         study = self._study(request.study_id, context)
         rules = self._rules_of(study)
-        # What a block of the rows suite has in it follows from its draw, and from no word of the collector's.
-        named = request.submission_ids and not rules.draws_blocks
-        ids = _planned_ids(study, request) if named else []
+        ids = _erased_ids(rules, study, request)
         rows = await self._rows.erase_block(study.id, request.block_id, ids)
         rules.forget_block(study.id, request.block_id)
         self._node.metrics.erased_rows.labels("pooled").inc(rows)

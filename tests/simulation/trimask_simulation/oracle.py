@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
+from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.collector.catalogue import dataset_folder
 from trimask_server.collector.stored_factors import StoredFactors
+from trimask_server.protocol.draw import Draw
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
 from trimask_simulation.parties import storage_ring
@@ -62,6 +64,7 @@ class Oracle:
     _published: dict[str, bytes] = field(default_factory=dict)
     # Every data key ever seen on a disk, wrapped as it is there.
     _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
+    _draws: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)  # the blocks of each draw
     checks: int = 0
 
     def __post_init__(self) -> None:
@@ -144,7 +147,23 @@ class Oracle:
             if state in ("published", "discarded"):
                 require(factor is None, f"collector: the factor of a {state} release is still there")
         require(not pooled, "collector: pooled blocks belong to a release that is not there")
+        self._drawn(connection)
         self._published_once(connection)
+
+    def _drawn(self, connection: sqlite3.Connection) -> None:
+        """Every block is out of a draw that all right providers have signed, of rows enough."""
+        drawn: dict[bytes, bytes] = {}
+        for (content,) in connection.execute("SELECT content FROM draws ORDER BY number"):
+            said = RowDraw.FromString(content)
+            if said.coins and content not in self._draws:
+                draw = Draw.verified(self.study, said)
+                n, rows = self.study.rows.block_rows, len(draw.accepted)
+                require(rows >= (n if draw.closing else 2 * n), f"collector: a draw of {rows} rows")
+                self._draws[content] = {block.block_id: block.submission_ids for block in draw.blocks()}
+            drawn |= self._draws.get(content, {})
+        if self.study.suite.name == "rows":
+            for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
+                require(drawn.get(block_id) == joined, "collector: a block that was not drawn")
 
     def _stage(self, block_id: bytes, joined: bytes, row_count: int, state: str) -> int:
         """How far a block of the collector's has come: 0 for planned."""

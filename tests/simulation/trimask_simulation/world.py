@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from trimask_client import client as client_module
 from trimask_core import submission as submission_module
+from trimask_core.closing import sign_close
 from trimask_core.errors import Refused
 from trimask_core.hpke import hpke_seal
 from trimask_core.randomness import DeterministicRandom, RandomSource
@@ -28,6 +29,7 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
 from trimask_server.suites.moments import key_exchange, rounds
@@ -105,6 +107,7 @@ class _World:
         self.faults = Faults.draw(seed)
         self.network = Network(self.loop, self.trace, self.faults, seed)
         self.signed, keys, self.oracle = _scene(seed, suite, adversary)
+        self._owner_key = keys["owner"].identity
         self.failure: BaseException | None = None
         self._ended = self.loop.create_future()
         self._chance = random.Random(f"world {seed}")
@@ -211,7 +214,9 @@ class _World:
         else:  # some are still sending when the study closes
             await asyncio.sleep(self._chance.uniform(20.0, 1.2 * _FAULTY_SECONDS))
         self.trace.event("owner", "closes the study")
-        await self._until_done(peers, owner.CloseStudy, study_pb2.CloseStudyRequest(study_id=study.id))
+        order = CloseOrder(study_id=study.id)
+        order.signature = sign_close(self._owner_key, order)
+        await self._until_done(peers, owner.CloseStudy, study_pb2.CloseStudyRequest(order=order))
         asking = StudyServiceStub(peers.channel(study.collector))
         question = study_pb2.GetStudyStatusRequest(study_id=study.id)
         while (

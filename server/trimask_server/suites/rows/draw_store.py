@@ -91,8 +91,7 @@ class DrawStore:
             if known.verdicts is not None:
                 return known.verdicts
             study_id = draw.study.id
-            decided = "SELECT 1 FROM row_checks WHERE study_id = ? AND check_id = ? AND decided = 1"
-            if not all(tx.row(decided, (study_id, check_id)) for check_id, _ in draw.checks):
+            if not _all_decided(tx, draw):
                 return None
             here = {
                 bytes(row[0])
@@ -226,6 +225,12 @@ class DrawStore:
         """Erase a study's draw; its rows are erased by the row store."""
         tx.run("DELETE FROM draws WHERE study_id = ?", (study_id,))
         return 0
+
+
+def _all_decided(tx: Transaction, draw: Draw) -> bool:
+    """Whether every check of the draw is decided here: no verdict leaves a row out whose check the collector holds back."""
+    decided = "SELECT 1 FROM row_checks WHERE study_id = ? AND check_id = ? AND decided = 1"
+    return all(tx.row(decided, (draw.study.id, check_id)) for check_id, _ in draw.checks)
 
 
 def _find(tx: Transaction, study_id: bytes) -> _Known | None:
