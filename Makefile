@@ -7,11 +7,12 @@ MADE_FROM := requirements.lock VERSION $(sort $(wildcard */pyproject.toml))
 STAMP  := $(VENV)/.installed-$(shell cat $(MADE_FROM) | cksum | cut -d' ' -f1)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 CHECKED := tests/core tests/cli tests/client tests/server tests/theory tests/meta
-LONG    := meta/test_bench* meta/test_docs_site.py meta/test_packages.py cli/test_cli_own_plan.py theory/test_masked_noise.py theory/test_masked_noise_pairs.py theory/test_pca_sampling.py theory/test_study_plan.py theory/test_unit_enclosure.py
+LONG    := meta/test_docs_site.py meta/test_packages.py cli/test_cli_own_plan.py theory/test_masked_noise.py theory/test_masked_noise_pairs.py theory/test_pca_sampling.py theory/test_study_plan.py theory/test_unit_enclosure.py
+TESTED  := -q -n 3 -m "not slow" --dist worksteal
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: app app-images web-images web-firefox android check demo docs system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
+.PHONY: app app-images web-images web-firefox android check demo docs flakes system test test-all test-notebooks test-postgres test-synthetic lint simulate faults fuzz audit bench bench-sustained bench-accuracy bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -35,7 +36,10 @@ system: ## what the tests need of the system, installed where it is missing
 	@scripts/system-packages
 
 test: system $(STAMP) lint  ## lint, types and the always-on share of every suite
-	$(BIN)/pytest -q -n 3 -m "not slow" --dist worksteal
+	$(BIN)/pytest $(TESTED)
+
+flakes: system $(STAMP)  ## the tests of `make test` again and again, a share of the runs beside busy processes: RUNS=10 LOADED=5 LOAD=20
+	$(BIN)/python scripts/flakes.py --runs $(or $(RUNS),10) $(if $(LOADED),--loaded $(LOADED)) --load $(or $(LOAD),20) $(JSON) -- $(TESTED)
 
 test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600
@@ -54,7 +58,7 @@ check: $(STAMP)  ## the two-minute loop: lint, types, and the tests that need no
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 3 -m "not slow" --dist worksteal $(CHECKED) -k "not postgresql" $(patsubst %,--ignore-glob "tests/%",$(LONG))
+	$(BIN)/pytest $(TESTED) $(CHECKED) -k "not postgresql" $(patsubst %,--ignore-glob "tests/%",$(LONG))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -70,10 +74,10 @@ simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or
 	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED)) $(if $(ADVERSARIES),--adversaries)
 
 faults: $(STAMP)  ## random schedules of kill -9 on a real cluster: SCHEDULES=50 FIRST=0
-	PYTHONPATH=tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)
+	PYTHONPATH=tests/support:tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)
 
 fuzz: $(STAMP)  ## coverage-guided fuzzing of every parser: RUNS=100000 for each, or one: TARGET=link
-	PYTHONPATH=tests/fuzz:tests/simulation:tests/faults $(BIN)/python -m trimask_fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
+	PYTHONPATH=tests/support:tests/fuzz:tests/simulation:tests/faults $(BIN)/python -m trimask_fuzz --runs $(or $(RUNS),100000) $(if $(TARGET),--target $(TARGET))
 
 audit: $(STAMP)  ## dependencies against the advisory service (needs the network), and against their lowest versions
 	$(BIN)/python scripts/scan_dependencies.py --online
@@ -113,8 +117,8 @@ bench-privacy: $(VENV)/.bench  ## delta enclosed in ball arithmetic, and a hundr
 	$(BIN)/python -m bench.theory_composition out/composition.json
 
 bench-ndis: $(STAMP)  ## the NDIS paper's tables on data of the same shape; writes out/ndis-tables.json
-	$(BIN)/python -m bench.ndis_tables
-	$(BIN)/python -m bench.ndis_relative
+	$(BIN)/python -m trimask_theory.papers.ndis_tables
+	$(BIN)/python -m trimask_theory.papers.ndis_relative
 
 lock: $(STAMP)  ## every package at one version and by its hash, from what is asked for; UPGRADE=--upgrade takes the newest
 	$(INSTALL) uv

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, browsers, device, masking, moments, moments_live, streams, submitting, theory
+from bench import blocks, device, masking, moments, moments_live, submitting, theory
 from bench.report import print_results, put_into
 from bench.results import Result, Settings, write_json
 
@@ -23,14 +23,8 @@ Suite = Callable[[Settings], Iterable[Result]]
 SUITES: dict[str, Suite] = {
     "left": masking.left,
     "right": masking.right,
-    "unmasking": masking.unmasking,
-    "blinding": streams.blinding,
-    "gaussian": streams.gaussian,
-    "normals": streams.normals,
     "device": device.device,
-    "store": submitting.store,
     "submit": submitting.submit,
-    "browsers": browsers.browsers,
     "block": blocks.block,
     "theory": theory.theory,
     "moments": moments.moments,

@@ -31,7 +31,6 @@ WHAT = (
     "partial correlation",
     "PCA loading",
     "ridge",
-    "canonical correlation",
 )
 _PENALTY = 0.0005  # about a fifth of the smallest variance in scaled units
 
@@ -49,7 +48,6 @@ def intervals(source: Moments) -> dict[str, tuple[Array, Array]]:
     partial = fit.partial_correlations(source, names)
     leading = fit.pca(source, names, components=1)
     ridge = fit.ridge(source, "a ~ b + c + d", _PENALTY)
-    canonical = fit.canonical_correlations(source, ["a", "b"], ["c", "d"])
     return {
         "mean": (described.means["estimate"].to_numpy(), described.conf_int().to_numpy()),
         "variance": (described.variances["estimate"].to_numpy(), described.conf_int(of="variances").to_numpy()),
@@ -57,9 +55,6 @@ def intervals(source: Moments) -> dict[str, tuple[Array, Array]]:
         "partial correlation": (partial.pairs["estimate"].to_numpy(), partial.conf_int().to_numpy()),
         "PCA loading": (leading.loadings["PC1"].to_numpy(), _about(leading.loadings["PC1"], leading.loadings_bse["PC1"])),
         "ridge": (ridge.params.to_numpy(), ridge.conf_int().to_numpy()),
-        "canonical correlation": (
-            canonical.correlations["estimate"].to_numpy()[:1], canonical.conf_int().to_numpy()[:1],
-        ),
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Masks on and off, against the matrix products they stand for."""
+"""Masks, against the matrix products they stand for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bench.measure import best_seconds, race
 from bench.results import Result, Settings, share_of_limit
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.rotation import haar_rotate
-from trimask_server.protocol.right_mask import apply_right_mask, remove_right_mask
+from trimask_server.protocol.right_mask import apply_right_mask
 
-__all__ = ["left", "right", "unmasking"]
+__all__ = ["left", "right"]
 
 RIGHT_PROVIDERS = 3
 _SIZES = ((256, 1044), (1024, 4104))  # block rows, and columns at four noise columns a row
@@ -78,23 +78,3 @@ def _right(n: int, p: int, settings: Settings) -> Iterator[Result]:
 def _explicit_haar(p: int) -> object:
     Q, R = np.linalg.qr(np.random.default_rng(3).standard_normal((p, p)))
     return Q * np.sign(np.diag(R))
-
-
-def unmasking(settings: Settings) -> Iterator[Result]:
-    """A X^k from A X^k B_k, Gram check included, against the product by an explicit B^T."""
-    for n, p in _SIZES[: 1 if settings.quick else 2]:
-        yield _unmasking(n, p, settings)
-
-
-def _unmasking(n: int, p: int, settings: Settings) -> Result:
-    rng = np.random.default_rng(4)
-    masked, mask = apply_right_mask(rng.standard_normal((n, p)), SystemRandom())
-    B = rng.standard_normal((p, p))
-    seconds, limit = race(lambda: remove_right_mask(masked, mask), lambda: masked @ B.T, settings.repeats(4))
-    return share_of_limit(
-        "unmasking",
-        f"{n:,} × {p:,}, with its Gram check",
-        seconds,
-        limit,
-        "product by a p × p B that is already there",
-    )

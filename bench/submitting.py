@@ -1,14 +1,9 @@
-"""Taking submissions in: a right provider against a bare gRPC server and against bare SQLite."""
+"""Taking submissions in: a right provider against a bare gRPC server."""
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,17 +18,11 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
-from trimask_server.right.rows import RowStore
-from trimask_server.store.data_keys import Vault
-from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import PROVIDER
-from trimask_server.store.sqlite import SqliteStore
 
-__all__ = ["bare_sqlite", "components", "store", "submit"]
+__all__ = ["components", "submit"]
 
 _ROWS = 256
-_GROUP = 128  # as many rows a commit as the store gathers
-_UNDER_WAY = _GROUP  # enough callers for a commit to be full
+_UNDER_WAY = 128  # enough callers for a commit to be full
 
 
 def components(signed: SignedStudy, count: int) -> list[bytes]:
@@ -93,17 +82,19 @@ def _compare(
 ) -> Iterator[Result]:
     last = f"R{live.right}"
     right_keys = live.folder / last
-    right, echo, rows = [], [], []
+    right, echo = [], []
     each = len(messages) // rounds
     for first in range(0, rounds * each, each):
         batch = messages[first : first + each]
         target = live.target(signed.study, last)
         right.append(_turn(target, batch, single, str(right_keys / "node.toml")))
         echo.append(_turn(live.echo_target(), batch, single, f"{right_keys}\0"))
-        rows.append(bare_sqlite(live.folder / "bare", batch))
     echo_rate = max(turn.many.per_second for turn in echo)
-    yield _rate(right, echo_rate, "a bare gRPC echo over TLS, same bytes", required=0.5)
-    yield _rate(right, max(rows), f"bare SQLite inserts, {_GROUP} a commit")
+    rate = max(turn.many.per_second for turn in right)
+    yield Result(
+        "submit", f"submissions, {_UNDER_WAY} under way", "speed", rate, echo_rate, "/s",
+        "a bare gRPC echo over TLS, same bytes", rate / echo_rate, 0.5,
+    )  # fmt: skip
     cpu, echo_cpu = (
         min((turn.cpu_us for turn in turns if turn.cpu_us), default=None) for turns in (right, echo)
     )
@@ -118,75 +109,3 @@ def _compare(
         (f"p99, {_UNDER_WAY} under way", [t.many.p99_ms for t in right], [t.many.p99_ms for t in echo]),
     ):
         yield share_of_limit("submit", name, min(mine) / 1e3, min(theirs) / 1e3, "the echo's")
-
-
-def _rate(turns: Sequence[_Turn], limit: float, against: str, required: float | None = None) -> Result:
-    rate = max(turn.many.per_second for turn in turns)
-    return Result(
-        "submit",
-        f"submissions, {_UNDER_WAY} under way",
-        "speed",
-        rate,
-        limit,
-        "/s",
-        against,
-        rate / limit,
-        required,
-    )
-
-
-def bare_sqlite(folder: Path, payloads: Sequence[bytes]) -> float:
-    """Rows a second of plain inserts, WAL and synchronous=FULL, a commit every 128 rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{time.monotonic_ns()}.sqlite3"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE rows (id BLOB PRIMARY KEY, payload BLOB)")
-    start = time.perf_counter()
-    for first in range(0, len(payloads), _GROUP):
-        connection.execute("BEGIN IMMEDIATE")
-        for number, payload in enumerate(payloads[first : first + _GROUP], first):
-            identity = number.to_bytes(SUBMISSION_ID_BYTES, "big")
-            connection.execute("INSERT INTO rows VALUES (?, ?)", (identity, payload))
-        connection.execute("COMMIT")
-    elapsed = time.perf_counter() - start
-    connection.close()
-    return len(payloads) / elapsed
-
-
-def store(settings: Settings) -> Iterator[Result]:
-    """The row store with its checks and group commit, many at once, against plain inserts."""
-    count = 512 if settings.quick else 4096
-    payloads = [np.random.default_rng(i).bytes(9000) for i in range(count)]
-    with tempfile.TemporaryDirectory(prefix="trimask-bench-") as name:
-        folder = Path(name)
-        turns = [
-            (asyncio.run(_insert(folder / f"{i}.sqlite3", payloads)), bare_sqlite(folder / "bare", payloads))
-            for i in range(settings.repeats(4))
-        ]
-    mine, limit = max(turn[0] for turn in turns), max(turn[1] for turn in turns)
-    yield Result(
-        "store", f"{count:,} rows of 9 KB, encrypted", "speed", mine, limit, "/s", "bare SQLite inserts, 128 a commit",
-        mine / limit,
-    )  # fmt: skip
-
-
-async def _insert(path: Path, payloads: list[bytes]) -> float:
-    database = SqliteStore(path, PROVIDER)
-    try:
-        rows, study_id = RowStore(database, Vault(KeyRing.generate())), bytes(32)
-        statement = (
-            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '', 'open', 0)"
-        )
-        await database.write(lambda tx: tx.run(statement, (study_id,)))
-        start = time.perf_counter()
-        await asyncio.gather(
-            *(
-                rows.insert(study_id, number.to_bytes(SUBMISSION_ID_BYTES, "big"), payload, 0)
-                for number, payload in enumerate(payloads)
-            )
-        )
-        return len(payloads) / (time.perf_counter() - start)
-    finally:
-        database.close()

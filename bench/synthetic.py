@@ -1,8 +1,8 @@
 """`python -m bench.synthetic`: synthetic records and the release they are made of, each beside the people.
 
 Tables: mean total variation of all two-way tables of groups, of the release and of the records, from the people's own;
-RAND's health data in the moments suite. Logistic: slopes of a simulated study by the people's own logistic regression, by
-that of records, and by the quadratic step, with the share of 95 % intervals of the records' that hold the truth.
+RAND's health data in the moments suite. Logistic: slopes of a simulated study by the people's own logistic regression and by
+that of records, with the share of 95 % intervals of the records' that hold the truth.
 Needs the extra `synthetic`; time and memory are of the machine it runs on.
 """
 
@@ -100,7 +100,7 @@ def _ill(people: int, slope: float, seed: int) -> pd.DataFrame:
 
 def logistic(people: int, epsilon: float, slope: float, studies: int) -> dict[str, Any]:
     """Means over studies of the slopes of `ill ~ smoker + age`, and coverage; the slope of age is per two deviations."""
-    found: dict[str, list[list[float]]] = {"people": [], "records": [], "quadratic": []}
+    found: dict[str, list[list[float]]] = {"people": [], "records": []}
     held = []
     scale = np.array([1.0, 28.0])
     truth = np.array([slope, slope])
@@ -112,8 +112,6 @@ def logistic(people: int, epsilon: float, slope: float, studies: int) -> dict[st
         X = sm.add_constant(answers[["smoker", "age"]].astype(float))
         found["people"].append(list(sm.Logit(answers.ill, X).fit(disp=0).params.to_numpy()[1:] * scale))
         found["records"].append(list(fitted.params.to_numpy()[1:] * scale))
-        step = trimask.fit.quadratic_logit(tried, "ill ~ smoker + age")
-        found["quadratic"].append(list(step.params.to_numpy()[1:] * scale))
         off = np.abs(fitted.params.to_numpy()[1:] * scale - truth)
         held.append(list((off <= 1.96 * fitted.bse.to_numpy()[1:] * scale).astype(float)))
     return {

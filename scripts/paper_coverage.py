@@ -213,8 +213,8 @@ _SUMS = (
     ),
     Result(
         "comparison with [3] and [11] (section 6, future work)",
-        "bench.shifted_clipped_mean",
-        "meta/test_bench_shifted_clipped_mean.py::test_the_budget_adds_up_and_every_noise_is_in_it",
+        "trimask_theory.papers.shifted_clipped_mean",
+        "theory/test_shifted_clipped_mean.py::test_the_budget_adds_up_and_every_noise_is_in_it",
         "it prints none; both as baselines written anew, [11] not from its full text, [docs](private-pca-and-sums.md)",
     ),
 )
@@ -271,7 +271,7 @@ _NDIS = (
     Result(
         "Tables 3, 4",
         "trimask_theory.relative",
-        "meta/test_bench_ndis.py::test_relative_privacy_as_in_tables_3_and_4",
+        "theory/test_ndis_tables.py::test_relative_privacy_as_in_tables_3_and_4",
         "on data of the same shape; [docs](ndis-tables.md)",
     ),
     Result(

@@ -30,7 +30,8 @@ from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.sealing import SealingKey
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Party, Protection, Study, SuiteName, SuiteSettings
-from trimask_server.local.postgres import LocalPostgres
+from trimask_golden import Golden
+from trimask_postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.migration import Migration
 from trimask_server.store.postgres import PostgresStore
@@ -280,6 +281,17 @@ def _moments_suite(
 def _taken(kind: type[Any], changes: dict[str, Any]) -> dict[str, Any]:
     """What of the changes belongs to the suite."""
     return {item.name: changes.pop(item.name) for item in fields(kind) if item.name in changes}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Sentences of tests/golden are written by the tests that hold them."""
+    parser.addoption("--golden", action="store_true", help="write tests/golden as it is said now")
+
+
+@pytest.fixture(scope="session")
+def golden(pytestconfig: pytest.Config) -> Golden:
+    """Holds what refusals say to tests/golden."""
+    return Golden(write=bool(pytestconfig.getoption("golden")))
 
 
 @pytest.fixture(scope="session")

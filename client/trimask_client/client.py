@@ -16,6 +16,7 @@ from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.sealing_answer import newest_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
+from trimask_client.unfinished import Unfinished
 from trimask_client.words import check_study_id, explain_study
 from trimask_core.backoff import Backoff
 from trimask_core.claims import check_claims
@@ -66,6 +67,9 @@ class Client:
         The directories by which this device knows institutions (`parties`).
     refuse_unknown : bool
         Take part only if these directories name every party.
+    folder : str or Path, optional
+        Where a submission is kept, encrypted, until every provider has accepted it: after a failure or a crash another
+        client with this folder goes on with it (`resume`, or `submit` with the same answers).
     transport : Transport, optional
         How bytes travel; HTTP/2 by h2 by default.
     source : RandomSource, optional
@@ -100,6 +104,7 @@ class Client:
         invitation: Invitation | None = None,
         institutions: Directory | Iterable[Directory] = (),
         refuse_unknown: bool = False,
+        folder: str | Path | None = None,
         transport: Transport | None = None,
         source: RandomSource | None = None,
         attempts: int = 6,
@@ -127,9 +132,9 @@ class Client:
             int, bytes
         ] = {}  # newer keys of right providers, by k; the study's key where there is none
         self._asked_for_keys = False
-        self._unfinished: tuple[dict[str, object], SealedSubmission] | None = None
         self._transport = transport or LazyTransport()
         self._source = source or SystemRandom()
+        self._unfinished = Unfinished(self.study.id, invitation, folder, self._source)
         self._attempts = attempts
         self._timeout = timeout_seconds
         self._sleep = sleep
@@ -168,7 +173,7 @@ class Client:
 
         After a failure call it again with the same answers: the same submission goes on to the providers it has not
         reached, until all have accepted it or one refused. A second submission would be refused where the first was
-        accepted, and the invitation wasted.
+        accepted, and the invitation wasted. Another client can do so if both were given the same `folder`.
 
         Parameters
         ----------
@@ -189,30 +194,37 @@ class Client:
         Refused
             A provider refused; `reason` says why.
         """
-        submission = self._begun(answers)
-        self._unfinished = dict(answers), submission
-        receipts, error = self._try_all(submission)
-        if error is None or (not receipts and isinstance(error, Refused)):
-            self._unfinished = (
-                None  # accepted everywhere; or refused by the first provider, so accepted nowhere
-            )
-        if error is not None:
-            raise error
-        return self._complete(submission, receipts)
+        submission = self._unfinished.find(answers)
+        if submission is None:
+            if not self._asked_for_keys:
+                self.refresh_keys()
+            submission = self.prepare(answers)
+            self._unfinished.keep(answers, submission)
+        return self._go_on(submission)
 
-    def _begun(self, answers: Mapping[str, object]) -> SealedSubmission:
-        """The unfinished submission with these answers, or a new one."""
-        if self._unfinished is not None:
-            given, submission = self._unfinished
-            if given == dict(answers):
-                return submission
-            if self.invitation is not None:
-                raise InvitationError(
-                    "an earlier submission under this invitation may have been accepted; submit the same answers again"
-                )
-        if not self._asked_for_keys:
-            self.refresh_keys()
-        return self.prepare(answers)
+    def resume(self) -> tuple[Receipt, ...]:
+        """Go on with what an earlier `submit` could not finish, of this client or another with the same folder and
+        invitation; the receipts, none if nothing was unfinished."""
+        return tuple(self._go_on(submission) for submission in self._unfinished.all())
+
+    def _go_on(self, submission: SealedSubmission) -> Receipt:
+        receipts, error = self._try_all(submission)
+        if error is None:
+            receipt = self._complete(submission, receipts)
+            self._unfinished.drop(submission)
+            return receipt
+        if isinstance(error, Refused) and error.reason.final:
+            self._unfinished.drop(submission)  # a provider will never have it, so it is counted nowhere
+        elif self._unfinished.folder is not None:
+            error.add_note(
+                f"It is kept in {self._unfinished.folder}: submit the same answers again, or call resume()."
+            )
+        else:
+            error.add_note(
+                "Submit the same answers again on this Client: the submission is kept nowhere else, and another would be "
+                "refused where this one was accepted. Client(..., folder=...) keeps it on disk."
+            )
+        raise error
 
     def refresh_keys(self) -> dict[int, bytes]:
         """Ask every right provider for its newest sealing key; those that answered, by k. Others keep the one they had.

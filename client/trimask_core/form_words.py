@@ -5,7 +5,7 @@ English where a language has none; a question's own `message` takes precedence.
 
 from __future__ import annotations
 
-__all__ = ["LANGUAGES", "SENTENCES", "words"]
+__all__ = ["SENTENCES", "words"]
 
 SENTENCES: dict[str, dict[str, str]] = {
     "en": {
@@ -147,9 +147,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "outside_time": "यह समय उससे बाहर है जो अध्ययन पूछता है",
     },
 }
-
-
-LANGUAGES = tuple(SENTENCES)
 
 
 def words(language: str, key: str, **values: str) -> str:

@@ -123,6 +123,9 @@ class Reason(StrEnum):
     WRONG_TAGS = (
         "wrong_tags", _NOT_NOW, _NEVER, "A component's tags do not fit its device's keys; the row is left out and erased.",
         "unaccepted")
+    INCOMPLETE_SUBMISSION = (
+        "incomplete_submission", _NOT_NOW, _NEVER, "A right provider did not get its part in time; others erased theirs.",
+        "unaccepted")
     TAMPERED_COMPONENT = (
         "tampered_component", _INVALID, _NEVER, "The sealed component does not open, or is not signed right.", "unaccepted")
     EXPIRED_KEY = "expired_key", _NOT_NOW, _NEVER, "It is sealed to a key that the provider retired.", "retired"
@@ -201,7 +204,7 @@ class Reason(StrEnum):
     BATCH_LOST = "batch_lost", _NOT_NOW, _NEVER, "The provider has no total for the batch."
     BATCH_RELEASED = "batch_released", _NOT_NOW, _NEVER, "The reports were delivered before, in another release."
     NOTHING_TO_RELEASE = "nothing_to_release", _NOT_NOW, _NEVER, "No report of these batches was accepted."
-    LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's record of deliveries, kept with its keys, is too old."
+    LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's ledger of deliveries, kept with its keys, is lost or old."
     STORE_RESTORED = "store_restored", _NOT_NOW, _LATER, "The provider's store is older than a release it delivered."
     # Datasets and private answers
     UNKNOWN_DATASET = "unknown_dataset", _NOT_FOUND, _LATER, "There is no such dataset or file, or its factor is lost."

@@ -42,7 +42,7 @@ class Web:
         if not isinstance(self.page_sha256, str) or not re.fullmatch("[0-9a-f]{64}", self.page_sha256):
             raise ImpossibleStudy(
                 "page_sha256",
-                "web.page_sha256 must be 64 lower-case hexadecimal digits; `trimask web hash` prints them",
+                "web.page_sha256 must be 64 lower-case hexadecimal digits; `trimask web check` prints them",
             )
 
     def to_dict(self) -> dict[str, Any]:

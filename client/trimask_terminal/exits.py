@@ -85,12 +85,13 @@ is theirs.
 Completion of commands and options:
 
 ```sh
-source <(trimask --completion bash)                                   # bash: into ~/.bashrc
-trimask --completion zsh > "${{fpath[1]}}/_trimask"                     # zsh, before compinit
-trimask --completion fish > ~/.config/fish/completions/trimask.fish   # fish
+trimask --completion bash > ~/.local/share/bash-completion/completions/trimask   # bash
+trimask --completion zsh > "${{fpath[1]}}/_trimask"                                # zsh, before compinit
+trimask --completion fish > ~/.config/fish/completions/trimask.fish              # fish
 ```
 
-`trimask-client` has the same option. A command or option that does not exist is answered with the nearest one that does.
+Again after an upgrade. `trimask-client` has the same option. A command or option that does not exist is answered with the
+nearest one that does.
 """
 
 

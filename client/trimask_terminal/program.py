@@ -15,11 +15,9 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from typing import NoReturn
 
 from trimask_core.errors import ConfigError
-from trimask_terminal.completion import SHELLS, completion_script
-from trimask_terminal.exits import Exit
 from trimask_terminal.outcome import json_everywhere
 from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import completed, exit_program, report_failure, run_program
+from trimask_terminal.running import SHELLS, exit_program, print_completion, report_failure, run_program
 
 __all__ = ["GROUP", "build_parser", "main", "run"]
 
@@ -91,13 +89,8 @@ def run() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; what went wrong is on stderr, and the exit status says of what kind it is (`exits`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--complete"]:
-        found = _installed()
-        known = arguments[1] if len(arguments) > 2 and arguments[1] in found else None
-        return completed(build_parser(known), arguments[1:])
     if len(arguments) == 2 and arguments[0] == "--completion" and arguments[1] in SHELLS:
-        print(completion_script("trimask", arguments[1]), end="")
-        return Exit.DONE
+        return print_completion(build_parser(), arguments[1])
     command = arguments[0] if arguments and not arguments[0].startswith("-") else None
     if command is not None and command not in _installed():
         return report_failure("trimask", ConfigError(_not_here(command)), "--json" in arguments)

@@ -7,16 +7,18 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
-from trimask_core.errors import SeveralProblems, TrimaskError
-from trimask_terminal.completion import candidates
+from trimask_core.errors import ConfigError, SeveralProblems, TrimaskError
 from trimask_terminal.exits import Exit, exit_of
 from trimask_terminal.interruption import raising_signals
 from trimask_terminal.outcome import print_failure, run_command
 from trimask_terminal.parsing import UsageError, parse
 
-__all__ = ["completed", "exit_program", "report_failure", "run_program"]
+__all__ = ["SHELLS", "exit_program", "print_completion", "report_failure", "run_program"]
+
+SHELLS = ("bash", "fish", "zsh")
 
 
 def run_program(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
@@ -58,9 +60,21 @@ def exit_program(status: int) -> NoReturn:
     sys.exit(status)
 
 
-def completed(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
-    """Answer a shell that asks what the last of these words may become."""
-    print("\n".join(candidates(parser, words)))
+def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    """The script by which a shell completes this program's commands, options and files (shtab, of the extra `terminal`)."""
+    try:
+        import shtab
+    except ModuleNotFoundError:
+        missing = ConfigError("completion needs shtab: pip install 'trimask-client[terminal]'")
+        return report_failure(parser.prog, missing, wants_json=False)
+    parsers = [parser]
+    for each in parsers:
+        for action in each._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+            elif action.type is Path:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, shell))
     return Exit.DONE
 
 

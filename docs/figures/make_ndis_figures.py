@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from make_figures import COLOURS, draw, plt, save
 
-from bench.ndis_relative import rows_of
-from bench.ndis_tables import DATA, Data
 from trimask_theory import gaussian_pair, local_noise, projection, relative
+from trimask_theory.papers.ndis_relative import rows_of
+from trimask_theory.papers.ndis_tables import DATA, Data
 
 Array = NDArray[np.float64]
 BY_NAME = {data.name: data for data in DATA}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 from trimask_client.transport import Unreachable
 from trimask_core.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.refusals import Reason
-from trimask_terminal.completion import SHELLS, candidates, completion_script
 from trimask_terminal.device.program import main as device_main
 from trimask_terminal.exits import Exit, NothingThere, exit_of, render_page
 from trimask_terminal.program import build_parser, main
@@ -129,53 +126,34 @@ def test_without_a_command_the_help_is_shown(
     assert f"\n    {command} " in shown.err or f"\n  {command} " in shown.err
 
 
-def test_words_are_completed() -> None:
-    parser = build_parser()
-    assert candidates(parser, ["de"]) == ["demo"]
-    assert "from-csv" in candidates(parser, ["study", ""])
-    assert candidates(parser, ["study", "from-csv", "--su"]) == ["--suite"]
-    assert candidates(parser, ["study", "from-csv", "--suite", ""]) == ["rows", "moments"]
-    assert candidates(parser, ["study", "from-csv", ""]) == []  # a file's name: the shell's own
-
-
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    program = tmp_path / "trimask"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trimask_terminal "$@"\n')
-    program.chmod(0o755)
-    (tmp_path / "script").write_text(completion_script("trimask", "bash"))
-    ask = 'source script; COMP_WORDS=(trimask study from); COMP_CWORD=2; _trimask; echo "${COMPREPLY[@]}"'
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", ask], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.strip() == "from-csv", done.stderr
-
-
 _IN_SHELLS = {
-    "bash": "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; _{word}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-    "zsh": "compdef() {{}}; compadd() {{ shift; print -l -- $@ }}; source {script}; "
-    "words=({words}); CURRENT=$(({last} + 1)); _{word}",
+    "bash": "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; _shtab_{word}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
     "fish": "source {script}; complete -C '{words}'",
 }
 
 
 @pytest.mark.parametrize(
     ("words", "found"),
-    [("trimask study inv", {"invitations", "invite"}), ("trimask-client withdraw --re", {"--receipt"})],
+    [
+        ("trimask study inv", {"invitations", "invite"}),
+        ("trimask study from-csv --suite mom", {"moments"}),
+        ("trimask study from-csv a_table", {"a_table.csv"}),
+        ("trimask-client withdraw --re", {"--receipt"}),
+    ],
 )
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_completes_words(shell: str, words: str, found: set[str], tmp_path: Path) -> None:
-    """In the shell itself, where it is installed."""
+@pytest.mark.parametrize("shell", _IN_SHELLS)
+def test_a_shell_completes_words(
+    shell: str, words: str, found: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the shell itself, where it is installed: commands, options, choices and files."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    script = tmp_path / "completion"
     program, *more = words.split()
-    script.write_text(completion_script(program, shell))
+    assert (main if program == "trimask" else device_main)(["--completion", shell]) == 0
+    script = tmp_path / "completion"
+    script.write_text(capsys.readouterr().out)
+    (tmp_path / "a_table.csv").touch()
     ask = _IN_SHELLS[shell].format(script=script, words=words, word=program.replace("-", "_"), last=len(more))
-    options = {"bash": ["--norc", "-c"], "zsh": ["-fc"], "fish": ["--no-config", "-c"]}[shell]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        [shell, *options, ask],
-        capture_output=True, text=True, check=False, env=os.environ | {"PATH": path},
-    )  # fmt: skip
+    options = {"bash": ["--norc", "-c"], "fish": ["--no-config", "-c"]}[shell]
+    done = subprocess.run([shell, *options, ask], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found <= set(done.stdout.split()), done.stderr

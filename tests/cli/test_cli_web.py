@@ -110,23 +110,37 @@ def site(trimask: Run, tmp_path: Path, page: Path, study_file: Path) -> Path:
 
 
 def test_the_hash_is_of_what_is_served_and_nothing_else(trimask: Run, page: Path) -> None:
-    first = trimask("web", "hash", "--page", page).out.strip()
+    first = trimask("web", "check", "--page", page).out.strip()
     (page / "package.json").write_text("{ }")
     (page / "device" / "notes.md").write_text("others")
-    assert trimask("web", "hash", "--page", page).out.strip() == first
+    assert trimask("web", "check", "--page", page).out.strip() == first
     seen = {first}
     for name in ("index.html", "page/page.css", "page/main.js", "page/words/en.js", "device/bytes.js"):
         kept = (page / name).read_text()
         (page / name).write_text(kept + ";\n")
-        seen.add(trimask("web", "hash", "--page", page).out.strip())
+        seen.add(trimask("web", "check", "--page", page).out.strip())
         if not name.endswith(".html"):
             (page / name).write_text(kept + "  /* not served */\n")
-            assert trimask("web", "hash", "--page", page).out.strip() == first
+            assert trimask("web", "check", "--page", page).out.strip() == first
         (page / name).write_text(kept)
     assert len(seen) == 6
     (page / "page" / "more.js").write_text("")
-    seen.add(trimask("web", "hash", "--page", page).out.strip())
+    seen.add(trimask("web", "check", "--page", page).out.strip())
     assert len(seen) == 7
+
+
+def test_export_asks_where_to_or_which_headers(
+    trimask: Run, tmp_path: Path, page: Path, study_file: Path
+) -> None:
+    done = trimask("web", "export", study_file, "--page", page)
+    assert done.status != 0
+    assert "--out" in done.err
+    both = trimask(
+        "web", "export", study_file, "--page", page, "--out", tmp_path / "site", "--headers", "caddy"
+    )
+    assert both.status == 0
+    assert "file_server" in both.out
+    assert list((tmp_path / "site" / "s").iterdir())
 
 
 def test_every_script_and_style_has_its_hash(page: Path) -> None:
@@ -213,7 +227,7 @@ def test_a_site_is_not_written_over_unasked(trimask: Run, site: Path, page: Path
 def test_headers_narrow_the_policy_to_the_studys_nodes(
     trimask: Run, page: Path, study_file: Path, server: str
 ) -> None:
-    told = trimask("web", "headers", study_file, "--page", page, "--for", server).out
+    told = trimask("web", "export", study_file, "--page", page, "--headers", server).out
     nodes = [
         "https://127.0.0.1:7412",
         "https://127.0.0.1:7413",
@@ -223,7 +237,8 @@ def test_headers_narrow_the_policy_to_the_studys_nodes(
     assert f"connect-src 'self' {' '.join(nodes)};" in told
     assert "frame-ancestors 'none'" in told
     assert "https:;" not in told
-    headers = json.loads(trimask("web", "headers", study_file, "--page", page, "--json").out)
+    told = trimask("web", "export", study_file, "--page", page, "--headers", "nginx", "--json").out
+    headers = json.loads(told)["headers"]
     assert headers["Referrer-Policy"] == "no-referrer"
 
 
@@ -310,10 +325,10 @@ def test_links_are_to_the_page(trimask: Run, study_file: Path, served_port: int,
 def test_the_page_that_comes_with_it(trimask: Run, tmp_path: Path) -> None:
     """Whole, small, the same from a copy elsewhere, and without anything from other hosts."""
     files = page_of(ROOT / "client" / "web")
-    told = json.loads(trimask("web", "hash", "--json").out)
+    told = json.loads(trimask("web", "check", "--json").out)
     assert told["page_sha256"] == page_hash(files)
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "client" / "web", copy, ignore=shutil.ignore_patterns("node_modules"))
-    assert trimask("web", "hash", "--page", copy).out.strip() == told["page_sha256"]
+    assert trimask("web", "check", "--page", copy).out.strip() == told["page_sha256"]
     assert {"index.html", "page/main.js", "device/index.js"} <= set(files)
     assert not re.search(rb'(?:src|href)="(?:https?:)?//', files["index.html"])

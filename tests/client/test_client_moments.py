@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,13 @@ from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
+from trimask_patience import until
 
 
-def closed(study: Study, seconds: float = 60) -> StudyStatus:
+def closed(study: Study) -> StudyStatus:
     """Its status once everything is published."""
-    deadline, pause = time.monotonic() + seconds, threading.Event()
-    while (status := owner.study_status(study)).state != "closed":
-        assert time.monotonic() < deadline, f"still waiting: {status}"
-        pause.wait(0.05)
-    return status
+    until(lambda: owner.study_status(study).state == "closed")
+    return owner.study_status(study)
 
 
 @pytest.fixture(scope="module")

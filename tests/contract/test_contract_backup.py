@@ -17,6 +17,7 @@ from trimask_server.store.backup import back_up, restore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.database import open_store
 from trimask_server.store.master_keys import KeyRing
+from trimask_server.store.renewal import Kept
 from trimask_server.suites.rows.factor_ledger import FactorLedger
 
 STUDY = b"s" * 32
@@ -82,7 +83,7 @@ def test_a_restored_collector_forgets_what_it_may_have_published_since(config: N
     _run(config, ring, refused)
     assert _run(config, ring, _state)[0][-1] == (1002, "open")
 
-    restore(config, "collector", file, force=True, keep_factors=True)
+    restore(config, "collector", file, force=True, kept=Kept(factors=True))
 
     async def kept(store: Any, factors: FactorLedger) -> None:
         factor = await factors.factor(STUDY, 1)

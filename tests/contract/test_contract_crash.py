@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_server.local.postgres import LocalPostgres
+from trimask_postgres import LocalPostgres
 from trimask_server.store.interface import Store
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.sqlite import SqliteStore

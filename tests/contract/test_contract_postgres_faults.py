@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from trimask_core.errors import ConfigError
-from trimask_server.local.postgres import LocalPostgres
+from trimask_postgres import LocalPostgres
 from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.postgres_schema import shown_url

@@ -13,7 +13,7 @@ import pytest
 
 from trimask_core.errors import ConfigError, Refused, VerificationError
 from trimask_core.randomness import DeterministicRandom
-from trimask_server.local.postgres import LocalPostgres
+from trimask_postgres import LocalPostgres
 from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault

@@ -7,15 +7,19 @@ import logging
 from typing import Any
 
 from trimask_core.randomness import SystemRandom
+from trimask_patience import patience
 from trimask_server.operations.drain import Drain
 from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.store.schema import PROVIDER
 
 
 class _Clock:
-    """A second is a moment."""
+    """A second is a moment; knows how often its worker looked at what the others do."""
+
+    looks = 0
 
     async def sleep(self, seconds: float) -> None:
+        self.looks += 1
         await asyncio.sleep(seconds / 50)
 
 
@@ -26,29 +30,30 @@ class _Audit:
         assert kind in ("drain_begun", "drain_ended")
 
 
-def worker(store: Any, *, shared: bool = True) -> Drain:
+def worker(store: Any, *, shared: bool = True, clock: _Clock | None = None) -> Drain:
     """As much of a node as draining is about."""
-    made: Any = (store, _Audit(), _Clock(), SystemRandom(), logging.getLogger("test"))
+    made: Any = (store, _Audit(), clock or _Clock(), SystemRandom(), logging.getLogger("test"))
     return Drain(*made, shared=shared)
 
 
 async def until(ready: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience(10)):
         while not ready():  # noqa: ASYNC110 - what is waited for is not ours to signal
             await asyncio.sleep(0.005)
 
 
 def test_all_workers_drain_and_take_work_again_together(make_store: Any) -> None:
     async def course() -> None:
-        first, second = worker(make_store(PROVIDER)), worker(make_store(PROVIDER))
+        clocks = [_Clock() for _ in range(3)]
+        first, second = (worker(make_store(PROVIDER), clock=clock) for clock in clocks[:2])
         following = [asyncio.create_task(node.follow_others()) for node in (first, second)]
-        await asyncio.sleep(0.1)  # both have looked for the first time
+        await until(lambda: clocks[0].looks and clocks[1].looks)
         await first.tell_all(resume=False)
         await until(lambda: first.on and second.on)
         # One that starts now takes work: a drain ends with the process, and this one was not asked.
-        third = worker(make_store(PROVIDER))
+        third = worker(make_store(PROVIDER), clock=clocks[2])
         following.append(asyncio.create_task(third.follow_others()))
-        await asyncio.sleep(0.1)
+        await until(lambda: clocks[2].looks > 1)
         assert not third.on
         await second.tell_all(resume=True)
         await until(lambda: not (first.on or second.on or third.on))

@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -20,6 +21,7 @@ from trimask_core.form_schema import check_schema
 from trimask_core.schema import Attribute, Schema
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
+from trimask_golden import Golden
 from trimask_theory.study_definition import StudyDefinition, load_definition
 
 EXAMPLE = (files("trimask_cli") / "data" / "sleep-and-wellbeing.toml").read_text(encoding="utf-8")
@@ -81,32 +83,32 @@ def test_a_question_is_shown_when_its_condition_holds() -> None:
     assert (caught.value.attribute, caught.value.problem) == ("night_shifts", "eine Antwort ist nötig")
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "language", "problem"),
-    [
-        ("sleep_hours", "20", "en", "must be between 3 and 12"),
-        ("sleep_hours", "20", "de", "muss zwischen 3 und 12 liegen"),
-        ("sleep_hours", "7,,5", "en", "give a number"),
-        ("sleep_hours", "nan", "en", "give a number"),
-        ("sleep_hours", True, "en", "give a number"),
-        ("sleep_hours", " ", "en", "an answer is needed"),
-        ("night_shifts", "2.5", "en", "give a whole number"),
-        ("wellbeing", 6.5, "en", "must be a whole number of steps of 1 above 0"),
-        ("shift_work", "perhaps", "en", "answer yes or no"),
-        ("exercise", "lots", "en", "choose one of the answers offered"),
-        ("aids", ["tea", "beer"], "en", "choose from the answers offered"),
-        ("age", "yesterday", "en", "give a date such as 31 December 2001"),
-        ("age", "2020-01-01", "en", "The study is for people of 18 to 90 years."),
-        ("age", date(1900, 1, 1), "de", "Die Studie ist für Menschen von 18 bis 90 Jahren."),
-    ],
-)
-def test_a_wrong_answer_is_refused_in_the_language(
-    name: str, answer: object, language: str, problem: str
-) -> None:
-    question = next(question for question in _form().questions if question.name == name)
-    with pytest.raises(AnswerError) as caught:
-        question.check(answer, language)
-    assert (caught.value.attribute, caught.value.problem) == (name, problem)
+def test_wrong_answers_are_refused_in_the_language(golden: Golden) -> None:
+    wrong: list[tuple[str, object, str]] = [
+        ("sleep_hours", "20", "en"),
+        ("sleep_hours", "20", "de"),
+        ("sleep_hours", "7,,5", "en"),
+        ("sleep_hours", "nan", "en"),
+        ("sleep_hours", True, "en"),
+        ("sleep_hours", " ", "en"),
+        ("night_shifts", "2.5", "en"),
+        ("wellbeing", 6.5, "en"),
+        ("shift_work", "perhaps", "en"),
+        ("exercise", "lots", "en"),
+        ("aids", ["tea", "beer"], "en"),
+        ("age", "yesterday", "en"),
+        ("age", "2020-01-01", "en"),
+        ("age", date(1900, 1, 1), "de"),
+    ]
+    questions = {question.name: question for question in _form().questions}
+    golden(
+        "form-answers",
+        AnswerError,
+        {
+            f"{name} = {answer}, {language}": (name, partial(questions[name].check, answer, language))
+            for name, answer, language in wrong
+        },
+    )
 
 
 def test_age_counts_whole_years_on_the_day_the_study_was_made() -> None:
@@ -174,58 +176,65 @@ def _changed(path: str, value: Any) -> Any:
     return data
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ("languages", ["english"], "not a language tag"),
-        ("languages", [], "form.languages"),
-        ("languages", ["en"], "'de' is not among the form's languages"),
-        ("title", "Sleep", "form.title must be given in each language"),
-        ("title", {"en": "Sleep"}, "form.title is missing in 'de'"),
-        ("title", {"en": "Sleep \u202etxet", "de": "x"}, r"form.title \(en\) has U\+202E, which reorders"),
-        ("title", {"en": "Sleep", "de": "x \u2067y"}, r"form.title \(de\) has U\+2067, which reorders"),
-        ("titel", "x", "did you mean 'title'"),
-        ("questions.2.labl", "x", "form.questions.sleep_hours has no setting 'labl'; did you mean 'label'"),
-        ("questions.2.label", None, "form.questions.sleep_hours.label is missing"),
-        ("questions.2.kind", "text", "form.questions.sleep_hours.kind must be one of"),
-        ("questions.2.kind", "integer", "an integer question fills an integer attribute, and sleep_hours is continuous"),
-        ("questions.2.maximum", 13, "must lie within 3 to 12"),
-        ("questions.2.minimum", 12, "minimum must be below maximum"),
-        ("questions.2.step", 1, "a number question has no step"),
-        ("questions.2.name", "snoring", "fills snoring, which is not an attribute"),
-        ("questions.2.required", False, "form.questions.sleep_hours is optional: give missing"),
-        ("questions.2.missing", 3, "always answered"),
-        ("questions.4.missing", None, "form.questions.night_shifts has skip logic: give missing"),
-        ("questions.4.missing", 40, "must be a value night_shifts can have"),
-        ("questions.4.missing", 0.5, "must be a value night_shifts can have"),
-        ("questions.4.missing", True, "missing must be a number"),
-        ("questions.4.missing_indicator", "caffeine_unknown", "fills caffeine_unknown, as does the question night"),
-        ("questions.7.missing_indicator", "age", "fills age, as does"),
-        ("questions.4.relevant", "caffeine > 3", "caffeine is not an earlier question"),
-        ("questions.4.relevant", "shift_work > 3", "compare shift_work with = or != yes or no"),
-        ("questions.4.relevant", "age = 3", 'compare age with a date such as "1970-01-01"'),
-        ("questions.4.relevant", "wellbeing = yes", "compare wellbeing with a number"),
-        ("questions.6.relevant", "exercise = 'lots'", "compare exercise with"),
-        ("questions.7.relevant", "aids = 'tea'", 'compare aids with NAME has "VALUE"'),
-        ("questions.1.step", 3, "its step must lead"),
-        ("questions.1.step", None, "a slider needs a step"),
-        ("questions.1.step", 0.5, "whole numbers for an integer attribute"),
-        ("questions.0.count", "weeks", "count must be"),
-        ("questions.0.count", "years", "years are fractions"),
-        ("questions.0.origin", "soon", "origin must be a date such as"),
-        ("questions.0.earliest", "19000101", "earliest must be a date such as"),
-        ("questions.5.choices", [{"value": "none", "label": {"en": "a", "de": "b"}}], "must be the levels of exercise"),
-        ("questions.5.choices", [], "needs choices"),
-        ("questions.6.name", "exercise", "exercise is there twice"),
-        ("questions", [], "one question at least"),
-        ("eligibility.0.kind", "date", "form.eligibility.adult.kind"),
-        ("eligibility.1.maximum", None, "give minimum, maximum or both"),
-        ("consent.version", None, "form.consent.version"),
-    ],
-)  # fmt: skip
-def test_a_form_that_cannot_be_is_refused_by_its_setting(path: str, value: Any, said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        check_schema(read_form(_changed(path, value), DEFINITION.schema).created(0), DEFINITION.schema)
+IMPOSSIBLE: list[tuple[str, Any, str]] = [
+    ("languages", ["english"], "form.languages"),
+    ("languages", [], "form.languages"),
+    ("languages", ["en"], "form.consent.text"),
+    ("title", "Sleep", "form.title"),
+    ("title", {"en": "Sleep"}, "form.title"),
+    ("title", {"en": "Sleep \u202etxet", "de": "x"}, "form.title"),
+    ("title", {"en": "Sleep", "de": "x \u2067y"}, "form.title"),
+    ("titel", "x", "form"),
+    ("questions.2.labl", "x", "form.questions.sleep_hours"),
+    ("questions.2.label", None, "form.questions.sleep_hours.label"),
+    ("questions.2.kind", "text", "form.questions.sleep_hours.kind"),
+    ("questions.2.kind", "integer", "form.questions.sleep_hours"),
+    ("questions.2.maximum", 13, "form.questions.sleep_hours"),
+    ("questions.2.minimum", 12, "form.questions.sleep_hours"),
+    ("questions.2.step", 1, "form.questions.sleep_hours"),
+    ("questions.2.name", "snoring", "form.questions.snoring"),
+    ("questions.2.required", False, "form.questions.sleep_hours"),
+    ("questions.2.missing", 3, "form.questions.sleep_hours"),
+    ("questions.4.missing", None, "form.questions.night_shifts"),
+    ("questions.4.missing", 40, "form.questions.night_shifts.missing"),
+    ("questions.4.missing", 0.5, "form.questions.night_shifts.missing"),
+    ("questions.4.missing", True, "form.questions.night_shifts.missing"),
+    ("questions.4.missing_indicator", "caffeine_unknown", "form.questions.caffeine"),
+    ("questions.7.missing_indicator", "age", "form.questions.caffeine"),
+    ("questions.4.relevant", "caffeine > 3", "form.questions.night_shifts.relevant"),
+    ("questions.4.relevant", "shift_work > 3", "form.questions.night_shifts.relevant"),
+    ("questions.4.relevant", "age = 3", "form.questions.night_shifts.relevant"),
+    ("questions.4.relevant", "wellbeing = yes", "form.questions.night_shifts.relevant"),
+    ("questions.6.relevant", "exercise = 'lots'", "form.questions.aids.relevant"),
+    ("questions.7.relevant", "aids = 'tea'", "form.questions.caffeine.relevant"),
+    ("questions.1.step", 3, "form.questions.wellbeing"),
+    ("questions.1.step", None, "form.questions.wellbeing"),
+    ("questions.1.step", 0.5, "form.questions.wellbeing"),
+    ("questions.0.count", "weeks", "form.questions.age.count"),
+    ("questions.0.count", "years", "form.questions.age"),
+    ("questions.0.origin", "soon", "form.questions.age.origin"),
+    ("questions.0.earliest", "19000101", "form.questions.age.earliest"),
+    ("questions.5.choices", [{"value": "none", "label": {"en": "a", "de": "b"}}], "form.questions.exercise"),
+    ("questions.5.choices", [], "form.questions.exercise"),
+    ("questions.6.name", "exercise", "form.questions.exercise"),
+    ("questions", [], "form.questions"),
+    ("eligibility.0.kind", "date", "form.eligibility.adult.kind"),
+    ("eligibility.1.maximum", None, "form.eligibility.weeks_ill"),
+    ("consent.version", None, "form.consent.version"),
+]
+
+
+def test_forms_that_cannot_be_are_refused_by_their_setting(golden: Golden) -> None:
+    """Paths, what is put there (None: it is taken out), and what the refusal names."""
+
+    def read(path: str, value: Any) -> None:
+        load_definition_with(_changed(path, value))
+
+    golden(
+        "form-settings",
+        StudyError,
+        {f"{path} = {value!r}": (named, partial(read, path, value)) for path, value, named in IMPOSSIBLE},
+    )
 
 
 def test_every_attribute_is_asked_for() -> None:

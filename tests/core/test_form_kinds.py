@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from trimask_core.form import Form
 from trimask_core.form_file import read_form
 from trimask_core.form_schema import check_schema
 from trimask_core.schema import Attribute, Schema
+from trimask_golden import Golden
 
 MOODS = ("never", "sometimes", "often")
 SCHEMA = Schema((
@@ -139,35 +141,40 @@ def test_conditions_on_rows_and_times() -> None:
     assert "dose" not in [one.name for one in form.questions_for({**sad, "bedtime": "21:00"})]
 
 
-@pytest.mark.parametrize(
-    ("place", "change", "said"),
-    [
-        (0, {"required": False}, "a heading takes no answer"),
-        (0, {"unit": "h"}, "a heading question has no unit"),
-        (1, {"count": "days"}, "count must be 'minutes' or 'hours'"),
-        (1, {"origin": "25:00"}, "origin must be a time such as 22:30"),
-        (1, {"origin": "00:00"}, "from its origin 00:00, earliest must not be after latest"),
-        (1, {"count": "hours"}, "hours are fractions"),
-        (1, {"relevant": "calm = 'often'", "missing": 0}, "calm is not an earlier question"),
-        (4, {"rows": []}, "needs rows"),
-        (4, {"rows": [{"name": "aids", "label": "x"}]}, "aids is there twice"),
-        (4, {"missing_indicator": "sad_unknown"}, "give it to each row"),
-        (4, {"missing": "maybe"}, "the value of one of its choices"),
-        (4, {"minimum": 3}, "a grid question has no minimum"),
-        (4, {"choices": [{"value": "never", "label": "x"}]}, "its choices must be the levels of calm"),
-        (5, {"choices": [{"value": "tea", "label": "T", "exclusive": 1}]}, "tea.exclusive must be true or false"),
-        (5, {"choices": [{"value": "tea", "label": "T", "exclusive": True}]}, "every answer is exclusive"),
-        (5, {"kind": "single_choice"}, "only a multiple choice has exclusive"),
-        (7, {"relevant": "bedtime > 3"}, 'compare bedtime with a time such as "22:30"'),
-        (7, {"relevant": "mood = 3"}, "mood is not an earlier question"),
-        (7, {"kind": "heading"}, "has no m"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(place: int, change: dict[str, Any], said: str) -> None:
-    data = copy.deepcopy(RAW)
-    data["questions"][place] |= change
-    with pytest.raises(StudyError, match=said):
+IMPOSSIBLE: list[tuple[int, dict[str, Any], str]] = [
+    (0, {"required": False}, "form.questions.night"),
+    (0, {"unit": "h"}, "form.questions.night"),
+    (1, {"count": "days"}, "form.questions.bedtime.count"),
+    (1, {"origin": "25:00"}, "form.questions.bedtime.origin"),
+    (1, {"origin": "00:00"}, "form.questions.bedtime"),
+    (1, {"count": "hours"}, "form.questions.bedtime"),
+    (1, {"relevant": "calm = 'often'", "missing": 0}, "form.questions.bedtime.relevant"),
+    (4, {"rows": []}, "form.questions.moods"),
+    (4, {"rows": [{"name": "aids", "label": "x"}]}, "form.questions.aids"),
+    (4, {"missing_indicator": "sad_unknown"}, "form.questions.moods"),
+    (4, {"missing": "maybe"}, "form.questions.moods.missing"),
+    (4, {"minimum": 3}, "form.questions.moods"),
+    (4, {"choices": [{"value": "never", "label": "x"}]}, "form.questions.calm"),
+    (5, {"choices": [{"value": "tea", "label": "T", "exclusive": 1}]}, "form.questions.aids.choices"),
+    (5, {"choices": [{"value": "tea", "label": "T", "exclusive": True}]}, "form.questions.aids"),
+    (5, {"kind": "single_choice"}, "form.questions.aids.choices.none"),
+    (7, {"relevant": "bedtime > 3"}, "form.questions.dose.relevant"),
+    (7, {"relevant": "mood = 3"}, "form.questions.dose.relevant"),
+    (7, {"kind": "heading"}, "form.questions.dose"),
+]
+
+
+def test_what_is_refused(golden: Golden) -> None:
+    def read(place: int, change: dict[str, Any]) -> None:
+        data = copy.deepcopy(RAW)
+        data["questions"][place] |= change
         _form(data)
+
+    golden(
+        "form-kinds",
+        StudyError,
+        {f"{place}: {change}": (named, partial(read, place, change)) for place, change, named in IMPOSSIBLE},
+    )
 
 
 def test_a_heading_stands_before_a_question() -> None:

@@ -15,7 +15,7 @@ from trimask_core.randomness import DeterministicRandom, Stream
 from trimask_core.rows.device.row import LOW_BITS, split_row
 from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.rows.normal import normals_from_words
-from trimask_core.rows.shares import check_headroom, expand_component, sum_components
+from trimask_core.rows.shares import check_headroom, expand_component
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-component.json").read_text())
 SCALE = 2.0**48 / 3
@@ -37,7 +37,7 @@ def test_components_add_up_to_the_row(providers: int, columns: int, source: Dete
     seeds, (*_, vector) = split_row(row, providers, SCALE, source)
     assert len(seeds) == providers - 1
     components = [expand_component(seed, columns, SCALE) for seed in seeds]
-    assert sum_components([*components, np.array(vector)]).tolist() == row == kept
+    assert sum([*components, np.array(vector)]).tolist() == row == kept
 
 
 def test_seeds_are_fresh(source: DeterministicRandom) -> None:

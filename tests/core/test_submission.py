@@ -14,7 +14,6 @@ from trimask_core.errors import AnswerError, VerificationError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows.device.row import mask_row, noisy_answers
 from trimask_core.rows.payloads import read_component
-from trimask_core.rows.shares import sum_components
 from trimask_core.sealing import component_info
 from trimask_core.study import Study
 from trimask_core.submission import build_submission, seal_payloads
@@ -41,7 +40,7 @@ def test_components_add_up_to_the_masked_row(right: int, make_study: Make, answe
     again = DeterministicRandom("device")
     row = mask_row(made.study, noisy_answers(made.study, answers, again), again)
     assert len(submission.sealed) == right
-    assert np.array_equal(sum_components(open_all(made, submission)), row)
+    assert np.array_equal(sum(open_all(made, submission)), row)
 
 
 def test_exact_mode_gives_the_answers_back(make_study: Make, answers: Answers) -> None:
@@ -53,7 +52,7 @@ def test_exact_mode_gives_the_answers_back(make_study: Make, answers: Answers) -
     assert np.array_equal(x1, study.rows.grid.round(truth))
     for number in range(20):
         submission = build_submission(study, answers, DeterministicRandom(f"exact {number}"))
-        row = study.rows.grid.to_float(sum_components(open_all(made, submission)))
+        row = study.rows.grid.to_float(sum(open_all(made, submission)))
         unmasked = study.rows.frame.unapply(row[None, :])[0]
         # Rounding moves each of p entries by half a step at most, so the unmasked row by sqrt(p)/2 steps at most.
         assert (

@@ -21,9 +21,9 @@ import h2.settings
 import pytest
 
 from trimask_client import Endpoint, Transport
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
 from trimask_core.signed_study import SignedStudy
+from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab
 from trimask_server.local.authority import Authority, Certificate, issue_certificate, make_authority
 from trimask_server.local.cluster import ThreadCluster

@@ -35,8 +35,33 @@ def home(make_study: Any, tmp_path: Path) -> list[str]:
 
 
 def test_answers_go_through_the_form(home: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*home, "answer", *ANSWERS]) == 0
+    assert main([*home, "answer", *ANSWERS, "--agree"]) == 0
     assert "Sealed as" in capsys.readouterr().out
+
+
+def test_repro_nothing_is_sealed_before_consent(
+    home: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may take part and the consent are shown in any case; then a person is asked, and a script must say it."""
+    monkeypatch.setenv("LANG", "en_GB.UTF-8")
+    for more in ([], ["--json"], ["--send"]):
+        assert main([*home, "answer", *ANSWERS, *more]) == 2
+        assert "give --agree if the person has read it" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for said, status in (("n", 2), ("yes", 0)):
+        asked: list[str] = []
+        monkeypatch.setattr("builtins.input", lambda text, said=said, asked=asked: asked.append(text) or said)
+        assert main([*home, "answer", *ANSWERS]) == status
+        shown = capsys.readouterr()
+        assert len(asked) == 1
+        assert "You can take part if: " in shown.out
+        assert "(consent, version " in shown.out
+        assert ("Sealed as" in shown.out) is (status == 0)
+
+
+def test_who_may_not_take_part_is_told(home: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*home, "answer", *ANSWERS, "adult=no", "--agree"]) == 2
+    assert "adult: with this answer you cannot take part" in capsys.readouterr().err
 
 
 def test_what_the_form_refuses(home: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -328,7 +328,7 @@ def test_a_device_without_numpy_and_grpcio(made_study: Any, tmp_path: Path) -> N
         )
         for k, item in enumerate(sealed, 1)
     ]
-    row = study.rows.grid.to_float(shares.sum_components(parts))
+    row = study.rows.grid.to_float(sum(parts))
     answers = study.rows.frame.unapply(row[None])[0]
     expected = study.schema.encode({"age": 40, "bmi": 22.0, "smoker": "no", "region": "west"})
     # sigma is 0.25 here: a sum of p1 = 9 squared normals is beyond 9 + 60 with probability below 1e-10.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import time
@@ -20,6 +21,8 @@ from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
+from trimask_server.collector.batches import Batches
+from trimask_server.store.studies import StudyRegistry
 from trimask_terminal.program import main
 
 
@@ -111,6 +114,30 @@ def test_erases_what_it_said_once_told(at_terminal: Owner) -> None:
     assert "5 complete submissions will be erased for ever" in said
     ended = at_terminal.lab.wait(at_terminal.signed.study, lambda now: now.state == "closed")
     assert (ended.published_rows, ended.pending_rows) == (0, 0)
+
+
+def test_repro_a_study_that_is_closed_has_its_last_numbers(
+    at_terminal: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A status that was read while a study closed said: closed, and 5 submissions wait that had been erased."""
+    erase, state_now, asked = Batches.erase_unused, StudyRegistry.state_now, asyncio.Event()
+
+    async def erase_while_asked(self: Batches) -> int:
+        await asked.wait()
+        return await erase(self)
+
+    async def once_closed(self: StudyRegistry, study_id: bytes) -> str:
+        asked.set()
+        while await state_now(self, study_id) != "closed":  # noqa: ASYNC110 - what is waited for is not ours to signal
+            await asyncio.sleep(0.01)
+        return "closed"
+
+    at_terminal.collect(5, total=5)
+    monkeypatch.setattr(Batches, "erase_unused", erase_while_asked)
+    assert at_terminal.close("--yes")[0] == 0
+    monkeypatch.setattr(StudyRegistry, "state_now", once_closed)
+    status = owner.study_status(at_terminal.signed.study)
+    assert (status.state, status.pending_rows) == ("closed", 0)
 
 
 def test_repro_a_closed_study_is_not_opened_again(

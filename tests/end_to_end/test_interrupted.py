@@ -6,14 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-BOUND_SECONDS = 90.0  # for a busy machine; it takes one or two
+from trimask_patience import patience, until
 
 TIDY = """
 import sys, time
@@ -49,7 +46,7 @@ def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: sign
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.read() == f"tidied\n{int(number)}\n"
-        assert program.wait(BOUND_SECONDS) == 0
+        assert program.wait(patience(90)) == 0
 
 
 HUNG_UP = """
@@ -64,13 +61,6 @@ with raising_signals():
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     ran = subprocess.run(["nohup", sys.executable, "-c", HUNG_UP], capture_output=True, text=True, check=True)
     assert ran.stdout == "goes on\n"
-
-
-def wait_until(ready: Callable[[], object], what: str) -> None:
-    deadline, pause = time.monotonic() + BOUND_SECONDS, threading.Event()
-    while not ready():
-        assert time.monotonic() < deadline, f"still waiting: {what}"
-        pause.wait(0.05)
 
 
 def members(session: int) -> list[int]:
@@ -121,15 +111,15 @@ def test_repro_a_demo_leaves_no_process_and_no_keys(
         text=True,
     )
     try:
-        wait_until(lambda: any(words in f.read_text() for f in there.glob(f"*/keys/{log}")), log)
+        until(lambda: any(words in f.read_text() for f in there.glob(f"*/keys/{log}")), else_say=lambda: log)
         assert demo.poll() is None
         (os.killpg if to_all else os.kill)(demo.pid, number)
-        _, said = demo.communicate(timeout=BOUND_SECONDS)
+        _, said = demo.communicate(timeout=patience(90))
         assert demo.returncode == 128 + number
         assert "Traceback" not in said
-        wait_until(lambda: not members(demo.pid), "processes of the demo")
+        until(lambda: not members(demo.pid), else_say=lambda: "processes of the demo")
         assert list(there.iterdir()) == []
     finally:
         for left in members(demo.pid):
             os.kill(left, signal.SIGKILL)
-        demo.wait(BOUND_SECONDS)
+        demo.wait(patience(90))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import itertools
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +22,8 @@ import pytest
 from trimask_cli import invitations, reminding
 from trimask_client import Client, Queue
 from trimask_client.grpc_status import plain_errors
-from trimask_client.grpcio_transport import GrpcioTransport
+from trimask_client.h2_transport import H2Transport
+from trimask_client.transport import Unreachable
 from trimask_client.words import explain_study
 from trimask_core.clock import SystemClock
 from trimask_core.errors import ConfigError, InvitationError, Refused, VerificationError
@@ -26,6 +31,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.signed_study import SignedStudy
+from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
@@ -96,6 +102,89 @@ def test_the_same_submission_again_is_answered_and_another_is_not(
                 client.submit(ANSWERS)
             assert caught.value.reason == "invitation_used"
         assert pending(lab, signed.study.id) == before  # nothing of the second is kept anywhere
+
+
+_KILLED = """
+import base64, os, signal, sys
+from trimask_client import Client
+from trimask_client.h2_transport import H2Transport
+from trimask_core.invitation import Invitation
+from trimask_core.signed_study import SignedStudy
+
+class Killed(H2Transport):
+    def call(self, endpoint, method, request, timeout_seconds):
+        answer = super().call(endpoint, method, request, timeout_seconds)
+        if method.endswith("/Submit"):
+            os.kill(os.getpid(), signal.SIGKILL)  # R1 has it; nobody has its receipt
+        return answer
+
+signed = SignedStudy.from_json(open(sys.argv[1]).read())
+invitation = Invitation.from_bytes(signed.study.id, base64.b64decode(sys.argv[2]))
+folder = sys.argv[3] if len(sys.argv) > 3 else None
+Client(signed, invitation=invitation, folder=folder, transport=Killed()).submit({"x": 1.0, "y": 1.0})
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_repro_a_second_client_goes_on_where_the_first_was_killed(
+    lab: Lab, signed: SignedStudy, invite: Invite, tmp_path: Path, kept: bool
+) -> None:
+    """Without a folder nothing can go on with it: the invitation is bound to a submission that nobody has any more."""
+    (invitation,) = invite(1)
+    study, folder = tmp_path / "study.json", tmp_path / "unfinished"
+    study.write_text(signed.to_json())
+    arguments = [
+        str(study),
+        base64.b64encode(invitation.to_bytes()).decode(),
+        *([str(folder)] if kept else []),
+    ]
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    before = pending(lab, signed.study.id)
+    client = Client(signed, invitation=invitation, folder=folder if kept else None, attempts=1)
+    with client:
+        if not kept:
+            with pytest.raises(Refused) as caught:
+                client.submit(ANSWERS)
+            assert caught.value.reason == "invitation_used"
+            return
+        with pytest.raises(InvitationError, match=r"call resume\(\)"):
+            client.submit({"x": 2.0, "y": 1.0})
+        assert pending(lab, signed.study.id) == before
+        receipt = client.submit(ANSWERS)
+        assert client.resume() == ()
+    receipt.verify(signed.study)
+    after = pending(lab, signed.study.id)
+    assert receipt.submission_id in before[0]
+    assert [new - old for new, old in zip(after, before, strict=True)] == [set()] + [
+        {receipt.submission_id}
+    ] * (lab.right - 1)
+    assert not list((folder / "unfinished").iterdir())
+
+
+def test_a_client_that_fails_says_what_to_do(
+    lab: Lab, signed: SignedStudy, invite: Invite, tmp_path: Path
+) -> None:
+    class Cut(H2Transport):
+        away = True
+
+        def call(self, endpoint: Any, *rest: Any) -> bytes:
+            if self.away and endpoint.address == signed.study.right[1].address:
+                raise Unreachable("cut off")
+            return super().call(endpoint, *rest)
+
+    (invitation,) = invite(1)
+    for folder, words in ((None, "again on this Client"), (tmp_path, "kept in")):
+        cut = Cut()
+        with Client(signed, invitation=invitation, folder=folder, attempts=1, transport=cut) as client:
+            with pytest.raises(Unreachable) as caught:
+                client.submit(ANSWERS)
+            assert words in caught.value.__notes__[0]
+            cut.away = False
+            (receipt,) = client.resume()  # in memory, and then from the folder
+            assert client.resume() == ()
+        receipt.verify(signed.study)
+        (invitation,) = invite(1)
 
 
 def test_without_one_or_with_one_of_somebody_else(lab: Lab, signed: SignedStudy, invite: Invite) -> None:

@@ -281,7 +281,7 @@ def test_a_call_served_elsewhere_is_said_to_be(place: Any) -> None:
         assert make_call(place, opened, "StudyService", "ListStudies", request) == "not_served"
 
 
-PEER_CALLS = ["Introduce", "GetForms", "GetVerdict"]
+PEER_CALLS = ["Introduce", "GetForms", "GetVerdict", "CompareLedger"]
 
 
 @pytest.mark.parametrize("method", PEER_CALLS)

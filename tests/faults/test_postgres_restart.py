@@ -14,8 +14,8 @@ import pytest
 from trimask_client import Client
 from trimask_core.signed_study import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster
-from trimask_server.local.postgres import LocalPostgres
 
 _BLOCKS, _ROWS = 5, 24
 _UNDER_WAY = "SELECT count(*) FROM trimask_collector.blocks WHERE state = 'planned' AND attempts > 0"

@@ -15,6 +15,8 @@ import pytest
 
 from bench.accuracy_width import over_attributes
 
+pytestmark = pytest.mark.slow  # of figures for a page, not of the product: `make test-all`
+
 ROOT = Path(__file__).resolve().parents[2]
 MASKED = {
     "pooled release, sharp sigma",

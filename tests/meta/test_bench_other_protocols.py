@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.other_protocols import (
     prio3_moments_bytes,
     prio3_proof_elements,
     prio3_sum_vec_bytes,
     secagg_plus_bytes,
 )
+
+pytestmark = pytest.mark.slow  # of figures for a page, not of the product: `make test-all`
 
 
 def test_a_proof_of_prio3() -> None:

@@ -9,8 +9,9 @@ import pytest
 from bench.published import publishing
 from bench.researcher import run_child
 
+pytestmark = pytest.mark.slow  # of figures for a page, not of the product: `make test-all`
 
-@pytest.mark.slow
+
 def test_a_killed_pull_is_resumed_and_the_fit_is_right(tmp_path: Path) -> None:
     with publishing((30_000,)) as (published,):  # three pieces
         run_child("cut", published, tmp_path, killed=True)

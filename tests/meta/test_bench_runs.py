@@ -13,6 +13,8 @@ import pytest
 from bench.report import BEGIN, END, put_into
 from bench.results import Result
 
+pytestmark = pytest.mark.slow  # of figures for a page, not of the product: `make test-all`
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -27,16 +29,15 @@ def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_quick_run_writes_results_beside_their_limits(tmp_path: Path) -> None:
     out = tmp_path / "made" / "bench.json"
-    done = _bench("--quick", "--only", "normals", "device", "--out", str(out))
+    done = _bench("--quick", "--only", "left", "device", "--out", str(out))
     assert done.returncode == 0, done.stderr
     data = json.loads(out.read_text(encoding="utf-8"))
     assert data["format"] == "trimask-bench/1"
     assert data["quick"] is True
     assert data["machine"]["cores"] >= 1
-    assert {result["suite"] for result in data["results"]} == {"deterministic normals", "a device"}
+    assert {result["suite"] for result in data["results"]} == {"left masking", "a device"}
     for result in data["results"]:
         assert result["value"] > 0
         assert result["limit"] > 0

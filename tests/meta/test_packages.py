@@ -198,6 +198,7 @@ def test_the_optional_requirements_of_a_device(wheels: dict[str, Wheel]) -> None
     extras = {line for line in message.get_all("Requires-Dist") or [] if "extra ==" in line}
     assert extras == {
         "grpcio>=1.85; extra == 'grpc'", "numpy>=2.2; extra == 'numpy'", "rich>=14; extra == 'terminal'",
+        "shtab>=1.8; extra == 'terminal'",
     }  # fmt: skip
 
 
@@ -257,7 +258,7 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
             "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.driver",
-            "trimask_server.store.postgres", "trimask_server.local.postgres",
+            "trimask_server.store.postgres",
         ),
     ),
     "trimask": (
@@ -295,7 +296,7 @@ def test_it_imports_without_what_it_does_not_ask_for(
 
 DEVICE = {"cffi", "cryptography", "h2", "hpack", "hyperframe", "protobuf", "pycparser", "trimask-client"}
 THEORY = {*DEVICE, "numpy", "scipy", "trimask-theory"}
-TERMINAL = {"markdown-it-py", "mdurl", "pygments", "rich"}
+TERMINAL = {"markdown-it-py", "mdurl", "pygments", "rich", "shtab"}
 PROVIDER = {
     *THEORY, *TERMINAL, "aiohappyeyeballs", "aiohttp", "aiosignal", "attrs", "frozenlist", "grpcio",
     "grpcio-health-checking", "grpcio-reflection", "idna", "jinja2", "markupsafe", "multidict", "opentelemetry-api",

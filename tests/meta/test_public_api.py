@@ -8,8 +8,6 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 API: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("update_public_api.py")))
 FOLDERS = ("client", "theory", "server", "sdk", "mobile")
@@ -46,18 +44,32 @@ def bound_names(body: list[ast.stmt]) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: API["module_name"](path))
-def test_a_public_module_lists_its_names(path: Path) -> None:
+def wrong_with(path: Path, names: list[str] | None) -> str:
+    """What is wrong with a module's list of names, in words; nothing, if nothing is."""
     body = body_without_docstring(path)
-    names = API["declared_names"](path)
     if names is None:
         # A package that holds modules and nothing of its own needs no list.
-        assert path.name == "__init__.py"
-        assert all(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
-        return
-    assert len(set(names)) == len(names)
-    assert set(names) <= bound_names(body)
-    assert not [name for name in names if name.startswith("_") and not name.startswith("__")]
+        empty = all(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+        return "" if path.name == "__init__.py" and empty else "no __all__"
+    if len(set(names)) != len(names):
+        return "a name twice"
+    if unbound := set(names) - bound_names(body):
+        return f"names that it does not have: {sorted(unbound)}"
+    private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+    return f"names that are private: {private}" if private else ""
+
+
+def test_every_public_module_lists_its_names() -> None:
+    assert len(MODULES) > 100
+    wrong = {API["module_name"](path): wrong_with(path, API["declared_names"](path)) for path in MODULES}
+    assert {name: why for name, why in wrong.items() if why} == {}
+
+
+def test_a_list_that_is_wrong_would_be_seen() -> None:
+    path = Path(__file__)
+    assert [wrong_with(path, names) for names in (None, ["ROOT", "ROOT"], ["nothing"], ["ROOT"])] == [
+        "no __all__", "a name twice", "names that it does not have: ['nothing']", "",
+    ]  # fmt: skip
 
 
 def test_the_committed_list_is_current() -> None:

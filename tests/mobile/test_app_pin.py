@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import pytest
 
 from trimask_client.disk import FileDisk
 from trimask_client.record_store import Vault
-from trimask_core.clock import ManualClock
 from trimask_core.errors import TrimaskError
 from trimask_core.randomness import SystemRandom
-from trimask_mobile.model.pin import LONGEST_MS, PinLock, WrongPin, pin_problem, wait_after
+from trimask_mobile.model.pin import LONGEST_MS, PinLock, WrongPin, pin_problem, since_boot, wait_after
 
 PIN = "271828"
 CHEAP = (4, 8, 1)
 
 
 class Place:
-    """A device's vault and clock; `start` is the app starting again."""
+    """A device's vault, and how long it has been running; `start` is the app starting again, `reboot` the device."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.clock, self.passed = folder, ManualClock(1_800_000_000_000), 0.0
+        self.folder, self.running = folder, 5000.0
         self.vault = Vault(FileDisk(folder), bytes(32), SystemRandom())
 
     def start(self) -> PinLock:
-        return PinLock(self, cost=CHEAP, monotonic=lambda: self.passed)
+        return PinLock(self, cost=CHEAP, running=lambda: self.running)
 
     def wait(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-        self.passed += seconds
+        self.running += seconds
+
+    def reboot(self) -> PinLock:
+        self.running = 0.0
+        return self.start()
 
 
 @pytest.fixture
@@ -106,17 +109,40 @@ def test_a_try_counts_before_it_is_made(place: Place, monkeypatch: pytest.Monkey
     assert place.start().wait_ms() == 30_000
 
 
-def test_neither_clock_alone_shortens_a_wait(place: Place) -> None:
+def test_repro_a_clock_set_on_shortens_no_wait(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even with the app started anew, which used to leave the clock alone to count by."""
     lock = place.start()
     lock.set(PIN, [])
     for _ in range(3):
         wrong(lock)
-    place.clock.advance(3600)  # the device's clock was set on
-    assert not wrong(lock, PIN).tried
-    place.clock.advance(-4 * 3600)  # and back: the wait begins again, and ends
-    assert 0 < lock.wait_ms() <= LONGEST_MS
-    place.wait(60)
-    assert lock.open(PIN).invitations == []
+    monkeypatch.setattr("time.time_ns", lambda: 4_000_000_000_000_000_000)
+    monkeypatch.setattr("time.time", lambda: 4_000_000_000.0)
+    assert place.start().wait_ms() == 30_000
+    assert not wrong(place.start(), PIN).tried
+    place.wait(30)
+    assert place.start().open(PIN).invitations == []
+
+
+def test_a_restart_of_the_device_shortens_no_wait(place: Place) -> None:
+    """What it has run since counts; the time it was off does not."""
+    lock = place.start()
+    lock.set(PIN, [])
+    for _ in range(4):
+        wrong(lock)
+        place.wait(lock.wait_ms() / 1000)
+    assert wrong(lock).wait_ms == 120_000
+    place.wait(20)
+    assert place.reboot().wait_ms() == 120_000  # it does not know of the 20 seconds: nobody had asked
+    place.wait(50)
+    assert place.start().wait_ms() == 70_000
+    assert place.reboot().wait_ms() == 70_000 + 50_000
+    place.wait(10_000)  # longer than it had run when the wait began
+    assert place.start().open(PIN).invitations == []
+
+
+def test_the_device_counts_its_sleep() -> None:
+    assert since_boot() >= time.monotonic() - 1
+    assert since_boot() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5)
 
 
 def test_waits_double_up_to_an_hour() -> None:

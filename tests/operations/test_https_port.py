@@ -19,20 +19,20 @@ from cryptography import x509
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from trimask_client import Client
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.transport import Endpoint
 from trimask_core.errors import ConfigError, Refused
 from trimask_core.invitation import Invitation
 from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
+from trimask_grpcio import GrpcioTransport
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
+from trimask_postgres import LocalPostgres
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 from trimask_server.access.permissions import BROWSER_CALLS, TABLE
 from trimask_server.local.authority import issue_certificate, load_authority
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.local.postgres import LocalPostgres
 from trimask_server.node import https_connections, https_port, ports
 from trimask_server.operations.arrivals import Arrivals
 from trimask_server.right.rows import RowStore
@@ -437,7 +437,7 @@ def test_unfinished_messages_lose_their_places(keys_for_web: WebLab, monkeypatch
     monkeypatch.setattr(
         ports,
         "arrivals_of",
-        lambda _config, refusals, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
+        lambda _config, refusals, _clock, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
     )
     with alone(keys_for_web, "R1"):
         slow = [Slow(keys_for_web, SUBMIT, 1000, b"begun") for _ in range(6)]
@@ -511,7 +511,7 @@ def test_unfinished_messages_on_every_connection(
         assert slow[0].answer() == b""
         for connection in slow:
             connection.close()
-        keys_for_web.until(lambda: not connections.open)  # and nothing is kept of those that went
+        keys_for_web.until(lambda: not connections.places)  # and nothing is kept of those that went
         assert not connections.reading
         assert keys_for_web.post("R1", KEYS).status == 200
 

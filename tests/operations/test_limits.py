@@ -16,7 +16,6 @@ import pytest
 
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue
 from trimask_client.transport import read_retry
@@ -24,10 +23,12 @@ from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.refusals import Reason
+from trimask_grpcio import GrpcioTransport
 from trimask_server.access.proposals import refuse_size
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.operations import limits
-from trimask_server.operations.limits import TokenBuckets, address_of, message_limit
+from trimask_server.operations import addresses, limits
+from trimask_server.operations.addresses import Addresses, Shares, TokenBuckets
+from trimask_server.operations.limits import message_limit
 from trimask_server.right.rows import RowStore
 from trimask_server.settings.config import NodeConfig
 
@@ -48,7 +49,7 @@ def test_a_bucket_fills_with_time() -> None:
 
 
 def test_buckets_do_not_grow_without_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr(limits, "_ADDRESSES", 10)
+    monkeypatch.setattr(addresses, "_ADDRESSES", 10)
     buckets = TokenBuckets(1.0, 1, ManualClock(0).now_ms)
     for number in range(50):
         buckets.take(str(number))
@@ -66,7 +67,44 @@ def test_buckets_do_not_grow_without_end(monkeypatch: Any) -> None:
     ],
 )
 def test_whose_bucket(peer: str, address: str) -> None:
-    assert address_of(peer) == address
+    assert Addresses().of(peer) == address
+
+
+def test_a_proxy_tells_nobody_apart() -> None:
+    addresses = Addresses(["192.0.2.7", "2001:db8::/32"])
+    assert addresses.of("ipv4:192.0.2.7:1") is None
+    assert addresses.of("ipv6:%5B::ffff:192.0.2.7%5D:1") is None
+    assert addresses.of("ipv6:[2001:db8:1::9]:1") is None
+    assert addresses.of("ipv4:192.0.2.8:1") == "192.0.2.8"
+
+
+def test_places_are_shared_out_by_address() -> None:
+    places: Shares[str] = Shares(4)
+    # While there is room, one address may have all of it.
+    assert [places.enter(name, "clinic") for name in ("c1", "c2", "c3", "c4")] == [None] * 4
+    assert places.enter("c5", "clinic") == "c1"  # its own oldest makes room for its own newest
+    assert places.enter("a", "alice") == "c2"
+    assert places.enter("b", "bob") == "c3"
+    assert places.enter("c6", "clinic") == "c4"  # and takes nothing from those who hold less
+    places.renew("c5")
+    assert places.enter("c7", "clinic") == "c6"
+    # Through a proxy each is alone, so it is one of many that hold one.
+    assert places.enter("p1", None) == "c5"
+    assert places.enter("p2", None) == "a"  # all hold one: the oldest
+    places.renew("b", firm=True)
+    assert places.enter("p3", None) == "c7"
+    for name in ("b", "p1", "p2", "p3", "p3"):
+        places.leave(name)
+    assert not places
+    assert not places._held
+
+    places = Shares(2)
+    places.enter("x1", "x")
+    places.enter("x2", "x")
+    for name in ("x1", "x2"):
+        places.renew(name, firm=True)
+    assert places.enter("x3", "x") == "x3"  # all its others are being answered
+    assert places.enter("y", "y") == "x1"
 
 
 def test_every_rpc_has_a_limit_below_what_grpc_would_buffer() -> None:

@@ -363,7 +363,7 @@ def _backup(lab: Lab, name: str, file: Path) -> None:
 def _restore(lab: Lab, name: str, file: Path) -> None:
     config = str(lab.folder / name / "node.toml")
     lab.stop(name)
-    assert main(["node", "restore", "--config", config, "--from", str(file), "--force"]) == 0
+    assert main(["node", "restore", "--config", config, "--from", str(file), "--force", "--ledger-kept"]) == 0
     lab.start(name)
 
 

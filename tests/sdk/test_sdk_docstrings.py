@@ -54,30 +54,37 @@ def named(words: str, function: Any) -> list[str]:
     return [item for item in taken if not re.search(rf"(?<!\w){item}(?!\w)", words)]
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_parameters_are_named_and_there_is_an_example(name: str) -> None:
-    words = inspect.getdoc(FUNCTIONS[name]) or ""
-    assert ">>>" in words, f"{name} has no example"
-    missing = named(words, FUNCTIONS[name])
-    assert not missing, f"{name} does not say what {missing} are"
-    if name.rpartition(".")[0] in SECTIONS:
-        for section in ("Parameters", "Returns", "Examples"):
-            if section != "Returns" or name not in NO_RESULT:
-                assert f"\n{section}\n{'-' * len(section)}\n" in words, f"{name} has no section {section}"
+def test_parameters_are_named_and_there_is_an_example() -> None:
+    wrong = []
+    for name, function in sorted(FUNCTIONS.items()):
+        words = inspect.getdoc(function) or ""
+        if ">>>" not in words:
+            wrong.append(f"{name} has no example")
+        wrong += [f"{name} does not say what {item} is" for item in named(words, function)]
+        if name.rpartition(".")[0] in SECTIONS:
+            for section in ("Parameters", "Returns", "Examples"):
+                if section == "Returns" and name in NO_RESULT:
+                    continue
+                if f"\n{section}\n{'-' * len(section)}\n" not in words:
+                    wrong.append(f"{name} has no section {section}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
-def test_classes_have_an_example_and_methods_name_what_they_take(name: str) -> None:
-    found = CLASSES[name]
-    assert ">>>" in (inspect.getdoc(found) or ""), f"{name} has no example"
-    for method, value in inspect.getmembers(
-        found, lambda item: inspect.isfunction(item) or inspect.ismethod(item)
-    ):
-        if method.startswith("_") or method == "from_proto" or method in vars(Report):
-            continue
-        words = inspect.getdoc(value) or ""
-        assert words, f"{name}.{method} has no docstring"
-        assert not named(words, value), f"{name}.{method} does not say what {named(words, value)} are"
+def test_classes_have_an_example_and_methods_name_what_they_take() -> None:
+    wrong = []
+    for name, found in sorted(CLASSES.items()):
+        if ">>>" not in (inspect.getdoc(found) or ""):
+            wrong.append(f"{name} has no example")
+        for method, value in inspect.getmembers(
+            found, lambda item: inspect.isfunction(item) or inspect.ismethod(item)
+        ):
+            if method.startswith("_") or method == "from_proto" or method in vars(Report):
+                continue
+            words = inspect.getdoc(value) or ""
+            if not words:
+                wrong.append(f"{name}.{method} has no docstring")
+            wrong += [f"{name}.{method} does not say what {item} is" for item in named(words, value)]
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +95,15 @@ def examples(tmp_path_factory: pytest.TempPathFactory, noisy_folder: Path) -> Pa
     return folder
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch, examples: Path) -> None:
+def test_examples_run(monkeypatch: pytest.MonkeyPatch, examples: Path) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.chdir(examples)
-    importlib.import_module(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", trimask.errors.CoverageWarning)
-        found = doctest.testmod(sys.modules[name], extraglobs={"trimask": trimask})
-    assert found.attempted > 0 or name in NEED_A_COLLECTOR
-    assert found.failed == 0
+    wrong = []
+    for name in RUN:
+        importlib.import_module(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", trimask.errors.CoverageWarning)
+            found = doctest.testmod(sys.modules[name], extraglobs={"trimask": trimask})
+        if found.failed or not (found.attempted or name in NEED_A_COLLECTOR):
+            wrong.append(f"{name}: {found.failed} of {found.attempted} failed")  # which, doctest has printed
+    assert wrong == []

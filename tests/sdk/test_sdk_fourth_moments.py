@@ -132,27 +132,6 @@ def test_columns_without_a_product_are_named_when_people_are_weighted() -> None:
     assert [item.name for item in even.schema.attributes] == ["wait", "region"]
 
 
-def test_canonical_correlations_are_adjusted_for_having_been_chosen() -> None:
-    """300 studies of 200 normal rows, six columns on either side, one true correlation of 0.7: by Lawley 0.0173 too large on
-    average. The mean of 300 has a standard error of 0.0021: the plain mean is at least 0.0068 too large and the adjusted one
-    within 0.0105, both 5 standard errors, so false failure is below 1e-6. What is taken off is his number to a tenth."""
-    rng, n, k = np.random.default_rng(21), 200, 12
-    names = [f"c{j}" for j in range(k)]
-    wide = Schema(tuple(Attribute(name, "continuous", -9, 9) for name in names))
-    S = np.eye(k)
-    S[0, 6] = S[6, 0] = 0.7
-    found = []
-    for _ in range(300):
-        Z = np.column_stack([np.ones(n), rng.standard_normal((n, k)) @ np.linalg.cholesky(S).T / 9])
-        table = fit.canonical_correlations(Moments(wide, Z.T @ Z, n, 0.0), names[:6], names[6:]).correlations
-        found.append(table.iloc[0][["estimate", "adjusted"]])
-    plain, adjusted = np.array(found, dtype=float).mean(axis=0) - 0.7
-    assert np.isfinite(np.array(found, dtype=float)).all()
-    assert plain > 0.0068
-    assert abs(adjusted) < 0.0105
-    assert plain - adjusted == pytest.approx(0.0173, rel=0.1)
-
-
 def test_fourth_moments_bring_coverage_back() -> None:
     """150 studies of 500 exponential rows: intervals of the variance of a, with its square declared and without.
 

@@ -322,54 +322,6 @@ def test_partial_correlations_by_residuals(answers: pd.DataFrame, rows: Moments)
         fit.partial_correlations(rows, ["age", "bmi"], given=["age"])
 
 
-def test_canonical_correlations_by_eigenvalues(answers: pd.DataFrame, rows: Moments) -> None:
-    S = np.cov(_numbers(answers, ["age", "bmi", "smoker", "sbp"]).T)
-    product = np.linalg.solve(S[:2, :2], S[:2, 2:]) @ np.linalg.solve(S[2:, 2:], S[2:, :2])
-    result = fit.canonical_correlations(rows, ["age", "bmi"], ["smoker", "sbp"])
-    expected = np.sqrt(np.sort(np.linalg.eigvals(product).real)[::-1])
-    np.testing.assert_allclose(result.correlations["estimate"], expected, rtol=1e-7)
-    one = fit.canonical_correlations(rows, ["age"], ["sbp"])
-    r = abs(float(np.corrcoef(answers["age"], answers["sbp"])[0, 1]))
-    assert one.correlations.loc["CC1", "estimate"] == pytest.approx(r)
-    assert one.correlations.loc["CC1", "std err"] == pytest.approx((1 - r**2) / math.sqrt(len(answers) - 1))
-    assert one.x_weights.loc["age", "CC1"] == pytest.approx(1.0)
-    assert "estimates only" in result.summary()
-    with pytest.raises(ParameterError, match="age appears twice"):
-        fit.canonical_correlations(rows, ["age"], ["age", "sbp"])
-
-
-def test_discriminant_by_group_means(answers: pd.DataFrame, rows: Moments) -> None:
-    names, levels = ["age", "bmi", "sbp"], ["north", "south", "west"]
-    X, n = _numbers(answers, names), len(answers)
-    means = np.array([X[answers["region"] == level].mean(axis=0) for level in levels])
-    counts = np.array([(answers["region"] == level).sum() for level in levels])
-    within = sum(
-        (X[answers["region"] == level] - mean).T @ (X[answers["region"] == level] - mean)
-        for level, mean in zip(levels, means, strict=True)
-    ) / (n - 3)
-    result = fit.discriminant(rows, "region", names)
-    np.testing.assert_allclose(result.means.T, means, rtol=1e-8)
-    np.testing.assert_allclose(result.priors, counts / n, rtol=1e-9)
-    slopes = np.linalg.solve(within, means.T)
-    constants = np.log(counts / n) - 0.5 * np.sum(means.T * slopes, axis=0)
-    expected = np.vstack([constants, slopes])
-    found = result.functions.to_numpy()
-    # Only differences between groups decide.
-    np.testing.assert_allclose(found[:, 1:] - found[:, :1], expected[:, 1:] - expected[:, :1], rtol=1e-6)
-    v = result.directions.to_numpy()
-    np.testing.assert_allclose(v.T @ within @ v, np.eye(2), atol=1e-8)
-    spread = (means - X.mean(axis=0)).T @ np.diag(counts / n) @ (means - X.mean(axis=0))
-    np.testing.assert_allclose(np.diag(v.T @ spread @ v), result.separation, rtol=1e-7)
-    assert "Estimates only" in result.summary()
-
-
-def test_two_group_direction_is_that_of_least_squares(rows: Moments) -> None:
-    direction = fit.discriminant(rows, "smoker", ["age", "bmi", "sbp"]).directions["LD1"]
-    slopes = fit.ols(rows, "smoker ~ age + bmi + sbp").params[["age", "bmi", "sbp"]]
-    ratio = direction / slopes
-    np.testing.assert_allclose(ratio, ratio.iloc[0], rtol=1e-7)
-
-
 def test_factor_analysis_finds_the_loadings_of_an_exact_model() -> None:
     L = np.array([[0.8, 0.1], [0.7, 0.0], [0.75, 0.2], [0.1, 0.8], [0.0, 0.7], [0.2, 0.65]])
     psi = 1 - np.sum(L**2, axis=1)
@@ -464,7 +416,6 @@ def test_too_few_rows(people: People, schema: Schema) -> None:
         lambda: fit.pca(few, ["age", "bmi", "sbp"]),
         lambda: fit.ridge(few, "sbp ~ age + bmi + smoker", 1.0),
         lambda: fit.tsls(few, "sbp ~ bmi", "age + smoker + region_west"),
-        lambda: fit.discriminant(few, "smoker", ["age", "bmi"]),
     ):
         with pytest.raises(ParameterError, match="more than the"):
             call()
@@ -477,37 +428,11 @@ def test_noise_above_a_column_is_refused_everywhere(rows: Moments) -> None:
     for call in (
         lambda: fit.pca(hidden, ["age", "bmi"]),
         lambda: fit.partial_correlations(hidden, ["age", "bmi"]),
-        lambda: fit.canonical_correlations(hidden, ["age"], ["bmi"]),
         lambda: fit.tsls(hidden, "sbp ~ age", "bmi"),
-        lambda: fit.discriminant(hidden, "smoker", ["age", "bmi"]),
     ):
         with pytest.raises(NoiseExceedsSignal, match="bmi"):
             call()
     assert "the noise hides" in fit.describe(hidden, ["bmi"]).summary()
-
-
-@pytest.mark.parametrize(
-    ("group", "columns", "message"),
-    [
-        ("regoin", None, "did you mean region?"),
-        ("age", None, "there are|did you mean"),
-        ("smoker", ["smoker", "age"], "its own groups"),
-        ("region", ["region_west", "age"], "its own groups"),
-    ],
-)
-def test_discriminant_refusals(group: str, columns: Any, message: str, rows: Moments) -> None:
-    with pytest.raises(FormulaError, match=message):
-        fit.discriminant(rows, group, columns)
-
-
-def test_an_empty_group_is_said(answers: pd.DataFrame, schema: Schema) -> None:
-    moments = row_moments(answers[answers["region"] != "west"], schema)
-    with pytest.raises(CollinearColumns, match="region: nobody is west"):
-        fit.discriminant(moments, "region", ["age"])
-    noisy = Moments(schema, moments.gram, moments.rows, 0.3)
-    with pytest.raises(NoiseExceedsSignal, match="about 0 people are region = west") as caught:
-        fit.discriminant(noisy, "region", ["age"])
-    assert caught.value.rows_needed > moments.rows
 
 
 def test_without_a_ones_column() -> None:
@@ -518,7 +443,7 @@ def test_without_a_ones_column() -> None:
     with pytest.raises(FormulaError, match="no mean"):
         fit.describe(moments)
     with pytest.raises(FormulaError, match="cannot be counted"):
-        fit.discriminant(moments, "g")
+        fit.means(moments, "x", by="g")
     np.testing.assert_allclose(
         fit.pca(moments, ["x", "y"], standardize=False).eigenvalues["estimate"], [0.3, 0.2]
     )

@@ -110,8 +110,6 @@ def test_every_model_answers_with_privacy_errors(folder: Path, people: Callable[
     assert described.variances.loc["smoker", "estimate"] == pytest.approx(p * (1 - p) * n / (n - 1), rel=0.02)
     assert (described.means["privacy"] > 0).all()
     assert np.all(fit.partial_correlations(dataset, ["age", "bmi", "sbp"]).pairs["privacy"] > 0)
-    assert len(fit.canonical_correlations(dataset, ["age", "bmi"], ["sbp", "smoker"]).correlations) == 2
-    assert fit.discriminant(dataset, "region", ["age", "sbp"]).priors.sum() == pytest.approx(1.0)
     assert fit.factor_loadings(dataset, 1, ["age", "bmi", "smoker", "sbp"]).loadings.shape == (4, 1)
     assert result.f_test("age, bmi").pvalue < 1e-6
     assert "noise/signal" in result.diagnostics.summary()

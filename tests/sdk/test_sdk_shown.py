@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import trimask
-from tests.sdk.test_sdk_tables import EXACT, NOISY, ROWS, noisy, people
+from tests.sdk.test_sdk_tables import EXACT, NOISY
 from trimask import fit, release
-from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal
+from trimask.errors import FormulaError
 from trimask.moments import row_moments
 from trimask_core.schema import Attribute, Derived, Schema
 
@@ -41,9 +41,7 @@ def test_no_note_speaks_of_noise_where_there_is_none() -> None:
         fit.rates(EXACT, "visits", "years"),
         fit.pca(EXACT, ["age", "visits", "years"]),
         fit.partial_correlations(EXACT, ["age", "visits", "years"]),
-        fit.discriminant(EXACT, "region", ["age", "visits"]),
         fit.linear_probability(EXACT, "ill ~ age"),
-        fit.quadratic_logit(EXACT, "ill ~ age"),
     ]
     for result in found:
         assert "noise corrected" not in result.title
@@ -64,28 +62,6 @@ def test_the_noise_floor_is_by_direction() -> None:
     assert known.max() < measured.min()
     both = fit.pca(source, ["a", "b", "c", "d"], standardize=False)
     assert both.noise_floor == both.noise_floors.max() > both.noise_floors.min()
-
-
-def test_separations_are_never_negative() -> None:
-    """Groups that do not differ: the noise taken off leaves a separation below zero about every other time."""
-    rng = np.random.default_rng(7)
-    rows = people(800, rng).assign(age=np.round(rng.uniform(20, 80, 800)))
-    hidden = 0
-    for _ in range(12):
-        found = fit.discriminant(noisy(rows, 6.0, rng), "region", ["age", "years"])
-        assert (found.separation >= 0).all()
-        hidden += "the noise hides the separation" in found.summary()
-    assert hidden > 0
-
-
-def test_an_empty_group_comes_with_what_can_be_done() -> None:
-    few = row_moments(ROWS[ROWS["region"] != "west"], EXACT.schema)
-    with pytest.raises(CollinearColumns, match=r"fit\.ols of region_north") as caught:
-        fit.discriminant(few, "region", ["age"])
-    assert fit.ols(few, "region_north ~ age").nobs < 1200
-    assert caught.value.columns == ("region_west",)
-    with pytest.raises(NoiseExceedsSignal, match=r"cannot be told apart|tells"):
-        fit.discriminant(noisy(ROWS, 400.0, np.random.default_rng(1)), "region", ["age"])
 
 
 def test_advice_can_be_followed() -> None:

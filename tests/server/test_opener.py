@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import multiprocessing.util
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +20,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.payload import PayloadForm
 from trimask_core.receipt import receipt_message
 from trimask_core.sealing import SealingKey, component_info, seal
-from trimask_server.right.helper_process import Helper
+from trimask_server.right import opener as opening
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel
 
@@ -45,7 +48,7 @@ def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseEx
             helper = opener._helper
             assert helper is not None, "many at once go to the helper"
             if between == "kill":
-                os.kill(helper.process.pid, signal.SIGKILL)
+                os.kill(*helper._processes, signal.SIGKILL)
             elif between == "other keys":
                 await opener.use(OpeningKeys(IDENTITY, (OLD,)))
             return await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
@@ -91,11 +94,11 @@ def test_keys_that_change_while_the_helper_starts_are_the_ones_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[OpeningKeys] = []
-    start = Helper.start
+    start = opening._start_helper
 
-    async def noted(keys: OpeningKeys) -> Helper:
+    def noted(keys: OpeningKeys) -> ProcessPoolExecutor:
         started.append(keys)
-        return await start(keys)
+        return start(keys)
 
     async def work() -> list[Opened | BaseException]:
         opener = Opener(OpeningKeys(IDENTITY, (OLD,)))
@@ -111,7 +114,7 @@ def test_keys_that_change_while_the_helper_starts_are_the_ones_it_has(
             await opener.stop()
 
     parcels = [parcel(number) for number in range(8)]
-    monkeypatch.setattr(Helper, "start", noted)
+    monkeypatch.setattr(opening, "_start_helper", noted)
     assert asyncio.run(work()) == 2 * [open_parcel(KEYS, item) for item in parcels]
     assert [len(keys.sealing) for keys in started] == [1, 2]
 
@@ -130,7 +133,7 @@ def test_where_no_process_can_be_started_it_is_done_here(monkeypatch: pytest.Mon
             await opener.stop()
 
     parcels = [parcel(number) for number in range(MANY)]
-    monkeypatch.setattr(subprocess, "Popen", none_left)
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", none_left)
     assert asyncio.run(work()) == [open_parcel(KEYS, item) for item in parcels]
 
 
@@ -160,18 +163,40 @@ def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
     assert not any(trickle)
 
 
-def test_the_helper_ends_with_its_node() -> None:
-    helper = subprocess.Popen(
-        [sys.executable, "-m", "trimask_server.right.helper_process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+NODE = """
+import asyncio, math, os, sys
+from tests.server.test_opener import KEYS, parcel
+from trimask_server.right.opener import Opener
+
+async def work():
+    opener = Opener(KEYS)
+    opener.start()
+    opener._load_until = math.inf
+    await opener.open(parcel(1))
+    (helper,) = opener._helper._processes
+    print(helper, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(work())
+"""
+
+
+def test_the_helper_ends_with_its_node_and_shows_no_key() -> None:
+    """The node is killed, and cannot end it; the helper holds a pipe of ours, which closes with its last process."""
+    node = subprocess.Popen(
+        [sys.executable, "-c", NODE], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
     )
-    assert helper.stdin is not None
-    assert helper.stdout is not None
-    helper.stdin.write((2).to_bytes(4, "big") + bytes([3]) * 32 + bytes([1]) * 32)
-    helper.stdin.close()  # as the system does when the node is killed
-    assert helper.wait(30) == 0
-    helper.stdout.close()
+    assert node.stdout is not None
+    helper = Path("/proc") / node.stdout.readline().decode().strip()
+    for shown in ("cmdline", "environ"):
+        text = (helper / shown).read_bytes()
+        assert not any(
+            secret in text or secret.hex().encode() in text for secret in (bytes([1]) * 32, bytes([3]) * 32)
+        )
+    node.kill()
+    node.wait()
+    assert node.stdout.read() == b""  # at its end once nobody can write any more
+    node.stdout.close()
 
 
 def test_no_key_is_shown() -> None:

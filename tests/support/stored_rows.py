@@ -61,6 +61,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
          {"study_id": study_id, "block_id": short, "component": 1, "number": 1, "plan_hash": b"h", "row_count": 1,
           "content": b"c", "fixed": 1}),
         ("moments_heads", {"study_id": study_id, "entries": 1, "digest": b"d"}),
+        ("restored_ledgers", {"study_id": study_id, "lost": 0}),
         ("budget_links", {"study_id": study_id, "number": 1, "head": b"h"}),
         ("budget_ends", {"study_id": study_id}),
     ]  # fmt: skip

@@ -10,7 +10,6 @@ import contextlib
 import os
 import secrets
 import sqlite3
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -33,9 +32,10 @@ from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_core.study import Study
+from trimask_patience import patience, until
+from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.local.postgres import LocalPostgres
 from trimask_server.programs.roles import Node
 from trimask_theory.study_plan import create_study, load_definition
 
@@ -154,7 +154,7 @@ class Lab:
 
     def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something on the thread the cluster runs on."""
-        return asyncio.run_coroutine_threadsafe(work, self.cluster._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.cluster._loop).result(patience(30))
 
     def refusals(self, name: str) -> Counter[str]:
         """What a node has refused so far, by reason: all its workers together."""
@@ -220,22 +220,19 @@ class Lab:
 
     def wait(self, study: Study, ready: Callable[[StudyStatus], bool], seconds: float = 120) -> StudyStatus:
         """Its status, once it is as it should be."""
+        party = study.collector
+        roots = (
+            study.tls_roots or None
+        )  # one connection for all: a new one each time costs more than what is waited for
+        with trimask.connect(party.address, roots=roots, tls_name=party.tls_name) as connection:
 
-        def asked() -> StudyStatus | None:
-            status = owner.study_status(study)
-            return status if ready(status) else None
+            def asked() -> StudyStatus | None:
+                status = connection.status(study.id)
+                return status if ready(status) else None
 
-        return self.until(asked, seconds, lambda: owner.study_status(study))
+            return until(asked, seconds, lambda: connection.status(study.id))
 
-    def until(
-        self, ready: Callable[[], T | None], seconds: float = 120, else_say: Callable[[], object] = str
-    ) -> T:
-        """What `ready` returns once it is true."""
-        deadline, pause = time.monotonic() + seconds, threading.Event()
-        while not (found := ready()):
-            assert time.monotonic() < deadline, f"still waiting: {else_say()}"
-            pause.wait(0.03)
-        return found
+    until = staticmethod(until)
 
     def datasets(self, study: Study) -> list[trimask.Dataset]:
         with trimask.connect(

@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimask_patience import patience
+
 __all__ = [
     "ROOT",
     "RUN",
@@ -161,7 +163,7 @@ def run_blocks(
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(answers, timeout=timeout_seconds)
+        output, _ = process.communicate(answers, timeout=patience(timeout_seconds))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()

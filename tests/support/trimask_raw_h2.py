@@ -69,6 +69,14 @@ class Stranger:
             while more and select.select([self._socket], [], [], 0)[0]:
                 more = self._receive(quiet_seconds)
 
+    def finish(self) -> None:
+        """Send what is left of every message, the last byte too, and wait for the answers."""
+        wanted = self.statuses.total() + len(self._left)
+        for stream, size in self._left.items():
+            self._connection.send_data(stream, bytes(size + 1), end_stream=True)
+        self._flush()
+        self.wait(wanted)
+
     def drain(self) -> None:
         """Take in what the server has sent so far."""
         while select.select([self._socket], [], [], 0.2)[0] and self._receive(1):

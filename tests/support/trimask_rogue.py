@@ -149,9 +149,17 @@ def back_up(lab: Lab, name: str, file: Path) -> None:
     assert main(["node", "backup", "--config", str(lab.folder / name / "node.toml"), "--out", str(file)]) == 0
 
 
-def restore(lab: Lab, name: str, file: Path) -> None:
-    """The node's store is the backup's again; its keys stay as they are."""
+def restore(lab: Lab, name: str, file: Path, *, ledger_kept: bool = True) -> None:
+    """The node's store is the backup's again; its keys stay as they are, and so, its operator says, does its ledger."""
     lab.stop(name)
-    config = str(lab.folder / name / "node.toml")
-    assert main(["node", "restore", "--config", config, "--from", str(file), "--force"]) == 0
+    command = [
+        "node",
+        "restore",
+        "--config",
+        str(lab.folder / name / "node.toml"),
+        "--from",
+        str(file),
+        "--force",
+    ]
+    assert main([*command, "--ledger-kept"] if ledger_kept else command) == 0
     lab.start(name)

@@ -35,7 +35,8 @@ NAMES = {
     "L1": "Patients' Association",
     "L2": "Statistics Office",
 }
-expect.set_options(timeout=20_000)
+SECONDS = 120  # a busy machine may take so long; nothing waits for it to pass
+expect.set_options(timeout=1000 * SECONDS)
 
 
 class SurveyLab(Lab):
@@ -111,7 +112,7 @@ class Visitor:
     def open_tab(self) -> Page:
         """A new tab, which is the one looked at from now on."""
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(1000 * SECONDS)
         self.page.on(
             "console",
             lambda said: (

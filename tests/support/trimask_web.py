@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from trimask_patience import patience
+
 __all__ = ["REPOSITORY", "WEB", "development_package", "node", "run_node", "serve_repository", "type_checker"]
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,7 +49,7 @@ def run_node(
         capture_output=True,
         text=True,
         check=False,
-        timeout=seconds,
+        timeout=patience(seconds),
         cwd=REPOSITORY,
         env={**os.environ, **(environment or {})},
     )

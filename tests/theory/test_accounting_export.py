@@ -42,28 +42,6 @@ def test_prv_accountant_agrees(mechanism: Mechanism) -> None:
     assert lower <= ours <= upper
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # autodp minimises over orders without a bound
-@EACH
-def test_autodp_is_never_below(mechanism: Mechanism) -> None:
-    pytest.importorskip("autodp", reason="the extra accountants is not installed")
-    ours = mechanism.epsilon(1e-6)
-    assert ours <= export.to_autodp(mechanism).get_approxDP(1e-6) <= 1.6 * ours
-
-
-def test_renyi_of_a_gaussian_mechanism_and_its_lattice() -> None:
-    class OnLattice(GaussianMechanism):
-        @property
-        def mu(self) -> float | None:  # type: ignore[override]
-            return None
-
-    for order in (1.5, 2.0, 8.0):
-        exact = export.renyi(GAUSSIAN, order)
-        assert exact == pytest.approx(order * 0.3**2 / 2)
-        assert exact <= export.renyi(OnLattice(0.3, GAUSSIAN.neighbours), order) <= exact * 1.001
-    with pytest.raises(ParameterError, match="order"):
-        export.renyi(GAUSSIAN, 1.0)
-
-
 def test_the_exported_distribution_of_each_direction() -> None:
     forward, backward = export.loss_distributions(SKETCH, SKETCH.spread / 100)
     assert forward.delta(0.3) == pytest.approx(SKETCH.delta(0.3), rel=1e-3)

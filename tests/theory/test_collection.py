@@ -19,30 +19,6 @@ def test_tau_at_four_noise_columns_a_row() -> None:
     assert round(tau / math.sqrt(p1), 1) == 1.7
 
 
-def test_share_scale_and_grid_as_documented() -> None:
-    scale = collection.share_scale(2**-20, math.sqrt(6))
-    assert scale == pytest.approx(5.1e6, rel=0.01)
-    assert 2.0 ** collection.grid_exponent(scale) == pytest.approx(1.5e-8, rel=0.01)
-
-
-@pytest.mark.parametrize("mu", [1e-3, 2**-20, 0.7])
-@pytest.mark.parametrize("row_norm", [0.5, 1.0, 40.0])
-def test_share_scale_inverts_and_errs_on_the_safe_side(mu: float, row_norm: float) -> None:
-    scale = collection.share_scale(mu, row_norm)
-    assert 2 * row_norm / scale <= mu
-    assert collection.share_mu(scale, row_norm) == pytest.approx(mu, rel=1e-15)
-    guarantee = collection.share_guarantee(mu, row_norm)
-    assert (guarantee.mu, guarantee.basis) == (mu, "proved")
-
-
-@pytest.mark.parametrize("scale", [1.0, 3.7, 2.0**52 / 12, 5.1e6, 1e-9, 2.0**60 / 12])
-def test_grid_is_the_finest_that_leaves_twelve_deviations(scale: float) -> None:
-    exponent = collection.grid_exponent(scale)
-    assert 12 * scale / 2.0**exponent <= 2.0**52
-    assert 12 * scale / 2.0 ** (exponent - 1) > 2.0**52
-    assert exponent == math.ceil(math.log2(12 * scale) - 52)
-
-
 @pytest.mark.parametrize("sigma", [0.0, 2.0])
 def test_condition_holds_at_tau_and_fails_far_below_it(sigma: float) -> None:
     # failure = 1e-6 for each of 20 draws: a false failure in one seed of 50,000 at most.
@@ -86,14 +62,6 @@ def test_noise_on_the_answers_needs_a_larger_tau() -> None:
     assert noisy > quiet
 
 
-def test_least_noise_columns_is_where_the_refusal_ends() -> None:
-    least = collection.least_noise_columns(256, 1e-9)
-    assert collection.tau_davidson_szarek(256, 6, least, 1.0) > 0
-    with pytest.raises(ImpossibleStudy, match=str(least)) as refusal:
-        collection.tau_davidson_szarek(256, 6, least - 1, 1.0)
-    assert refusal.value.reason == "too_few_noise_columns"
-
-
 def test_fewer_columns_than_rows_is_refused_with_the_attack() -> None:
     for tau in (
         lambda: collection.tau_davidson_szarek(100, 6, 93, 1.0),
@@ -134,8 +102,6 @@ def test_parameters_out_of_range_are_named() -> None:
         collection.tau_davidson_szarek(60, 6, 240, 1.0, sigma=-1.0)
     with pytest.raises(ParameterError, match="constant"):
         collection.tau_appendix_c(60, 6, 240, 1.0, constant=0.0)
-    with pytest.raises(ParameterError, match="mu"):
-        collection.share_scale(0.0, 1.0)
     with pytest.raises(ParameterError, match="answers"):
         collection.check_condition(np.full((4, 2), np.nan), np.ones((4, 9)))
     with pytest.raises(ParameterError, match="noise"):

@@ -114,7 +114,6 @@ def test_dp_trade_off_survives_a_huge_epsilon() -> None:
 def test_composition_and_groups() -> None:
     assert gdp.compose(0.3, 0.4) == pytest.approx(0.5)
     assert gdp.compose() == 0.0
-    assert gdp.group(0.5, 3) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,6 @@ def test_composition_and_groups() -> None:
         (lambda: gdp.trade_off([0.5, 1.5], 1), "alpha"),
         (lambda: gdp.dp_trade_off(0.5, 1, 2), "delta"),
         (lambda: gdp.compose(1, -1), "mu"),
-        (lambda: gdp.group(1, 0), "size"),
     ],
 )
 def test_invalid_parameters_are_named(call, name: str) -> None:

@@ -16,7 +16,7 @@ from scipy.stats import chi2, ncx2
 from trimask_theory import masked_noise
 from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1, log_0f1_and_ratio, log_0f1_scaled
 from trimask_theory._noncentral_chi import log_sf
-from trimask_theory._wishart_pair import COARSE, FINE, Pair, Resolution, log_delta, log_deltas
+from trimask_theory._wishart_pair import FINE, Pair, Resolution, log_delta, log_deltas
 from trimask_theory._worst_pair import family, worst
 
 Array = NDArray[np.float64]
@@ -85,6 +85,7 @@ def test_noncentral_tail_with_ten_million_degrees() -> None:
 
 # --- delta of one pair ------------------------------------------------------------------------------
 
+COARSE = Resolution(scan=48, outer=10, inner=14)
 PAIRS = [
     (m, Pair(norm * scale, other * scale, cosine), epsilon)
     for m, scale in ((2, 1.0), (3, 1.2), (11, 1.3), (50, 2.0), (3000, 5.0))

@@ -87,6 +87,8 @@ def largest_leverage(delta_at: Callable[[float], float], target: float, end: flo
     while excess(low) > 0:
         low -= 8
     leverage = math.exp(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-13)))
+    step = 1e-13
     while delta_at(leverage) * (1 + 1e-12) > target:
-        leverage *= 1 - 1e-13
+        leverage *= 1 - step
+        step *= 2  # a delta near 1 hardly moves
     return leverage

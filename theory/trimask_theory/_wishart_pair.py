@@ -26,7 +26,7 @@ from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1
 from trimask_theory._noncentral_chi import DEPTH, gauss_legendre, log_density, log_sum, panels, window_above
 from trimask_theory.local_noise import log_delta as gaussian_log_delta
 
-__all__ = ["COARSE", "FINE", "Pair", "Resolution", "log_delta", "log_deltas"]
+__all__ = ["FINE", "Pair", "Resolution", "log_delta", "log_deltas"]
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,6 @@ class Resolution:
 
 
 FINE = Resolution(scan=96, outer=20, inner=28)
-COARSE = Resolution(scan=48, outer=10, inner=14)
 
 
 def log_delta(epsilon: float, m: int, pair: Pair) -> float:
@@ -217,7 +216,9 @@ def _outer_edges(u: Array, scan: Array, mass: Array, margin: Array) -> Array:
 
 def _edges_of(u: Array, rho: Array, mass: Array, margin: Array) -> list[float]:
     """No panel is longer than _PANEL in rho, and there are short ones around a steep zero of the margin."""
-    held = np.nonzero(mass > np.max(mass) - DEPTH)[0]
+    held = np.nonzero(mass >= np.max(mass) - DEPTH)[
+        0
+    ]  # the largest itself, where DEPTH is below its last digit
     first, last = max(int(held[0]) - 1, 0), min(int(held[-1]) + 1, u.size - 1)
     steps = np.diff(margin) / np.diff(u)
     turns = np.nonzero(np.diff(np.sign(margin)))[0]

@@ -1,4 +1,4 @@
-"""Calibrating the collection: the noise columns of the right mask, and the scale and grid of the shares.
+"""Calibrating the collection: the noise columns of the right mask.
 
 Statements (X1 the n x p1 answers, X2 the n x p2 noise columns, i.i.d. N(0, tau^2)).
 1. Condition (3.5) of the triple matrix-masking paper: p1 < n <= p1 + p2 and
@@ -10,8 +10,7 @@ large, for a constant C0 nobody knows: it is an argument here. Asymptotic.
 4. sqrt(lambda_max(X1 X1^T)) <= R sqrt(n) for rows of norm at most R (R = x_max sqrt(p1) in the paper), and
 at most R sqrt(n) + sigma (sqrt(n) + sqrt(p1) + t) with probability 1 - exp(-t^2/2) once N(0, sigma^2)
 noise is added.
-5. A coalition that misses one share of a row r sees r + N(0, s^2 I): mu-GDP, mu = |r - r'|/s <= 2R/s.
-Derivation: docs/theory/collection.md#condition and docs/theory/collection.md#shares.
+Derivation: docs/theory/collection.md#condition.
 """
 
 from __future__ import annotations
@@ -23,20 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.rows import grid
 from trimask_core.rows.obfuscation import least_tau, refuse_too_few_columns, tail
 from trimask_theory import _checks
 
 __all__ = [
     "Condition",
     "check_condition",
-    "grid_exponent",
-    "least_noise_columns",
     "root_lambda_max_bound",
-    "share_guarantee",
-    "share_mu",
-    "share_scale",
     "tau_appendix_c",
     "tau_davidson_szarek",
 ]
@@ -48,15 +40,6 @@ def _check_shape(rows: int, attributes: int, noise_columns: int) -> tuple[int, i
     noise_columns = _checks.whole("noise_columns", noise_columns, 0)
     refuse_too_few_columns(rows, attributes, noise_columns)
     return rows, attributes, noise_columns
-
-
-def least_noise_columns(rows: int, failure: float = 1e-9) -> int:
-    """The fewest noise columns for which the Davidson-Szarek denominator is positive."""
-    root = math.sqrt(_checks.whole("rows", rows, 1)) + tail(_checks.probability("failure", failure))
-    least = math.ceil(root * root)
-    while math.sqrt(least) <= root:
-        least += 1
-    return least
 
 
 def root_lambda_max_bound(
@@ -158,35 +141,3 @@ def check_condition(answers: ArrayLike, noise: ArrayLike) -> Condition:
     if columns < rows:  # X2 X2^T is then singular
         return Condition(largest, 0.0)
     return Condition(largest, float(np.linalg.svd(x2, compute_uv=False)[-1]) ** 2)
-
-
-def share_scale(mu: float, row_norm: float) -> float:
-    """s = 2R/mu, rounded up: a coalition that misses one share then sees a row with mu-GDP."""
-    mu = _checks.positive("mu", mu)
-    row_norm = _checks.positive("row_norm", row_norm)
-    return math.nextafter(2 * row_norm / mu, math.inf)
-
-
-def share_mu(scale: float, row_norm: float) -> float:
-    """mu = 2R/s, the inverse of `share_scale`; rounded up."""
-    scale = _checks.positive("scale", scale)
-    row_norm = _checks.positive("row_norm", row_norm)
-    return math.nextafter(2 * row_norm / scale, math.inf)
-
-
-def share_guarantee(mu: float, row_norm: float) -> Guarantee:
-    """What shares of scale `share_scale(mu, row_norm)` promise against a coalition without one of them."""
-    return Guarantee(
-        neighbours=Neighbours(
-            "record", row_norm=_checks.positive("row_norm", row_norm), distance=2 * row_norm
-        ),
-        basis="proved",
-        because="without one share the row is seen plus N(0, s^2 I); rounding to the grid is not counted",
-        citation="Dong, Roth, Su 2022, Theorem 2.7; Ding, Miao, Wu, section 3.5",
-        mu=_checks.positive("mu", mu),
-    )
-
-
-def grid_exponent(scale: float) -> int:
-    """g, where 2^g is the finest grid on which 12 standard deviations of a share stay exact in float64."""
-    return grid.grid_exponent(_checks.positive("scale", scale), right_providers=2)

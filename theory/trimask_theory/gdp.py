@@ -23,9 +23,9 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from trimask_core.errors import ParameterError
-from trimask_theory._checks import non_negative, probability, whole
+from trimask_theory._checks import non_negative, probability
 
-__all__ = ["compose", "delta", "dp_trade_off", "epsilon", "group", "log_delta", "mu", "trade_off"]
+__all__ = ["compose", "delta", "dp_trade_off", "epsilon", "log_delta", "mu", "trade_off"]
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -84,11 +84,6 @@ def mu(epsilon: float, delta: float) -> float:
 def compose(*mus: float) -> float:
     """mu of running mechanisms one after another on the same data (Dong, Roth, Su, Corollary 3.3)."""
     return math.hypot(*(non_negative("mu", each) for each in mus))
-
-
-def group(mu: float, size: int) -> float:
-    """mu towards groups of `size` people (Dong, Roth, Su, Theorem 2.14)."""
-    return non_negative("mu", mu) * whole("size", size, 1)
 
 
 def _levels(alpha: ArrayLike) -> NDArray[np.float64]:

@@ -18,13 +18,7 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_theory import _checks
 from trimask_theory.calibration import Calibration
 
-__all__ = ["calibrate", "delta", "l1_sensitivity"]
-
-
-def l1_sensitivity(row_norm: float, attributes: int) -> float:
-    """2 R sqrt(p): how far apart in L1 two rows of L2 norm at most R can be."""
-    row_norm, attributes = _checks.positive("row_norm", row_norm), _checks.whole("attributes", attributes, 1)
-    return 2 * row_norm * math.sqrt(attributes)
+__all__ = ["calibrate", "delta"]
 
 
 def calibrate(epsilon: float, sensitivity: float = 1.0) -> Calibration:

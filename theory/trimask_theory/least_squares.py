@@ -221,8 +221,10 @@ def _limit(
         worst, fraction = _worst(partial(delta_at, s))
         if worst <= target * (1 + _FLAT):
             break
+    step = 0.5 * _FLAT
     while worst * (1 + _FLAT) > target:
-        s *= 1 - 0.5 * _FLAT
+        s *= 1 - step
+        step *= 2  # a delta near 1 hardly moves
         worst = _worst(partial(delta_at, s))[0]
     return s
 

@@ -63,7 +63,9 @@ def analytic_scale(epsilon: float, goal: float) -> float:
 
     # A normal tail of size delta lies at about sqrt(-2 log delta) + epsilon/mu = 1/(2 s) + epsilon s.
     tail = math.sqrt(-2 * goal) + 1.0
-    low = high = math.log(2.0 / (math.hypot(tail, math.sqrt(2 * epsilon)) - tail)) - math.log(2.0)
+    # No s above 1/delta is needed for any epsilon.
+    start = math.log(math.hypot(tail, math.sqrt(2 * epsilon)) + tail) - math.log(2 * epsilon)
+    low = high = min(start, -goal)
     while excess(low) <= 0:
         low -= 0.25
     while excess(high) > 0:

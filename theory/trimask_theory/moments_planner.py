@@ -47,7 +47,7 @@ class MomentsRelease:
 class MomentsPlan:
     """The whole answer. `sigma` is what `honest` providers add together, `total_sigma` what a release has in all.
 
-    Bytes are payload: `right_bytes` is a report at rest, `exchange_bytes` what a right provider tells each other about one.
+    Bytes are payload: `right_bytes` is a report at rest.
     """
 
     target: Target
@@ -59,7 +59,6 @@ class MomentsPlan:
     elements: int
     upload_bytes: int
     right_bytes: int
-    exchange_bytes: int
     right_flops: float
     largest_safe: int
     collusion: str
@@ -109,7 +108,6 @@ def make_moments_plan(target: Target, sizes: Sequence[int] | None = None, honest
         elements=layout.elements,
         upload_bytes=upload_bytes(layout.elements, target.right),
         right_bytes=_ELEMENT_BYTES * layout.elements,
-        exchange_bytes=_ELEMENT_BYTES * _FORMS,
         right_flops=2.0 * _LIMB_PRODUCTS * _FORMS * layout.elements,
         largest_safe=report.largest_safe,
         collusion=report.summary,

@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from trimask_core.errors import ParameterError
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_theory import grid_gaussian, local_noise
-from trimask_theory._checks import positive
+from trimask_theory._checks import positive, within
 from trimask_theory.calibration import Calibration
 from trimask_theory.normal_source import NormalSource
 
 __all__ = ["calibrate", "calibrate_mu", "release"]
 
 _CITATION = "Dwork, Talwar, Thakurta, Zhang 2014; Balle and Wang 2018, Theorem 8"
+_NORMS = (1e-100, 1e100)
 _BECAUSE = "Gaussian mechanism on the Gram matrix, whose sensitivity for a replaced record is sqrt(2) l^2"
 
 
@@ -42,6 +43,7 @@ def calibrate_mu(mu: float, row_norm: float = 1.0) -> Calibration:
 
 
 def _calibration(scale: float, row_norm: float, epsilon: float | None, delta: float | None) -> Calibration:
+    within("row_norm", row_norm, *_NORMS)
     guarantee = Guarantee(
         Neighbours("record", row_norm=row_norm), "proved", _BECAUSE, _CITATION, epsilon, delta, 1 / scale
     )

@@ -134,7 +134,7 @@ SECTIONS = (
         {
             "hosts": 'The origins that may show it, as ["https://survey.example"]: whoever runs one could change the page '
             "and read the answers given there, so preferably not the collector's. http://localhost is for trying out.",
-            "page_sha256": "The hash of the page's files, as `trimask web hash` prints it.",
+            "page_sha256": "The hash of the page's files, as `trimask web check` prints it.",
         },
         Web,
     ),

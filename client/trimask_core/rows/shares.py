@@ -28,7 +28,6 @@ __all__ = [
     "expand_components",
     "expand_key_vectors",
     "expand_tag_key",
-    "sum_components",
 ]
 
 _LABEL = b"component"
@@ -71,11 +70,3 @@ def check_headroom(component: NDArray[np.int64]) -> None:
         raise VerificationError(
             "a component does not fit 53 bits; the study's grid leaves too little headroom"
         )
-
-
-def sum_components(components: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The row the components add up to."""
-    total = np.zeros_like(components[0])
-    for component in components:
-        total += component
-    return total

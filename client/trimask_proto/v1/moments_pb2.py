@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimask_proto/v1/moments.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"M\n\x10IntroduceRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x14\n\x0c\x65xchange_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"Y\n\x11IntroduceResponse\x12\x14\n\x0c\x65xchange_key\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x1b\n\x13sealed_contribution\x18\x03 \x01(\x0c\"Z\n\x0fGetFormsRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x1b\n\x13submission_ids_hash\x18\x02 \x01(\x0c\")\n\x10GetFormsResponse\x12\x15\n\rsealed_values\x18\x01 \x01(\x0c\"\\\n\x11GetVerdictRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x1b\n\x13submission_ids_hash\x18\x02 \x01(\x0c\">\n\x12GetVerdictResponse\x12\x15\n\raccepted_hash\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"?\n\x11\x43heckBatchRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x86\x01\n\x12\x43heckBatchResponse\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\r\x12\x15\n\raccepted_hash\x18\x02 \x01(\x0c\x12/\n\x07refused\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0c\"\\\n\x0b\x41skedTotals\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0erelease_number\x18\x02 \x01(\r\x12\x11\n\tbatch_ids\x18\x03 \x01(\x0c\x12\x10\n\x08question\x18\x04 \x01(\x0c\"D\n\x13\x43ommitTotalsRequest\x12-\n\x06totals\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.AskedTotals\"N\n\x14\x43ommitTotalsResponse\x12\x36\n\ncommitment\x18\x01 \x01(\x0b\x32\".trimask_proto.v1.TotalsCommitment\"w\n\x10TotalsCommitment\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x15\n\raccepted_hash\x18\x02 \x01(\x0c\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x03 \x01(\x04\x12\x13\n\x0bvalues_hash\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"~\n\x14\x44\x65liverTotalsRequest\x12-\n\x06totals\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.AskedTotals\x12\x37\n\x0b\x63ommitments\x18\x02 \x03(\x0b\x32\".trimask_proto.v1.TotalsCommitment\"H\n\x15\x44\x65liverTotalsResponse\x12\x0e\n\x06values\x18\x01 \x01(\x0c\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"&\n\x12\x45raseTotalsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x15\n\x13\x45raseTotalsResponse2\x96\x02\n\x12MomentsPeerService\x12T\n\tIntroduce\x12\".trimask_proto.v1.IntroduceRequest\x1a#.trimask_proto.v1.IntroduceResponse\x12Q\n\x08GetForms\x12!.trimask_proto.v1.GetFormsRequest\x1a\".trimask_proto.v1.GetFormsResponse\x12W\n\nGetVerdict\x12#.trimask_proto.v1.GetVerdictRequest\x1a$.trimask_proto.v1.GetVerdictResponse2\x86\x03\n\x0eMomentsService\x12W\n\nCheckBatch\x12#.trimask_proto.v1.CheckBatchRequest\x1a$.trimask_proto.v1.CheckBatchResponse\x12]\n\x0c\x43ommitTotals\x12%.trimask_proto.v1.CommitTotalsRequest\x1a&.trimask_proto.v1.CommitTotalsResponse\x12`\n\rDeliverTotals\x12&.trimask_proto.v1.DeliverTotalsRequest\x1a\'.trimask_proto.v1.DeliverTotalsResponse\x12Z\n\x0b\x45raseTotals\x12$.trimask_proto.v1.EraseTotalsRequest\x1a%.trimask_proto.v1.EraseTotalsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimask_proto/v1/moments.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"M\n\x10IntroduceRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x14\n\x0c\x65xchange_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"Y\n\x11IntroduceResponse\x12\x14\n\x0c\x65xchange_key\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x1b\n\x13sealed_contribution\x18\x03 \x01(\x0c\"Z\n\x0fGetFormsRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x1b\n\x13submission_ids_hash\x18\x02 \x01(\x0c\")\n\x10GetFormsResponse\x12\x15\n\rsealed_values\x18\x01 \x01(\x0c\"\\\n\x11GetVerdictRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x1b\n\x13submission_ids_hash\x18\x02 \x01(\x0c\">\n\x12GetVerdictResponse\x12\x15\n\raccepted_hash\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"J\n\x14\x43ompareLedgerRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x11\n\tdelivered\x18\x02 \x01(\x0c\x12\r\n\x05\x61sked\x18\x03 \x01(\x0c\"\x17\n\x15\x43ompareLedgerResponse\"?\n\x11\x43heckBatchRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x86\x01\n\x12\x43heckBatchResponse\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\r\x12\x15\n\raccepted_hash\x18\x02 \x01(\x0c\x12/\n\x07refused\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0c\"\\\n\x0b\x41skedTotals\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0erelease_number\x18\x02 \x01(\r\x12\x11\n\tbatch_ids\x18\x03 \x01(\x0c\x12\x10\n\x08question\x18\x04 \x01(\x0c\"D\n\x13\x43ommitTotalsRequest\x12-\n\x06totals\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.AskedTotals\"N\n\x14\x43ommitTotalsResponse\x12\x36\n\ncommitment\x18\x01 \x01(\x0b\x32\".trimask_proto.v1.TotalsCommitment\"w\n\x10TotalsCommitment\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x15\n\raccepted_hash\x18\x02 \x01(\x0c\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x03 \x01(\x04\x12\x13\n\x0bvalues_hash\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"~\n\x14\x44\x65liverTotalsRequest\x12-\n\x06totals\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.AskedTotals\x12\x37\n\x0b\x63ommitments\x18\x02 \x03(\x0b\x32\".trimask_proto.v1.TotalsCommitment\"H\n\x15\x44\x65liverTotalsResponse\x12\x0e\n\x06values\x18\x01 \x01(\x0c\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"&\n\x12\x45raseTotalsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x15\n\x13\x45raseTotalsResponse2\xf8\x02\n\x12MomentsPeerService\x12T\n\tIntroduce\x12\".trimask_proto.v1.IntroduceRequest\x1a#.trimask_proto.v1.IntroduceResponse\x12Q\n\x08GetForms\x12!.trimask_proto.v1.GetFormsRequest\x1a\".trimask_proto.v1.GetFormsResponse\x12W\n\nGetVerdict\x12#.trimask_proto.v1.GetVerdictRequest\x1a$.trimask_proto.v1.GetVerdictResponse\x12`\n\rCompareLedger\x12&.trimask_proto.v1.CompareLedgerRequest\x1a\'.trimask_proto.v1.CompareLedgerResponse2\x86\x03\n\x0eMomentsService\x12W\n\nCheckBatch\x12#.trimask_proto.v1.CheckBatchRequest\x1a$.trimask_proto.v1.CheckBatchResponse\x12]\n\x0c\x43ommitTotals\x12%.trimask_proto.v1.CommitTotalsRequest\x1a&.trimask_proto.v1.CommitTotalsResponse\x12`\n\rDeliverTotals\x12&.trimask_proto.v1.DeliverTotalsRequest\x1a\'.trimask_proto.v1.DeliverTotalsResponse\x12Z\n\x0b\x45raseTotals\x12$.trimask_proto.v1.EraseTotalsRequest\x1a%.trimask_proto.v1.EraseTotalsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,28 +44,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETVERDICTREQUEST']._serialized_end=480
   _globals['_GETVERDICTRESPONSE']._serialized_start=482
   _globals['_GETVERDICTRESPONSE']._serialized_end=544
-  _globals['_CHECKBATCHREQUEST']._serialized_start=546
-  _globals['_CHECKBATCHREQUEST']._serialized_end=609
-  _globals['_CHECKBATCHRESPONSE']._serialized_start=612
-  _globals['_CHECKBATCHRESPONSE']._serialized_end=746
-  _globals['_ASKEDTOTALS']._serialized_start=748
-  _globals['_ASKEDTOTALS']._serialized_end=840
-  _globals['_COMMITTOTALSREQUEST']._serialized_start=842
-  _globals['_COMMITTOTALSREQUEST']._serialized_end=910
-  _globals['_COMMITTOTALSRESPONSE']._serialized_start=912
-  _globals['_COMMITTOTALSRESPONSE']._serialized_end=990
-  _globals['_TOTALSCOMMITMENT']._serialized_start=992
-  _globals['_TOTALSCOMMITMENT']._serialized_end=1111
-  _globals['_DELIVERTOTALSREQUEST']._serialized_start=1113
-  _globals['_DELIVERTOTALSREQUEST']._serialized_end=1239
-  _globals['_DELIVERTOTALSRESPONSE']._serialized_start=1241
-  _globals['_DELIVERTOTALSRESPONSE']._serialized_end=1313
-  _globals['_ERASETOTALSREQUEST']._serialized_start=1315
-  _globals['_ERASETOTALSREQUEST']._serialized_end=1353
-  _globals['_ERASETOTALSRESPONSE']._serialized_start=1355
-  _globals['_ERASETOTALSRESPONSE']._serialized_end=1376
-  _globals['_MOMENTSPEERSERVICE']._serialized_start=1379
-  _globals['_MOMENTSPEERSERVICE']._serialized_end=1657
-  _globals['_MOMENTSSERVICE']._serialized_start=1660
-  _globals['_MOMENTSSERVICE']._serialized_end=2050
+  _globals['_COMPARELEDGERREQUEST']._serialized_start=546
+  _globals['_COMPARELEDGERREQUEST']._serialized_end=620
+  _globals['_COMPARELEDGERRESPONSE']._serialized_start=622
+  _globals['_COMPARELEDGERRESPONSE']._serialized_end=645
+  _globals['_CHECKBATCHREQUEST']._serialized_start=647
+  _globals['_CHECKBATCHREQUEST']._serialized_end=710
+  _globals['_CHECKBATCHRESPONSE']._serialized_start=713
+  _globals['_CHECKBATCHRESPONSE']._serialized_end=847
+  _globals['_ASKEDTOTALS']._serialized_start=849
+  _globals['_ASKEDTOTALS']._serialized_end=941
+  _globals['_COMMITTOTALSREQUEST']._serialized_start=943
+  _globals['_COMMITTOTALSREQUEST']._serialized_end=1011
+  _globals['_COMMITTOTALSRESPONSE']._serialized_start=1013
+  _globals['_COMMITTOTALSRESPONSE']._serialized_end=1091
+  _globals['_TOTALSCOMMITMENT']._serialized_start=1093
+  _globals['_TOTALSCOMMITMENT']._serialized_end=1212
+  _globals['_DELIVERTOTALSREQUEST']._serialized_start=1214
+  _globals['_DELIVERTOTALSREQUEST']._serialized_end=1340
+  _globals['_DELIVERTOTALSRESPONSE']._serialized_start=1342
+  _globals['_DELIVERTOTALSRESPONSE']._serialized_end=1414
+  _globals['_ERASETOTALSREQUEST']._serialized_start=1416
+  _globals['_ERASETOTALSREQUEST']._serialized_end=1454
+  _globals['_ERASETOTALSRESPONSE']._serialized_start=1456
+  _globals['_ERASETOTALSRESPONSE']._serialized_end=1477
+  _globals['_MOMENTSPEERSERVICE']._serialized_start=1480
+  _globals['_MOMENTSPEERSERVICE']._serialized_end=1856
+  _globals['_MOMENTSSERVICE']._serialized_start=1859
+  _globals['_MOMENTSSERVICE']._serialized_end=2249
 # @@protoc_insertion_point(module_scope)

@@ -184,6 +184,53 @@ class GetVerdictResponse(_message.Message):
 Global___GetVerdictResponse: _TypeAlias = GetVerdictResponse  # noqa: Y015
 
 @_typing.final
+class CompareLedgerRequest(_message.Message):
+    """Shows what the caller's ledger has."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """The study."""
+    delivered: _builtins.bytes
+    """What was asked in each delivery (asked_hash, 32 bytes each)."""
+    asked: _builtins.bytes
+    """What is asked for now, which may be lacking."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        delivered: _builtins.bytes = ...,
+        asked: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "delivered", b"delivered", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareLedgerRequest: _TypeAlias = CompareLedgerRequest  # noqa: Y015
+
+@_typing.final
+class CompareLedgerResponse(_message.Message):
+    """Nothing is lacking."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareLedgerResponse: _TypeAlias = CompareLedgerResponse  # noqa: Y015
+
+@_typing.final
 class CheckBatchRequest(_message.Message):
     """Asks for a bound batch to be checked and added up."""
 

@@ -50,6 +50,11 @@ class MomentsPeerServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_moments__pb2.GetVerdictRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_moments__pb2.GetVerdictResponse.FromString,
                 _registered_method=True)
+        self.CompareLedger = channel.unary_unary(
+                '/trimask_proto.v1.MomentsPeerService/CompareLedger',
+                request_serializer=trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerResponse.FromString,
+                _registered_method=True)
 
 
 class MomentsPeerServiceServicer:
@@ -77,6 +82,14 @@ class MomentsPeerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareLedger(self, request, context):
+        """Asked by a provider whose store was restored, before it delivers anything: refused if this provider's ledger has a
+        delivery that the caller's lacks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MomentsPeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +107,11 @@ def add_MomentsPeerServiceServicer_to_server(servicer, server):
                     servicer.GetVerdict,
                     request_deserializer=trimask__proto_dot_v1_dot_moments__pb2.GetVerdictRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_moments__pb2.GetVerdictResponse.SerializeToString,
+            ),
+            'CompareLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareLedger,
+                    request_deserializer=trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +196,33 @@ class MomentsPeerService:
             '/trimask_proto.v1.MomentsPeerService/GetVerdict',
             trimask__proto_dot_v1_dot_moments__pb2.GetVerdictRequest.SerializeToString,
             trimask__proto_dot_v1_dot_moments__pb2.GetVerdictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareLedger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.MomentsPeerService/CompareLedger',
+            trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_moments__pb2.CompareLedgerResponse.FromString,
             options,
             channel_credentials,
             insecure,

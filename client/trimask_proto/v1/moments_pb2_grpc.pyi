@@ -39,6 +39,10 @@ class MomentsPeerServiceStub:
     """This provider's shares of the five forms for every report of a batch it has bound, sealed to the caller."""
     GetVerdict: _grpc.UnaryUnaryMultiCallable[_moments_pb2.GetVerdictRequest, _moments_pb2.GetVerdictResponse]
     """What this provider decided about a batch, signed."""
+    CompareLedger: _grpc.UnaryUnaryMultiCallable[_moments_pb2.CompareLedgerRequest, _moments_pb2.CompareLedgerResponse]
+    """Asked by a provider whose store was restored, before it delivers anything: refused if this provider's ledger has a
+    delivery that the caller's lacks.
+    """
 
 @_typing.type_check_only
 class MomentsPeerServiceAsyncStub(MomentsPeerServiceStub):
@@ -51,6 +55,10 @@ class MomentsPeerServiceAsyncStub(MomentsPeerServiceStub):
     """This provider's shares of the five forms for every report of a batch it has bound, sealed to the caller."""
     GetVerdict: _aio.UnaryUnaryMultiCallable[_moments_pb2.GetVerdictRequest, _moments_pb2.GetVerdictResponse]  # type: ignore[assignment]
     """What this provider decided about a batch, signed."""
+    CompareLedger: _aio.UnaryUnaryMultiCallable[_moments_pb2.CompareLedgerRequest, _moments_pb2.CompareLedgerResponse]  # type: ignore[assignment]
+    """Asked by a provider whose store was restored, before it delivers anything: refused if this provider's ledger has a
+    delivery that the caller's lacks.
+    """
 
 class MomentsPeerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Between right providers of a study of the moments suite. What is said here never goes through the collector."""
@@ -78,6 +86,16 @@ class MomentsPeerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_moments_pb2.GetVerdictResponse, _abc.Awaitable[_moments_pb2.GetVerdictResponse]]:
         """What this provider decided about a batch, signed."""
+
+    @_abc_1.abstractmethod
+    def CompareLedger(
+        self,
+        request: _moments_pb2.CompareLedgerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_moments_pb2.CompareLedgerResponse, _abc.Awaitable[_moments_pb2.CompareLedgerResponse]]:
+        """Asked by a provider whose store was restored, before it delivers anything: refused if this provider's ledger has a
+        delivery that the caller's lacks.
+        """
 
 def add_MomentsPeerServiceServicer_to_server(servicer: MomentsPeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

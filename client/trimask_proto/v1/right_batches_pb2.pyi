@@ -18,6 +18,58 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class FindMissingRequest(_message.Message):
+    """Asks for missing submissions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
+    REFUSE_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    submission_ids: _builtins.bytes
+    """The ids asked about, 16 bytes each, one after the other."""
+    refuse: _builtins.bool
+    """Whether none of those that are missing may ever be taken from now on. While the study is not open, none is then named."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        submission_ids: _builtins.bytes = ...,
+        refuse: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refuse", b"refuse", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindMissingRequest: _TypeAlias = FindMissingRequest  # noqa: Y015
+
+@_typing.final
+class FindMissingResponse(_message.Message):
+    """Those that are missing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MISSING_IDS_FIELD_NUMBER: _builtins.int
+    missing_ids: _builtins.bytes
+    """Their ids, 16 bytes each, one after the other."""
+    def __init__(
+        self,
+        *,
+        missing_ids: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing_ids", b"missing_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindMissingResponse: _TypeAlias = FindMissingResponse  # noqa: Y015
+
+@_typing.final
 class ListPendingRequest(_message.Message):
     """Asks for pending ids."""
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class RightBatchServiceStub:
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     def __init__(self, channel):
@@ -71,11 +71,16 @@ class RightBatchServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyResponse.FromString,
                 _registered_method=True)
+        self.FindMissing = channel.unary_unary(
+                '/trimask_proto.v1.RightBatchService/FindMissing',
+                request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingResponse.FromString,
+                _registered_method=True)
 
 
 class RightBatchServiceServicer:
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     def ListPending(self, request, context):
@@ -131,6 +136,13 @@ class RightBatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindMissing(self, request, context):
+        """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RightBatchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -169,6 +181,11 @@ def add_RightBatchServiceServicer_to_server(servicer, server):
                     request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyResponse.SerializeToString,
             ),
+            'FindMissing': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMissing,
+                    request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'trimask_proto.v1.RightBatchService', rpc_method_handlers)
@@ -178,8 +195,8 @@ def add_RightBatchServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RightBatchService:
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     @staticmethod
@@ -361,6 +378,33 @@ class RightBatchService:
             '/trimask_proto.v1.RightBatchService/EraseStudy',
             trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyRequest.SerializeToString,
             trimask__proto_dot_v1_dot_right__batches__pb2.EraseStudyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMissing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.RightBatchService/FindMissing',
+            trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_right__batches__pb2.FindMissingResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RightBatchServiceStub:
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     @_typing.overload
@@ -57,11 +57,13 @@ class RightBatchServiceStub:
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]
     """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
+    FindMissing: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]
+    """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 @_typing.type_check_only
 class RightBatchServiceAsyncStub(RightBatchServiceStub):
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -87,10 +89,12 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]  # type: ignore[assignment]
     """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
+    FindMissing: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]  # type: ignore[assignment]
+    """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by right providers to the collector, whatever the study's suite: which submissions wait, and which of them are
-    bound together in a block for ever.
+    """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
+    wait, and which of them are bound together in a block for ever.
     """
 
     @_abc_1.abstractmethod
@@ -156,5 +160,13 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.EraseStudyResponse, _abc.Awaitable[_right_batches_pb2.EraseStudyResponse]]:
         """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
+
+    @_abc_1.abstractmethod
+    def FindMissing(
+        self,
+        request: _right_batches_pb2.FindMissingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_batches_pb2.FindMissingResponse, _abc.Awaitable[_right_batches_pb2.FindMissingResponse]]:
+        """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
 def add_RightBatchServiceServicer_to_server(servicer: RightBatchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

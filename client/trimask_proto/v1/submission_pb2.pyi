@@ -56,8 +56,8 @@ class AskSubmissionResponse(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Empty if it was taken in and not refused since; else the reason: "out_of_frame", "wrong_tags", "submission_withdrawn";
-    "unknown_submission" if no such bytes were taken in, or their study is erased.
+    """Empty if it was taken in and not refused since; else the reason: "out_of_frame", "wrong_tags", "submission_withdrawn",
+    "incomplete_submission"; "unknown_submission" if no such bytes were taken in, or their study is erased.
     """
     def __init__(
         self,

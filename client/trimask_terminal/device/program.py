@@ -9,14 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
-from trimask_terminal.completion import SHELLS, completion_script
 from trimask_terminal.device import afterwards, taking_part
 from trimask_terminal.device.home import with_queue
-from trimask_terminal.exits import Exit
 from trimask_terminal.options import add_json, seconds
 from trimask_terminal.outcome import json_everywhere
 from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import completed, exit_program, run_program
+from trimask_terminal.running import SHELLS, exit_program, print_completion, run_program
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -29,11 +27,8 @@ def run() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; what went wrong is one line on stderr."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--complete"]:
-        return completed(build_parser(), arguments[1:])
     if len(arguments) == 2 and arguments[0] == "--completion" and arguments[1] in SHELLS:
-        print(completion_script("trimask-client", arguments[1]), end="")
-        return Exit.DONE
+        return print_completion(build_parser(), arguments[1])
     return run_program(build_parser(), arguments)
 
 
@@ -98,6 +93,11 @@ def build_parser() -> argparse.ArgumentParser:
     answer.add_argument("--file", type=Path, help="a JSON object of answers, or - for standard input")
     answer.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     answer.add_argument("--again", action="store_true", help="answer a study a second time")
+    answer.add_argument(
+        "--agree",
+        action="store_true",
+        help="do not ask: the person has read the study's consent, agrees to it, and may take part",
+    )
     answer.add_argument("--send", action="store_true", help="and send at once")
     answer.set_defaults(run=with_queue(taking_part.answer))
 

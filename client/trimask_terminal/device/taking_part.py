@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from trimask_client.fetch import fetch_linked
 from trimask_client.queue import Queue
 from trimask_core.clock import SystemClock
 from trimask_core.errors import AnswerError, ConfigError, StudyError
-from trimask_core.form import Form
+from trimask_core.form import Eligibility, Form
 from trimask_core.institutions import Directory, load_directories
 from trimask_core.invitation import Link
 from trimask_core.signed_study import SignedStudy
@@ -85,7 +86,9 @@ def answer(args: argparse.Namespace, queue: Queue) -> int:
         asked = [part.name for part in (*(item.question for item in form.eligibility), *form.parts)]
     _refuse_unasked(answers, asked)
     if form is not None:  # what was asked becomes what is sent as the form says, here as in any app
-        answers = _filled(form, answers)
+        filled = _filled(form, answers)
+        _agreed(args, form, answers)
+        answers = filled
     entry = queue.seal(client.study.id, answers, again=args.again)
     print(f"Sealed as {entry.submission_id.hex()}. {entry.words(SystemClock().now_ms())}")
     return send(argparse.Namespace(now=True), queue) if args.send else Exit.DONE
@@ -95,6 +98,42 @@ def _refuse_unasked(answers: dict[str, object], asked: list[str]) -> None:
     unknown = sorted(set(answers) - set(asked))
     if unknown:
         raise ConfigError(f"{unknown[0]}: this study does not ask that; it asks: {', '.join(asked)}")
+
+
+def _agreed(args: argparse.Namespace, form: Form, answers: dict[str, object]) -> None:
+    """Show who may take part and the consent, and have the person agree, here or by --agree; `StudyError` if not."""
+    language = form.language(os.environ.get("LANG"))
+    for item in form.eligibility:
+        given = answers.get(item.question.name)
+        if given is not None and not item.met(item.asked.check(given, language)):
+            raise StudyError(
+                f"{item.question.name}: with this answer you cannot take part; nothing was sealed"
+            )
+    consent = form.consent(language)
+    if consent is None and not form.eligibility:
+        return
+    for item in form.eligibility:
+        print(f"You can take part if: {item.question.label[language]} {_wanted(item)}")
+    if consent is not None:
+        print(f"\n{consent.text}\n\n(consent, version {consent.version})")
+    if args.agree:
+        return
+    if args.json or not sys.stdin.isatty():
+        raise ConfigError(
+            "this study asks for consent: run `answer` in a terminal to read it and agree, or give --agree if the "
+            "person has read it, agrees and may take part"
+        )
+    if input("\nDo you agree, and may you take part? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise StudyError("not agreed to; nothing was sealed")
+
+
+def _wanted(item: Eligibility) -> str:
+    """The answers with which a person may take part."""
+    if item.question.kind == "yes_no":
+        return "(yes)" if item.eligible else "(no)"
+    low, high = item.question.minimum, item.question.maximum
+    bounds = [] if low is None else [f"at least {low:g}"]
+    return f"({', '.join(bounds if high is None else [*bounds, f'at most {high:g}'])})"
 
 
 def _filled(form: Form, answers: dict[str, object]) -> dict[str, object]:

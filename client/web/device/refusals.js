@@ -31,6 +31,7 @@ export const REFUSALS = /** @type {const} */ ({
   gram_changed: ["ABORTED", "later", null],
   implausible_answers: ["ABORTED", "never", null],
   implausible_sum: ["ABORTED", "later", null],
+  incomplete_submission: ["FAILED_PRECONDITION", "never", "unaccepted"],
   internal_error: ["INTERNAL", "later", "busy"],
   invitation_expired: ["PERMISSION_DENIED", "never", "expired"],
   invitation_used: ["ALREADY_EXISTS", "never", "used"],

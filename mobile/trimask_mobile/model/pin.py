@@ -4,6 +4,10 @@ The PIN is kept nowhere, nor is a hash of it. Stretched by scrypt (RFC 7914) wit
 invitations not used yet; the PIN is right if that record opens. So whoever has the device without the PIN has no invitation
 to use, unless they guess it: on this device against waits that grow and outlast a restart, and with the device's files in a
 laboratory against scrypt alone, which six digits do not survive for long. The PIN keeps respondents out, not laboratories.
+
+Waits are counted by the time since the device was started, sleep included, which nobody can set; the clock that people see
+has no part in them. After a restart of the device its whole new run counts, and the time it was off does not: a wait may be
+longer than it says, never shorter.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ from itertools import pairwise
 from typing import Protocol
 
 from trimask_client.record_store import Vault
-from trimask_core.clock import Clock
 from trimask_core.errors import TrimaskError, VerificationError
 from trimask_core.randomness import RandomSource, SystemRandom
 from trimask_core.records import RecordCipher
@@ -68,7 +71,12 @@ class HasVault(Protocol):
     """The device; its vault is another once everything on it was removed."""
 
     vault: Vault
-    clock: Clock
+
+
+def since_boot() -> float:
+    """Seconds since the device was started. Where the system does not count its sleep, waits are the longer for it."""
+    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux, so Android
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 @dataclass
@@ -88,16 +96,10 @@ class PinLock:
         *,
         source: RandomSource | None = None,
         cost: tuple[int, int, int] = STRETCH_COST,
-        monotonic: Callable[[], float] = time.monotonic,
+        running: Callable[[], float] = since_boot,
     ) -> None:
-        self._device, self._clock, self._source, self._cost = (
-            device,
-            device.clock,
-            source or SystemRandom(),
-            cost,
-        )
-        # Beside the wall clock, which whoever holds the device can set: within one run, both must have moved on.
-        self._monotonic, self._not_before = monotonic, 0.0
+        self._device, self._source, self._cost = device, source or SystemRandom(), cost
+        self._running = running
 
     @property
     def _vault(self) -> Vault:
@@ -126,15 +128,15 @@ class PinLock:
         left = self.wait_ms()
         if left:
             raise WrongPin(left, tried=False)
-        failures = self._failures() + 1
+        failures = int((self._vault.get(_KIND, _TRIES) or {}).get("failures", 0)) + 1
         wait = wait_after(failures)
-        self._vault.put(_KIND, _TRIES, {"failures": failures, "until_ms": self._clock.now_ms() + wait})
+        self._count(failures, wait)
         try:
             record = self._vault.get(_KIND, _LIST) or {}
             key = stretch(pin, bytes.fromhex(record["salt"]), tuple(record["cost"]))
             text = RecordCipher(key, self._source).open(_NAME, bytes.fromhex(record["sealed"]))
         except (VerificationError, KeyError):
-            self._not_before = self._monotonic() + wait / 1000
+            self._count(failures, wait)  # from now on: stretching takes a while
             raise WrongPin(wait, tried=True) from None
         self._vault.delete(_KIND, _TRIES)
         return Unlocked(list(json.loads(text)), key)
@@ -152,20 +154,26 @@ class PinLock:
     def wait_ms(self) -> int:
         """How long until a PIN may be tried."""
         try:
-            until = int((self._vault.get(_KIND, _TRIES) or {}).get("until_ms", 0))
-        except VerificationError:
-            until = self._clock.now_ms() + LONGEST_MS  # somebody has changed the count
-            self._vault.put(_KIND, _TRIES, {"failures": FREE_TRIES + 7, "until_ms": until})
-        left = until - self._clock.now_ms()
-        if left > LONGEST_MS:  # the clock was set back: the wait begins again, and ends
-            left = wait_after(self._failures())
-            self._vault.put(
-                _KIND, _TRIES, {"failures": self._failures(), "until_ms": self._clock.now_ms() + left}
+            record = self._vault.get(_KIND, _TRIES) or {}
+            failures, left, since = (
+                int(record.get(name, 0)) for name in ("failures", "left_ms", "since_boot_ms")
             )
-        return max(0, left, round((self._not_before - self._monotonic()) * 1000))
+        except VerificationError:  # somebody has changed the count
+            self._count(FREE_TRIES + 7, LONGEST_MS)
+            return LONGEST_MS
+        now = self._running_ms()
+        if left and now < since:  # the device was started anew: it has run for so long at least
+            left = max(0, left - now)
+            self._count(failures, left)
+            return left
+        return max(0, left - (now - since))
 
-    def _failures(self) -> int:
-        return int((self._vault.get(_KIND, _TRIES) or {}).get("failures", 0))
+    def _count(self, failures: int, left_ms: int) -> None:
+        record = {"failures": failures, "left_ms": left_ms, "since_boot_ms": self._running_ms()}
+        self._vault.put(_KIND, _TRIES, record)
+
+    def _running_ms(self) -> int:
+        return round(self._running() * 1000)
 
     def _write(self, unlocked: Unlocked, salt: bytes, cost: tuple[int, ...]) -> None:
         sealed = RecordCipher(unlocked.key, self._source).seal(

@@ -7,7 +7,6 @@
 |--------------------------|------------------|-------------------------------------------------------------|
 | `ols`                    | yes              | sampling and privacy                                        |
 | `linear_probability`     | yes              | sampling and privacy                                        |
-| `quadratic_logit`        | yes              | sampling and privacy, about the approximation               |
 | `logit`                  | yes, by synthetic records | approximate: sampling and privacy, the model left out |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
 | `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
@@ -17,10 +16,8 @@
 | `crosstab`, `means`, `rates` | yes          | sampling and privacy                                        |
 | `histogram`, `quantiles`, `survival` | yes  | sampling and privacy; from bins that the study declares     |
 | `partial_correlations`   | yes              | sampling (normal rows) and privacy                          |
-| `canonical_correlations` | yes              | sampling (normal rows) and privacy; weights: estimates only |
 | `pca`                    | yes              | sampling (normal rows) and privacy                          |
 | `factor_loadings`        | yes              | sampling (normal rows) and privacy                          |
-| `discriminant`           | yes              | none: estimates only                                        |
 | `naive_ols`              | no, on purpose   | wrong: for comparison                                       |
 | `ols_from_rows`          | not needed       | sampling                                                    |
 
@@ -35,14 +32,12 @@ from typing import NoReturn
 
 from trimask.fit.beyond import ALIASES, cox, glm, poisson, quantile, refuse
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
-from trimask.fit.canonical import CanonicalResults, canonical_correlations
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
 from trimask.fit.crosstab import CrosstabResults, crosstab
 from trimask.fit.description import DescribeResults, describe
 from trimask.fit.diagnostics import Diagnostics, rows_for_error
-from trimask.fit.discriminant import DiscriminantResults, discriminant
 from trimask.fit.effects import ChiSquare
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
@@ -54,12 +49,7 @@ from trimask.fit.mediation import MediationResults, mediation
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
 from trimask.fit.prediction import PredictionResults
-from trimask.fit.probability import (
-    LinearProbabilityResults,
-    QuadraticLogitResults,
-    linear_probability,
-    quadratic_logit,
-)
+from trimask.fit.probability import LinearProbabilityResults, linear_probability
 from trimask.fit.rates import RateResults, rates
 from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
@@ -70,13 +60,11 @@ from trimask.fit.weighting import weighted
 
 __all__ = [
     "BootstrapResults",
-    "CanonicalResults",
     "ChiSquare",
     "ColumnsOfFits",
     "CrosstabResults",
     "DescribeResults",
     "Diagnostics",
-    "DiscriminantResults",
     "FTest",
     "FactorResults",
     "HistogramResults",
@@ -89,7 +77,6 @@ __all__ = [
     "PCAResults",
     "PartialCorrelationResults",
     "PredictionResults",
-    "QuadraticLogitResults",
     "QuantileResults",
     "RateResults",
     "RidgeResults",
@@ -98,11 +85,9 @@ __all__ = [
     "TSLSResults",
     "TTest",
     "bootstrap",
-    "canonical_correlations",
     "cox",
     "crosstab",
     "describe",
-    "discriminant",
     "elastic_net",
     "factor_loadings",
     "glm",
@@ -118,7 +103,6 @@ __all__ = [
     "partial_correlations",
     "pca",
     "poisson",
-    "quadratic_logit",
     "quantile",
     "quantiles",
     "rates",

@@ -10,8 +10,7 @@ from trimask.errors import BeyondSecondMoments, ParameterError
 __all__ = ["ALIASES", "cox", "glm", "poisson", "quantile", "refuse"]
 
 _YES_OR_NO = (
-    "fit.linear_probability (differences in probability), fit.quadratic_logit (log odds, an approximation for small "
-    "effects) or fit.crosstab (exact odds ratios of one group)"
+    "fit.linear_probability (differences in probability) or fit.crosstab (exact odds ratios of one group)"
 )
 _RECORDS = "by another program of trimask.synthesize(dataset).frame, whose errors are then too small"
 _WHY = {

@@ -2,9 +2,8 @@
 
 The fit is the usual one, by Newton steps, to the records. Its errors are about the people of the release:
 *Sampling*: the inverse of the information of as many people as the release has, however many records were drawn.
-*Privacy*: that of one Newton step from the release (`quadratic_logit`), times (w / w')^2, with w = p (1 - p) at everybody's
-share and w' its mean over the records: noise in the sums of x y moves the logistic coefficient by 1 / w' where the step
-has 1 / w.
+*Privacy*: that of one Newton step from everybody's share p (`step_noise`), times (w / w')^2, with w = p (1 - p) and w' its
+mean over the records: noise in the sums of x y moves the logistic coefficient by 1 / w' where the step has 1 / w.
 Not in the errors: what the records' model had to assume. It knows two-way tables and second moments; a response that
 depends on three things at once in another way, or on the shape of a number within its cells, is estimated with a bias that
 no interval shows. docs/researchers.md has simulations.
@@ -15,29 +14,26 @@ Approximate in every part; no interval here is proved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trimask.errors import FormulaError, ParameterError
+from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.beyond import refuse
-from trimask.fit.design import INTERCEPT
-from trimask.fit.probability import binary_design, quadratic_logit
+from trimask.fit.design import INTERCEPT, Design
+from trimask.fit.groups import unit
+from trimask.fit.least_squares import solve
+from trimask.fit.noise import outer, outers
+from trimask.fit.probability import binary_design
 from trimask.fit.report import noise_notes
 from trimask.fit.results import LinearResults
 from trimask.moments import Matrix, Moments, answers_of
+from trimask_core.schema import ONES
 
-__all__ = ["LogitResults", "SyntheticRecords", "logit"]
+__all__ = ["LogitResults", "logit", "step_noise"]
 
 _STEPS = 50
-
-
-class SyntheticRecords(Protocol):
-    """What `trimask.synthesize` returns."""
-
-    frame: pd.DataFrame
-    moments: Moments
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +114,7 @@ def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
     design = binary_design(moments.schema, formula)
     if INTERCEPT not in design.names:
         raise FormulaError(f"{formula.strip()!r}: a logistic regression needs an intercept here")
-    step = quadratic_logit(moments, formula)  # refuses where the noise leaves nothing to say
+    share, privacy = step_noise(moments, design)  # refuses where the noise leaves nothing to say
     asked = source.frame[[item.name for item in moments.schema.attributes]]
     rows = np.array([moments.schema.encode(one) for one in answers_of(asked, moments.schema)])
     column = next(item for item in moments.columns if item.name == design.response)
@@ -126,14 +122,48 @@ def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
     X = rows @ design.combine
     found, information, weight = _newton(X, y)
     change = design.to_original / design.response_half_range
-    grown = (step.share * (1 - step.share) / weight) ** 2
+    grown = (share * (1 - share) / weight) ** 2
     sampling = change @ np.linalg.inv(information) @ change.T * (len(rows) / moments.rows)
     return LogitResults(
         formula=formula.strip(), response=design.response, unit="log odds", basis="release", label=moments.label,
         nobs=moments.rows, sigma=moments.sigma, names=design.names, coefficients=change @ found,
-        cov_sampling=sampling, cov_privacy=step.cov_privacy * grown, records=len(rows),
+        cov_sampling=sampling, cov_privacy=privacy * grown, records=len(rows),
         weighted=bool(moments.weighted_by),
     )  # fmt: skip
+
+
+def step_noise(moments: Moments, design: Design) -> tuple[float, Matrix]:
+    """Everybody's share p, and what the release's noise does to one Newton step from the model without regressors.
+
+    The step's slopes are b_j / w and its intercept log(p / (1 - p)) + (b_0 - p) / w, with b the linear probability model and
+    w = p (1 - p). The covariance is that of its gradients in the moments, p's noise included, grown where those of the
+    linear fit are (`trimask_theory.noisy_regression`).
+    """
+    estimate, n, one = solve(moments, design), moments.rows, unit(moments.schema, ONES)
+    # In original units: the response is 0 or 1, and its share the mean.
+    response = design.response_half_range * design.response_combine
+    centre = next(column.center for column in moments.columns if column.name == design.response)
+    response = response + centre * one
+    p = float(one @ moments.gram @ response) / n
+    if not 0 < p < 1:
+        raise NoiseExceedsSignal(
+            [design.response], n + 1, None,
+            f"the noise exceeds the signal: the share of {design.response} comes out as {p:.3g}, and has no log odds",
+        )  # fmt: skip
+    w, b = p * (1 - p), estimate.params
+    if moments.exact:
+        return p, np.zeros((len(b), len(b)))
+    first = np.array([name == INTERCEPT for name in design.names], dtype=float)
+    working, change = estimate.working, design.to_original
+    sides = (working.T @ working.inverse @ change.T).T
+    # d(1/w) = -(1 - 2p)/w^2 dp; d log(p/(1-p)) = dp/w, which cancels the -dp/w of b_0 - p.
+    pull = -(1 - 2 * p) / w**2 * (b - first * p)
+    gradients = outers(sides, working.theta) / w + pull[:, None, None] * outer(one, response) / n
+    known = np.diag(change @ working.first @ change.T)
+    grown = np.ones(len(b))
+    np.divide(np.diag(estimate.cov_privacy), known, out=grown, where=known > 0)
+    grown = np.sqrt(np.maximum(grown, 1.0))
+    return p, moments.law.covariance(gradients) * np.outer(grown, grown)
 
 
 def _newton(X: Matrix, y: Matrix) -> tuple[Matrix, Matrix, float]:

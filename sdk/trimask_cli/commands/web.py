@@ -1,4 +1,4 @@
-"""`trimask web hash|export|headers|check|serve`: the page on which people take part from a browser."""
+"""`trimask web export|check|serve`: the page on which people take part from a browser."""
 
 from __future__ import annotations
 
@@ -18,15 +18,6 @@ def register(subparsers: Subparsers) -> None:
     )
     commands = web.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    hashed = commands.add_parser(
-        "hash",
-        help="print the hash of the page, for [web] page_sha256 of a study",
-        description="Print the SHA-256 of the page's SHA256SUMS: the same for every study, and on every machine.",
-    )
-    _page(hashed)
-    add_json(hashed)
-    hashed.set_defaults(run=run_hash)
-
     export = commands.add_parser(
         "export",
         help="write a study's page as static files, for any web server",
@@ -34,30 +25,28 @@ def register(subparsers: Subparsers) -> None:
         "read what is answered there, so host them with somebody who is no party of the study.",
     )
     _study(export)
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="the site's root")
+    export.add_argument(
+        "--out", type=Path, metavar="DIR", help="the site's root; may be left out with --headers"
+    )
     export.add_argument("--replace", action="store_true", help="write over what is there")
+    export.add_argument(
+        "--headers",
+        choices=("nginx", "caddy"),
+        help="print the headers the web server should send, as its settings",
+    )
     _page(export)
     add_json(export)
     export.set_defaults(run=run_export)
 
-    headers = commands.add_parser(
-        "headers", help="print the headers a web server should send, as its settings"
-    )
-    _study(headers)
-    headers.add_argument(
-        "--for", dest="server", choices=("nginx", "caddy"), default="nginx", help="default nginx"
-    )
-    _page(headers)
-    add_json(headers)
-    headers.set_defaults(run=run_headers)
-
     check = commands.add_parser(
         "check",
-        help="fetch the page from its hosts and hold every file against the study's hash",
+        help="hold the page against the study's hash; without a study, print the page's hash",
         description="Fetch every file from the hosts a study names, or read an exported folder, and compare. It shows what "
-        "the host gave to this program: a host could give other files to others.",
+        "the host gave to this program: a host could give other files to others. Without a study, print the hash of the "
+        "page that comes with trimask, for [web] page_sha256 of a study: the same on every machine.",
     )
-    _study(check)
+    _study(check, nargs="?")
+    _page(check)
     check.add_argument(
         "--folder", type=Path, metavar="DIR", help="an exported folder, DIR/s/CODE, in place of the hosts"
     )
@@ -76,8 +65,10 @@ def register(subparsers: Subparsers) -> None:
     serve.set_defaults(run=run_serve)
 
 
-def _study(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study, as devices get it")
+def _study(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    parser.add_argument(
+        "study", type=Path, nargs=nargs, metavar="STUDY.json", help="the study, as devices get it"
+    )
 
 
 def _page(parser: argparse.ArgumentParser) -> None:
@@ -93,63 +84,49 @@ def _files(args: argparse.Namespace) -> dict[str, bytes]:
     return page_of(args.page or page_folder())
 
 
-def run_hash(args: argparse.Namespace) -> int:
-    """Print it."""
-    from trimask_cli.site.page import page_hash
-
-    files = _files(args)
-    if args.json:
-        print_json(
-            {"page_sha256": page_hash(files), "files": len(files), "bytes": sum(map(len, files.values()))}
-        )
-    else:
-        print(page_hash(files))
-    return 0
-
-
 def run_export(args: argparse.Namespace) -> int:
-    """Write the site."""
-    from trimask_cli.site.hosting import require_web, write_site
+    """Write the site, or print what its server should send, or both."""
+    from trimask_cli.site.hosting import headers_of, require_web, server_words, write_site
     from trimask_cli.study_file import read_signed
+    from trimask_core.errors import ConfigError
     from trimask_core.invitation import Link
 
+    if args.out is None and args.headers is None:
+        raise ConfigError("give --out DIR, the site's root, or --headers nginx|caddy")
     signed = read_signed(args.study)
-    web, files = require_web(signed.study), _files(args)
-    folder = write_site(args.out, signed, files, replace=args.replace)
-    pages = [Link(host, signed.study.id).page for host in web.hosts]
+    study, files = signed.study, _files(args)
+    web = require_web(study)
+    pages = [Link(host, study.id).page for host in web.hosts]
+    folder = None if args.out is None else write_site(args.out, signed, files, replace=args.replace)
     if args.json:
-        print_json(
-            {"folder": str(folder), "files": len(files), "page_sha256": web.page_sha256, "pages": pages}
-        )
+        told = {"files": len(files), "page_sha256": web.page_sha256, "pages": pages}
+        print_json({"folder": folder and str(folder), **told, "headers": headers_of(study, files)})
         return 0
-    print(f"{len(files) + 2} files in {folder}, page {web.page_sha256}")
-    print(f"Serve {args.out} so that it is found at {' and '.join(pages)}")
-    print(
-        f"`trimask web headers {args.study}` has the headers, `trimask web check {args.study}` looks at what is served."
-    )
-    return 0
-
-
-def run_headers(args: argparse.Namespace) -> int:
-    """Print the settings."""
-    from trimask_cli.site.hosting import headers_of, require_web, server_words
-    from trimask_cli.study_file import read_signed
-
-    study, files = read_signed(args.study).study, _files(args)
-    require_web(study)
-    if args.json:
-        print_json(headers_of(study, files))
-    else:
-        print(server_words(study, files, args.server))
+    if folder is not None:
+        print(f"{len(files) + 2} files in {folder}, page {web.page_sha256}")
+        print(f"Serve {args.out} so that it is found at {' and '.join(pages)}")
+        more = "" if args.headers else "--headers nginx (or caddy) prints the headers to send with it. "
+        print(f"{more}`trimask web check {args.study}` looks at what is served.")
+    if args.headers is not None:
+        print(server_words(study, files, args.headers))
     return 0
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Compare."""
+    """Compare; or print the page's own hash."""
     from trimask_cli.site.checking import check_files, from_folder, from_host
     from trimask_cli.site.hosting import require_web
+    from trimask_cli.site.page import page_hash
     from trimask_cli.study_file import read_signed
 
+    if args.study is None:
+        page = _files(args)
+        sizes = {"files": len(page), "bytes": sum(map(len, page.values()))}
+        if args.json:
+            print_json({"page_sha256": page_hash(page), **sizes})
+        else:
+            print(page_hash(page))
+        return 0
     study = read_signed(args.study).study
     web = require_web(study)
     if args.folder is not None:

@@ -1,5 +1,5 @@
-"""A site on this machine, to try it, with the headers of `trimask web headers`: plain HTTP on loopback, which browsers take
-for safe."""
+"""A site on this machine, to try it, with the headers that `trimask web export --headers` prints: plain HTTP on loopback,
+which browsers take for safe."""
 
 from __future__ import annotations
 

@@ -169,6 +169,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "CancelBlock": _COLLECTOR,
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,
+        "FindMissing": _RIGHT_PEER,
     },
     "trimask_proto.v1.RowDrawService": {
         "FreezeDraw": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
@@ -201,6 +202,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "Introduce": _RIGHT_PEER,
         "GetForms": _RIGHT_PEER,
         "GetVerdict": _RIGHT_PEER,
+        "CompareLedger": _RIGHT_PEER,
     },
     "trimask_proto.v1.LeftMaskingService": {
         "PushComponent": _rule(

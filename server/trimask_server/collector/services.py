@@ -95,6 +95,8 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for this node's own pages."""
         described = await self._provider_status.describe_cached(study)
+        # The state first: a study that is closed then has its last numbers.
+        state = await self._node.studies.state_now(study.id)
         # Read one right after the other: a block that changes state in between is counted twice, or not at all.
         pending = await self._ledger.pending_rows(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
@@ -120,7 +122,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
             last_seen_time_ms=self._node.clock.now_ms(),
         )
         return study_pb2.GetStudyStatusResponse(
-            state=_STATES[await self._node.studies.state_now(study.id)],
+            state=_STATES[state],
             pending_rows=pending,
             masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
             pooled_rows=sum(release.rows for release in releases if release.state in UNPUBLISHED),

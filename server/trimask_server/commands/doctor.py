@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
@@ -17,6 +18,7 @@ from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party import Party
 from trimask_core.party_files import load_party, read_secret
+from trimask_core.signed_study import SignedStudy
 from trimask_proto.v1.node_pb2 import DescribeNodeRequest
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.audit.log import HEAD_FILE
@@ -167,7 +169,7 @@ def _ports(config: NodeConfig, process: int | None) -> Iterator[Finding]:
 
 def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
     if config.store.url:
-        yield from _server(config)
+        yield from _server(config, role)
         return
     path = sqlite_path(config, role)
     if not os.access(config.data, os.R_OK | os.X_OK) and Path(config.data).exists():
@@ -182,11 +184,29 @@ def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
         said = str(error)
     if said == "ok":
         yield fine("store", f"{path} is whole")
+        if role == "right":
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+                yield from _lost_ledgers(store.execute)
     else:
         yield bad("store", f"{path}: {said}", "`trimask node restore` puts a backup in its place")
 
 
-def _server(config: NodeConfig) -> Iterator[Finding]:
+def _lost_ledgers(execute: Callable[[str], Any]) -> Iterator[Finding]:
+    """Studies of the moments suite that came back in a restored store without their ledger of deliveries."""
+    for study_id, text in execute(
+        "SELECT study_id, signed_study FROM restored_ledgers JOIN studies USING (study_id)"
+        " WHERE lost = 1 AND state <> 'closed'"
+    ).fetchall():
+        if SignedStudy.from_json(text).study.suite.name == "moments":
+            yield weak(
+                "ledger",
+                f"study {bytes(study_id).hex()[:12]} was restored without its ledger and delivers nothing more",
+                "its owner closes it and gives up what waits (`trimask study abandon STUDY.json release-N`, or "
+                "`trimask study end-releases`); other studies go on",
+            )
+
+
+def _server(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
     try:
         import psycopg
 
@@ -199,12 +219,18 @@ def _server(config: NodeConfig) -> Iterator[Finding]:
         with psycopg.connect(config.store.url, connect_timeout=5) as server:
             version = server.info.server_version // 10_000
             (may,) = server.execute(_MAY_WRITE, {"schema": schema}).fetchone() or (False,)
+            made = server.execute("SELECT to_regclass(%s)", (f"{schema}.restored_ledgers",)).fetchone()
+            lost = []
+            if role == "right" and made != (None,):
+                server.execute(f"SET search_path = {schema}")
+                lost = list(_lost_ledgers(server.execute))
     except psycopg.Error as error:
         said = " ".join(str(error).split()) or type(error).__name__
         yield bad("store", said, "look at [store] url, the server, and ~/.pgpass or store.url_file")
         return
     if may:
         yield fine("store", f"PostgreSQL {version} answers")
+        yield from lost
     else:
         said = f"PostgreSQL {version} answers, and the account may not make tables in the schema {schema}"
         yield bad(

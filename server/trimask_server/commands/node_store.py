@@ -43,6 +43,12 @@ def register(subparsers: Subparsers) -> None:
         help="collector: keep what was pooled and not published in the backup. Only if nothing was published or "
         "answered since it was made; otherwise the same rows are published twice",
     )
+    restore.add_argument(
+        "--ledger-kept",
+        action="store_true",
+        help="right provider: the folder `moments` beside its keys is the one the node last ran with, not a copy. Without "
+        "it nothing more is delivered of the moments studies in the backup: the same reports could get fresh noise",
+    )
     restore.set_defaults(run=run_restore)
 
     rotate = subparsers.add_parser(
@@ -85,13 +91,19 @@ def run_backup(args: argparse.Namespace) -> int:
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a backup."""
     from trimask_server.store.backup import restore
+    from trimask_server.store.renewal import Kept
 
     config, role = _load(args.config)
-    restore(config, role, args.file, force=args.force, keep_factors=args.keep_factors)
+    restore(config, role, args.file, force=args.force, kept=Kept(args.keep_factors, args.ledger_kept))
     print(f"The store of {config.name} is that of {args.file}, as a new generation; the node can be started.")
     if role == "collector" and not args.keep_factors:
         print(
             "What was pooled and not yet published at the time of the backup is discarded (see --keep-factors)."
+        )
+    if role == "right" and not args.ledger_kept:
+        print(
+            "Studies of the moments suite in it deliver nothing more. If the folder `moments` beside the keys is the one "
+            "the node last ran with, restore the same backup again, now, with --ledger-kept."
         )
     return 0
 

@@ -9,6 +9,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from trimask_core.refusals import Reason
+from trimask_server.operations.addresses import Addresses, Shares
+from trimask_server.operations.connect import peer_of
 from trimask_server.operations.refusal_counts import Refusals
 
 __all__ = ["BoundedConnections"]
@@ -17,28 +19,28 @@ _MOST_CONNECTIONS = 128  # each may hold half a MiB, most of it in the TLS libra
 
 
 class BoundedConnections(web.Server):
-    """A server with at most so many connections.
+    """A server with so many connections, shared out by address (`operations.addresses.Shares`).
 
-    Above the limit it closes the one idle for longest; if none is idle, the one whose message has been arriving for
-    longest; the new one only if all others are being answered.
+    The one to lose its place is the one that has kept this server waiting for longest, for a request or for the rest of
+    one; what is being answered comes last.
     """
 
-    def __init__(self, handler: Any, refusals: Refusals, **settings: Any) -> None:
+    def __init__(self, handler: Any, refusals: Refusals, addresses: Addresses, **settings: Any) -> None:
         super().__init__(handler, **settings)
         self._refusals = refusals
-        self.open: dict[RequestHandler, asyncio.Transport] = {}
-        self.waiting: dict[RequestHandler, None] = {}
-        self.reading: dict[RequestHandler, None] = {}
+        self._addresses = addresses
+        self._transports: dict[RequestHandler, asyncio.Transport] = {}
+        self.places: Shares[RequestHandler] = Shares(_MOST_CONNECTIONS)
+        self.reading: set[RequestHandler] = set()
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        self.open[handler], self.waiting[handler] = transport, None
-        if len(self.open) > _MOST_CONNECTIONS:
-            idle = next(iter(self.waiting))  # the new one, if no other waits
-            loses = next(iter(self.reading), idle) if idle is handler else idle
+        self._transports[handler] = transport
+        loses = self.places.enter(handler, self._addresses.of(peer_of(transport.get_extra_info("peername"))))
+        if loses is not None:
             if loses in self.reading:
                 self._refusals.count(Reason.OVERLOADED)
-            held = self.open[loses]
+            held = self._transports[loses]
             self._forget(loses)
             held.abort()  # abort, because a client that sends half a message would not answer a TLS goodbye either
             loses.force_close()
@@ -48,6 +50,6 @@ class BoundedConnections(web.Server):
         super().connection_lost(handler, exc)
 
     def _forget(self, handler: RequestHandler) -> None:
-        self.open.pop(handler, None)
-        self.waiting.pop(handler, None)
-        self.reading.pop(handler, None)
+        self._transports.pop(handler, None)
+        self.places.leave(handler)
+        self.reading.discard(handler)

@@ -4,8 +4,8 @@ A call comes in here and goes through the very handler that gRPC's public port h
 and audit; an address has one bucket for both ways in, and unfinished messages share one number of places. Pages may call of
 hosts that the open studies of this node name (`[web] hosts`), each for its own studies alone.
 
-What a stranger may hold is bounded: a connection's request head by size and time, connections by number (the one that has
-waited longest is closed), a message by `operations.limits` and `operations.arrivals`.
+What a stranger may hold is bounded: a connection's request head by size and time, connections by number and address
+(`https_connections`), a message by `operations.limits` and `operations.arrivals`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from trimask_core.refusals import REASON_KEY, RETRY_KEY, Alarm, Reason
 from trimask_server.node.context import NodeContext
 from trimask_server.node.https_connections import BoundedConnections
 from trimask_server.node.ports import Bound
+from trimask_server.operations.addresses import Addresses
 from trimask_server.operations.arrivals import Unread
 from trimask_server.operations.certificates import TlsMaterial, https_files
 from trimask_server.operations.connect import (
@@ -79,6 +80,7 @@ class HttpsPort:
         self._connections = BoundedConnections(
             self._handle,
             self._node.refusals,
+            Addresses(self._node.config.proxies),
             access_log=None,
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGER_SECONDS,
@@ -140,12 +142,14 @@ class HttpsPort:
 
     # Calls
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        connections = self._connections
-        if connections is None:
+    def _taken(self) -> BoundedConnections:
+        if self._connections is None:
             raise RuntimeError("a request before the port was taken")
-        protocol = request.protocol
-        connections.waiting.pop(protocol, None)
+        return self._connections
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        connections, protocol = self._taken(), request.protocol
+        connections.places.renew(protocol, firm=True)
         try:
             return await self._answer(request)
         except (
@@ -154,9 +158,7 @@ class HttpsPort:
         ):  # the caller has gone or lost its place; nobody reads this
             return web.Response(status=400)
         finally:
-            connections.reading.pop(protocol, None)
-            if protocol in connections.open:
-                connections.waiting[protocol] = None
+            connections.places.renew(protocol)
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         origin = request.headers.get("Origin")
@@ -205,6 +207,7 @@ class HttpsPort:
     ) -> tuple[Any, float | None]:
         """The request's message, or why there is none (`Unread`), which the guard refuses; and the caller's timeout."""
         try:
+            self._arrivals.charge(call)
             seconds = timeout_of(request.headers)
             if request.headers.get("Content-Encoding", "identity") != "identity":
                 raise Refused(Reason.MALFORMED, "send the message uncompressed")  # noqa: TRY301
@@ -229,10 +232,11 @@ class HttpsPort:
             raise too_large
         held = bytearray()
         call.task = asyncio.current_task()
+        connections, protocol = self._taken(), request.protocol
         self._arrivals.enter(call)
         call.reading = True
-        reading = self._connections.reading if self._connections is not None else {}
-        reading[request.protocol] = None
+        connections.reading.add(protocol)
+        connections.places.renew(protocol)
         try:
             while chunk := await request.content.readany():
                 held += chunk
@@ -244,7 +248,8 @@ class HttpsPort:
             raise grpc.aio.AbortError(call.message) from None
         finally:
             call.reading = False
-            reading.pop(request.protocol, None)
+            connections.reading.discard(protocol)
+            connections.places.renew(protocol, firm=True)
             self._arrivals.leave(call)
         return bytes(held)
 

@@ -47,14 +47,14 @@ class Port:
         """Bind the addresses that are not empty."""
         public = not self.mutual
         server = grpc.aio.server(options=server_options(context.config, public=public))
-        arrivals = arrivals_of(context.config, context.refusals, public=public)
+        arrivals = arrivals_of(context.config, context.refusals, context.clock, public=public)
         guarded = GuardedServer(
             server,
             context.refusals,
             context.log,
             context.studies.refresh,
             self.gate,
-            inside=Limits(context.config, context.clock, public=public).wrap,
+            inside=Limits(context.config, public=public).wrap,
             outside=Observation(
                 context.config.name, context.metrics, context.tracer, context.source, public=public
             ).wrap,

@@ -1,9 +1,10 @@
-"""Messages on their way in: how many at once on a port, and how long one may take.
+"""Messages on their way in: how many an address may begin, how many there are at once on a port, how long one may take.
 
 gRPC holds an unfinished message in memory, up to the size its port takes (`limits.server_options`), for as long as the
 connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the message
-is whole and the call can be ended. A port has a fixed number of places; when all are taken, the message that has been
-arriving for longest loses its place: an honest message takes a moment, a stalled one grows old.
+is whole and the call can be ended. A port has a fixed number of places, shared out by address (`addresses.Shares`): when
+all are taken, the address with most unfinished messages loses the one that has been arriving for longest. An honest message
+takes a moment, a stalled one grows old.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 import grpc
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_server.operations.addresses import Addresses, Shares, TokenBuckets
 from trimask_server.operations.guard import status_of, trailers_of
 from trimask_server.operations.refusal_counts import Refusals
 
@@ -37,29 +38,42 @@ class Unread:
 
 
 class Arrivals:
-    """The places of one port: `most` unfinished messages, `seconds` for each."""
+    """The places of one port: `most` unfinished messages, `seconds` for each; `buckets` say who may begin one.
+
+    Without `buckets` anybody may; without `addresses` there is no proxy.
+    """
 
     def __init__(
-        self, most: int, seconds: float, refusals: Refusals, now: Callable[[], float] = time.monotonic
+        self,
+        most: int,
+        seconds: float,
+        refusals: Refusals,
+        buckets: TokenBuckets | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
-        self._most = most
+        self._places: Shares[Any] = Shares(most)
         self._seconds = seconds
         self._refusals = refusals
-        self._now = now
+        self._buckets = buckets
+        self._addresses = addresses or Addresses()
         self._arriving: dict[Any, float] = {}  # since when, oldest first
         self._timer: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
     def wrap(self, _method: str, handler: Any) -> Any:
         """A unary handler as one whose message is read here. Callers see no difference."""
-        whole, arriving = handler.unary_unary, self._arriving
+        whole = handler.unary_unary
 
         async def read_first(_: Any, context: Any) -> Any:
+            try:
+                self.charge(context)
+            except Refused as error:
+                return await whole(Unread(error), context)
             self.enter(context)
             try:
                 message = await context.read()
             finally:
-                arriving.pop(context, None)
+                self.leave(context)
             if message is grpc.aio.EOF:  # also after a message that announces more than the port takes
                 text = "there was no message, or one larger than this port takes"
                 message = Unread(Refused(Reason.OVERSIZED_MESSAGE, text))
@@ -71,22 +85,30 @@ class Arrivals:
             response_serializer=handler.response_serializer,
         )
 
+    def charge(self, context: Any) -> None:
+        """Take a call from its address's bucket when it begins, so that what never ends is counted too."""
+        address = self._addresses.of(context.peer()) if self._buckets is not None else None
+        wait = self._buckets.take(address) if self._buckets is not None and address is not None else 0
+        if wait:
+            text = "too many calls from this address; slow down"
+            raise Refused(Reason.RATE_LIMITED, text, retry_after_ms=wait)
+
     def enter(self, context: Any) -> None:
         """Give a call's message a place, until `leave`; `context.abort` ends one that loses it.
 
         Few lines, because every call comes through: no timer, task or lock of its own.
         """
-        if len(self._arriving) >= self._most:
-            self._end(
-                next(iter(self._arriving)), Refused(Reason.OVERLOADED, _NO_PLACE, retry_after_ms=_AGAIN_MS)
-            )
         if self._timer is None:
             self._look_in(self._seconds)
-        self._arriving[context] = self._now()
+        self._arriving[context] = time.monotonic()
+        loses = self._places.enter(context, self._addresses.of(context.peer()))
+        if loses is not None:
+            self._end(loses, Refused(Reason.OVERLOADED, _NO_PLACE, retry_after_ms=_AGAIN_MS))
 
     def leave(self, context: Any) -> None:
         """Free the place: the message has arrived, or will not."""
         self._arriving.pop(context, None)
+        self._places.leave(context)
 
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._sweep)
@@ -96,7 +118,7 @@ class Arrivals:
         self._timer = None
         while self._arriving:
             context, since = next(iter(self._arriving.items()))
-            left = since + self._seconds - self._now()
+            left = since + self._seconds - time.monotonic()
             if left > 0:
                 self._look_in(left)
                 return
@@ -105,7 +127,7 @@ class Arrivals:
 
     def _end(self, context: Any, error: Refused) -> None:
         """Answer a call whose message is still on its way; gRPC then forgets what there is of it."""
-        del self._arriving[context]
+        self.leave(context)
         self._refusals.count(error.reason)
         task = asyncio.get_running_loop().create_task(_abort(context, error))
         self._ending.add(task)

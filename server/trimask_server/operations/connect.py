@@ -18,7 +18,16 @@ from google.protobuf.message import Message
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 
-__all__ = ["JSON", "PROTO", "HttpCall", "error_answer", "message_types", "read_json_message", "timeout_of"]
+__all__ = [
+    "JSON",
+    "PROTO",
+    "HttpCall",
+    "error_answer",
+    "message_types",
+    "peer_of",
+    "read_json_message",
+    "timeout_of",
+]
 
 PROTO, JSON = "application/proto", "application/json"
 _VERSION = "1"
@@ -49,8 +58,7 @@ class HttpCall:
     __slots__ = ("_authorization", "_code", "_peer", "message", "reading", "task", "trailers")
 
     def __init__(self, peername: object, authorization: Iterable[str] = ()) -> None:
-        host, port = peername[:2] if isinstance(peername, tuple) else ("", 0)
-        self._peer = f"ipv6:[{host}]:{port}" if ":" in str(host) else f"ipv4:{host}:{port}"
+        self._peer = peer_of(peername)
         self._authorization = tuple(authorization)
         self._code: grpc.StatusCode | None = None
         self.message = ""
@@ -83,6 +91,12 @@ class HttpCall:
             self.task.cancel()
             return
         raise grpc.aio.AbortError(details)
+
+
+def peer_of(peername: object) -> str:
+    """A socket's other end, as gRPC writes it."""
+    host, port = peername[:2] if isinstance(peername, tuple) else ("", 0)
+    return f"ipv6:[{host}]:{port}" if ":" in str(host) else f"ipv4:{host}:{port}"
 
 
 def error_answer(code: grpc.StatusCode, message: str) -> tuple[int, bytes]:

@@ -1,27 +1,25 @@
-"""A node's limits: message size by RPC, concurrent calls, and call rate by address.
+"""A node's limits: message size by RPC, and concurrent calls.
 
 A refusal here costs little: it comes before the message is parsed, before anything is decrypted and before the store is
-asked. `overloaded` and `rate_limited` say when to come again. Slow and idle clients hold a connection and no more;
-gRPC's own limits (`server_options`) end those. What unfinished messages may hold is bounded by `arrivals`.
+asked. `overloaded` says when to come again. Slow and idle clients hold a connection and no more; gRPC's own limits
+(`server_options`) end those. What may be begun, by address, and what unfinished messages hold is bounded by `arrivals`.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
 from trimask_core.clock import Clock
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_server.operations.addresses import Addresses, TokenBuckets
 from trimask_server.operations.arrivals import Arrivals, Unread
 from trimask_server.operations.guard import MAX_MESSAGE_BYTES, rewrapped
 from trimask_server.operations.refusal_counts import Refusals
 from trimask_server.settings.config import NodeConfig
 
-__all__ = ["Limits", "TokenBuckets", "address_of", "arrivals_of", "message_limit", "server_options"]
+__all__ = ["Limits", "arrivals_of", "message_limit", "server_options"]
 
 _DEFAULT_BYTES = 256 << 10
 # What may be larger on the port of peers: a study with its approvals, a plan's ids, and slices of matrices.
@@ -44,7 +42,6 @@ _SLACK_BYTES = 16 << 10
 _PUBLIC_ROOM_BYTES = 48 << 20
 _PEER_ROOM_BYTES = 512 << 20
 _OVERLOADED_MS = 1000
-_ADDRESSES = 65_536
 HANDSHAKE_MS = 10_000
 
 
@@ -61,10 +58,17 @@ def _largest(config: NodeConfig, *, public: bool) -> int:
     return (config.max_submission_bytes if public else MAX_MESSAGE_BYTES) + _SLACK_BYTES
 
 
-def arrivals_of(config: NodeConfig, refusals: Refusals, *, public: bool) -> Arrivals:
+def arrivals_of(config: NodeConfig, refusals: Refusals, clock: Clock, *, public: bool) -> Arrivals:
     """The places a port has for unfinished messages, of the largest size it takes."""
     room, seconds = (_PUBLIC_ROOM_BYTES, 30.0) if public else (_PEER_ROOM_BYTES, 60.0)
-    return Arrivals(max(16, room // _largest(config, public=public)), seconds, refusals)
+    rate = config.rate_limit_per_second if public else 0.0
+    return Arrivals(
+        max(16, room // _largest(config, public=public)),
+        seconds,
+        refusals,
+        TokenBuckets(rate, config.rate_limit_burst, clock.now_ms) if rate else None,
+        Addresses(config.proxies),
+    )
 
 
 def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int], ...]:
@@ -99,49 +103,19 @@ def server_options(config: NodeConfig, *, public: bool) -> tuple[tuple[str, int]
     )
 
 
-class TokenBuckets:
-    """One bucket an address: `burst` calls at once, then `rate` a second. The longest unseen are forgotten."""
-
-    def __init__(self, rate: float, burst: int, now_ms: Callable[[], int]) -> None:
-        self._rate = rate
-        self._burst = max(1, burst)
-        self._now_ms = now_ms
-        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def take(self, address: str) -> int:
-        """0 if the call may pass, else the milliseconds after which it may."""
-        if self._rate <= 0:
-            return 0
-        now = self._now_ms()
-        level, since = self._buckets.pop(address, (float(self._burst), now))
-        level = min(self._burst, level + max(0, now - since) * self._rate / 1000)
-        wait = 0 if level >= 1 else max(1, round((1 - level) / self._rate * 1000))
-        self._buckets[address] = (level if wait else level - 1, now)
-        if len(self._buckets) > _ADDRESSES:
-            self._buckets.popitem(last=False)
-        return wait
-
-
 class Limits:
     """The layer inside the refusal guard: what it raises is counted and answered there."""
 
-    def __init__(self, config: NodeConfig, clock: Clock, *, public: bool) -> None:
+    def __init__(self, config: NodeConfig, *, public: bool) -> None:
         self._config, self._public = config, public
-        self._limits_rate = public and config.rate_limit_per_second > 0
         self._most = config.max_concurrent_submissions
         self._submissions = 0
-        self._buckets = TokenBuckets(
-            config.rate_limit_per_second if public else 0.0, config.rate_limit_burst, clock.now_ms
-        )
 
     def wrap(self, method: str, handler: Any) -> Any:
         """A handler within these limits."""
         inner, name = handler.unary_unary, method.rpartition("/")[2]
-        limits_rate = self._limits_rate
 
         async def limited(request: Any, context: Any) -> Any:
-            if limits_rate:
-                self._check_rate(context)
             if isinstance(request, Unread):
                 raise request.refusal
             if name != "Submit":
@@ -161,29 +135,6 @@ class Limits:
 
         limit = message_limit(method, self._config, public=self._public)
         return rewrapped(handler, limited, _guarded(handler.request_deserializer, limit))
-
-    def _check_rate(self, context: Any) -> None:
-        wait = self._buckets.take(address_of(context.peer()))
-        if wait:
-            raise Refused(
-                Reason.RATE_LIMITED,
-                "too many calls from this address; slow down",
-                retry_after_ms=wait,
-            )
-
-
-def address_of(peer: str) -> str:
-    """Whose bucket a call is taken from: an IPv4 address, or the /64 of an IPv6 one, which is one household's."""
-    host = unquote(peer).rpartition(":")[0].partition(":")[2].strip("[]").partition("%")[0]
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def _guarded(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:

@@ -18,6 +18,7 @@ from trimask_server.node.host import Host, Services
 from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import RightBatchServicer
 from trimask_server.right.current_key_ring import CurrentKeyRing
+from trimask_server.right.incomplete import IncompleteRows
 from trimask_server.right.invitation_service import InvitationServicer
 from trimask_server.right.opener import Opener
 from trimask_server.right.parcels import OpeningKeys
@@ -101,6 +102,10 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
     host.at_stop(opener.stop)
 
+    async def after_collection(now_ms: int) -> None:
+        await key_ring.destroy_spent(now_ms)
+        await IncompleteRows(context).sweep(now_ms)
+
     shared = _shared(
         context,
         Proposals(context.database, context.audit),
@@ -118,7 +123,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
             *shared,
         ],
         begin=opener.start,
-        after_collection=key_ring.destroy_spent,
+        after_collection=after_collection,
         key_names={"sealing_key": newest.public.hex()},
     )
     return Node(host, services, key_ring)

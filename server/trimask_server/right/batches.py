@@ -1,4 +1,4 @@
-"""Which submissions are bound together: what a right provider serves the collector, whatever the study's suite.
+"""Which submissions are bound together: what a right provider serves the collector and its peers, whatever the suite.
 
 A block of the rows suite and a batch of another are the same here: a set of submission ids, bound for ever.
 """
@@ -18,9 +18,10 @@ from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role
+from trimask_server.operations.callers import Context, require_other_right, require_role
 from trimask_server.protocol.draw import sign_bound
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
+from trimask_server.right.incomplete import find_missing, refuse_missing
 from trimask_server.right.rows import RowStore
 
 __all__ = ["BlockRules", "RightBatchServicer"]
@@ -61,7 +62,7 @@ def _erased_ids(rules: BlockRules, study: Study, request: right_batches_pb2.Eras
 
 
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
-    """Serves the collector."""
+    """Serves the collector, and the other right providers one call."""
 
     def __init__(self, node: NodeContext, rows: RowStore, rules_of: Callable[[Study], BlockRules]) -> None:
         self._node = node
@@ -77,6 +78,22 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = self._node.studies.get(study_id)
         require_role(context, study, ["collector"])
         return study
+
+    async def FindMissing(
+        self, request: right_batches_pb2.FindMissingRequest, context: Context
+    ) -> right_batches_pb2.FindMissingResponse:
+        study = self._node.studies.get(request.study_id)
+        require_other_right(context, study, self._node.role_in(study))
+        ids, now_ms, database = (
+            split_ids(request.submission_ids),
+            self._node.clock.now_ms(),
+            self._node.database,
+        )
+        if request.refuse and study.admission == "open":
+            missing = await database.write(lambda tx: refuse_missing(tx, study.id, ids, now_ms))
+        else:
+            missing = await database.read(lambda tx: find_missing(tx, study.id, ids))
+        return right_batches_pb2.FindMissingResponse(missing_ids=b"".join(missing))
 
     async def ListPending(
         self, request: right_batches_pb2.ListPendingRequest, context: Context

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 from trimask_core.errors import VerificationError
-from trimask_server.right.helper_process import Helper
+from trimask_core.identity import SigningKey
+from trimask_core.sealing import SealingKey
 from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel, try_open
 
 __all__ = ["Opener"]
@@ -32,24 +38,29 @@ class Opener:
     def __init__(self, keys: OpeningKeys) -> None:
         self._keys = keys
         self._waiting: list[_Waiting] = []
-        self._sent: deque[list[_Waiting]] = deque()
-        self._helper: Helper | None = None
+        self._helper: ProcessPoolExecutor | None = None
         self._window_end = 0.0
         self._in_window = 0
         self._load_until = 0.0
         self._sending: asyncio.Task[None] | None = None
-        self._receiving: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
         self._more = asyncio.Event()
-        self._room = asyncio.Event()
+        self._room = asyncio.Semaphore(_UNDER_WAY)
 
     def start(self) -> None:
         """Start taking batches."""
         self._sending = asyncio.create_task(self._send(), name="sending components to the helper")
 
     async def stop(self) -> None:
-        """End the helper."""
-        await _end(self._sending)
+        """Open what waits, and end the helper."""
+        if self._sending is not None:
+            self._sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sending
         self._sending = None
+        _answer(self._waiting, _open_all(self._keys, [parcel for parcel, _ in self._waiting]))
+        self._waiting = []
+        await asyncio.gather(*self._under_way)
         await self._end_helper()
 
     async def use(self, keys: OpeningKeys) -> None:
@@ -83,61 +94,43 @@ class Opener:
 
     async def _send(self) -> None:
         while True:
+            await self._room.acquire()
             await self._more.wait()
-            if self._helper is None and not await self._start_helper():
-                self._open_here([self._take()])
-            elif len(self._sent) >= _UNDER_WAY:
-                self._room.clear()
-                await self._room.wait()
-            elif self._helper is not None and (batch := self._take()):
-                self._sent.append(batch)
-                self._helper.send([parcel for parcel, _ in batch])
+            batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+            if not self._waiting:
+                self._more.clear()
+            task = asyncio.create_task(self._open_batch(batch), name="opening components")
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
 
-    async def _start_helper(self) -> bool:
-        """Start it; False if no process can be started now."""
-        keys = self._keys
+    async def _open_batch(self, batch: list[_Waiting]) -> None:
+        keys, parcels, helper = self._keys, [parcel for parcel, _ in batch], None
+        answers: list[Opened | str] | None = None
         try:
-            helper = await Helper.start(keys)
-        except OSError:
-            return False
-        if keys is not self._keys:  # changed while it started: it would not open what is sealed to a new one
-            await helper.end()
-            return True
-        self._helper = helper
-        self._receiving = asyncio.create_task(self._receive(helper), name="receiving opened components")
-        return True
-
-    def _take(self) -> list[_Waiting]:
-        batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
-        if not self._waiting:
-            self._more.clear()
-        return batch
-
-    async def _receive(self, helper: Helper) -> None:
-        try:
-            while True:
-                answers = await helper.receive()
-                _answer(self._sent.popleft(), answers)
-                self._room.set()
-        except (OSError, EOFError):  # the helper died: a new one is started for the next batch
-            self._receiving = None
-            await self._end_helper()
+            helper = self._helper = self._helper or _start_helper(keys)
+            answers = await asyncio.get_running_loop().run_in_executor(helper, _open_in_helper, parcels)
+        except (
+            BrokenProcessPool,
+            OSError,
+        ):  # it died, or no process can be started; the next batch gets a new one
+            if self._helper is helper:
+                await self._end_helper()
+        finally:
+            self._room.release()
+        # Keys that changed meanwhile: the helper would not open what is sealed to a new one.
+        if answers is None or keys is not self._keys:
+            answers = _open_all(self._keys, parcels)
+        _answer(batch, answers)
 
     async def _end_helper(self) -> None:
-        """End it, and open here what it was sent and has not answered."""
+        """End it, after what it has been sent: it keeps nothing."""
         helper, self._helper = self._helper, None
-        receiving, self._receiving = self._receiving, None
-        sent = list(self._sent)
-        self._sent.clear()
-        self._room.set()
-        self._open_here(sent)
-        await _end(receiving)
         if helper is not None:
-            await helper.end()
+            await asyncio.get_running_loop().run_in_executor(None, helper.shutdown)
 
-    def _open_here(self, batches: Sequence[list[_Waiting]]) -> None:
-        for batch in batches:
-            _answer(batch, [try_open(self._keys, parcel) for parcel, _ in batch])
+
+def _open_all(keys: OpeningKeys, parcels: Sequence[Parcel]) -> list[Opened | str]:
+    return [try_open(keys, parcel) for parcel in parcels]
 
 
 def _answer(batch: Sequence[_Waiting], answers: Sequence[Opened | str]) -> None:
@@ -150,8 +143,35 @@ def _answer(batch: Sequence[_Waiting], answers: Sequence[Opened | str]) -> None:
             future.set_exception(VerificationError(answer))
 
 
-async def _end(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+def _start_helper(keys: OpeningKeys) -> ProcessPoolExecutor:
+    """A process of its own, not a fork: a fork of a process in which gRPC is at work can spoil its connections. The keys go
+    through a pipe, not as arguments or environment, which other programs can see."""
+    sealing = [key.secret_bytes() for key in keys.sealing]
+    context = multiprocessing.get_context("spawn")
+    secrets = (keys.identity.secret_bytes(), sealing)
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=secrets)
+
+
+# In the helper
+
+_held: list[OpeningKeys] = []
+
+
+def _begin(identity: bytes, sealing: list[bytes]) -> None:
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # of a terminal, to all its processes; the node ends this one
+    threading.Thread(target=_end_with_node, daemon=True).start()
+    _held[:] = [OpeningKeys(SigningKey(identity), tuple(SealingKey(secret) for secret in sealing))]
+
+
+def _end_with_node() -> None:
+    """A node that is killed ends nothing; its helper must not outlive it with the keys."""
+    node = multiprocessing.parent_process()
+    if node is not None:
+        node.join()
+    os._exit(0)
+
+
+def _open_in_helper(parcels: list[Parcel]) -> list[Opened | str]:
+    return _open_all(_held[0], parcels)

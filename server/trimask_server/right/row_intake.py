@@ -11,8 +11,18 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
-__all__ = ["Arrival", "first_time", "insert_rows", "known_since", "list_again", "or_raise", "why_refused"]
+__all__ = [
+    "INCOMPLETE",
+    "Arrival",
+    "first_time",
+    "insert_rows",
+    "known_since",
+    "list_again",
+    "or_raise",
+    "why_refused",
+]
 
+INCOMPLETE = -2  # the verdict on a row that another provider lacks (`right.incomplete`)
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
 
 
@@ -120,6 +130,11 @@ def known_since(tx: Transaction, study_id: bytes, submission_id: bytes, digest: 
         )
     if row[3] == -1:
         raise Refused(Reason.WRONG_TAGS, "the check of this submission's tags failed; it was erased")
+    if row[3] == INCOMPLETE:
+        raise Refused(
+            Reason.INCOMPLETE_SUBMISSION,
+            "another provider did not get its part in time; what was here is erased",
+        )
     if row[0] != digest:
         raise Refused(Reason.CONFLICTING_SUBMISSION, "this submission id was used before with other bytes")
     return int(row[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import math
 import os
 import re
@@ -93,6 +94,7 @@ class NodeConfig:
     max_submission_bytes: int = 131_072
     rate_limit_per_second: float = 20.0
     rate_limit_burst: int = 200
+    proxies: tuple[str, ...] = ()
     store: StoreConfig = StoreConfig()
 
     @property
@@ -130,6 +132,11 @@ def read_config(data: Mapping[str, Any], base: Path, role: NodeRole | None) -> N
         raise ConfigError("setting 'name' must not be empty: collector, R1, R2, ... or L1, L2, ...")
     _check_numbers(config)
     _check_ports(config)
+    for proxy in config.proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise ConfigError(f"setting 'proxies': {error}; give IP addresses or networks") from None
     if config.log_format not in ("text", "json"):
         raise ConfigError("setting 'log_format' must be 'text' or 'json'")
     if config.https_listen and role == "left":

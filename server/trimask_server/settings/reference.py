@@ -46,9 +46,10 @@ NODE_WORDS: Mapping[str, str] = {
     "max_submission_bytes": "the largest message on the public port, by the length it announces; a study whose submissions "
     "may be larger (8 bytes a column) is refused `study_too_large` when it is proposed",
     "rate_limit_per_second": "calls a second on the public port from one IPv4 address or IPv6 /64; 0 for no limit, as "
-    "`trimask keys` writes where the node listens on loopback. People behind one router share an address; behind a proxy "
-    "everybody has the proxy's: set 0 and let it limit",
+    "`trimask keys` writes where the node listens on loopback. People behind one router share an address",
     "rate_limit_burst": "how many such calls may come at once",
+    "proxies": "IP addresses or networks of proxies in front of this node. Behind one, everybody has its address: calls "
+    "are neither limited by address nor counted as one caller's when places are short, and the proxy limits",
     "store": "the table `[store]`, below",
 }
 STORE_WORDS: Mapping[str, str] = {

@@ -6,7 +6,8 @@ be read only with the `storage.keys` of the node it was made at.
 A restored store is given a new generation, by which the collector notices and tells a right provider of every block
 again before it plans anything (`collector.restores`). A restored collector cannot be told what it published and answered
 since the backup; so it discards the factors it had then, because otherwise the same rows could be published or paid for
-twice.
+twice. Nor can a right provider be told what it delivered: without the ledger it last ran with it delivers nothing more of
+the studies it had then.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trimask_core.errors import ConfigError
 from trimask_server.store.database import sqlite_path
+from trimask_server.store.renewal import Kept
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeConfig, NodeRole
@@ -35,7 +37,7 @@ class Keeper(Protocol):
         """Whether there is a store with a study in it."""
         ...
 
-    def restore(self, file: Path, role: NodeRole, *, keep_factors: bool) -> None:
+    def restore(self, file: Path, role: NodeRole, kept: Kept) -> None:
         """Replace the store by the backup's, renewed, in one step. Nobody may be using it."""
         ...
 
@@ -69,7 +71,7 @@ def back_up(config: NodeConfig, role: NodeRole, file: Path) -> int:
 
 
 def restore(
-    config: NodeConfig, role: NodeRole, file: Path, *, force: bool = False, keep_factors: bool = False
+    config: NodeConfig, role: NodeRole, file: Path, *, force: bool = False, kept: Kept | None = None
 ) -> None:
     """Replace a stopped node's store by a backup's."""
     if not file.is_file():
@@ -79,4 +81,4 @@ def restore(
         raise ConfigError(
             "this node's store is not empty: everything in it would be lost; give --force to do it"
         )
-    keeper.restore(file, role, keep_factors=keep_factors)
+    keeper.restore(file, role, kept or Kept())

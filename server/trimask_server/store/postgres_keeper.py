@@ -15,7 +15,7 @@ from psycopg import conninfo
 from trimask_core.errors import ConfigError
 from trimask_core.randomness import SystemRandom
 from trimask_server.store.postgres_schema import connect, in_use_key, shown_url
-from trimask_server.store.renewal import renewal
+from trimask_server.store.renewal import Kept, renewal
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeRole
@@ -59,7 +59,7 @@ class PostgresKeeper:
                 f"cannot use the store at {shown_url(self.url)}: {' '.join(str(error).split())}"
             ) from None
 
-    def restore(self, file: Path, role: NodeRole, *, keep_factors: bool) -> None:
+    def restore(self, file: Path, role: NodeRole, kept: Kept) -> None:
         with file.open("rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
                 raise ConfigError(
@@ -81,7 +81,7 @@ class PostgresKeeper:
                 f"SET search_path = {self.schema}",
                 f"UPDATE store_facts SET value = '\\x{generation}' WHERE name = 'generation'",  # noqa: S608 - hexadecimal
                 "DELETE FROM store_writers",
-                *renewal(role, keep_factors=keep_factors),
+                *renewal(role, kept),
             ]
             # One transaction, so that nobody ever sees the backup's store as it was.
             self._run(

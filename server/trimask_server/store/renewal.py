@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from trimask_server.settings.config import NodeRole
 
-__all__ = ["renewal"]
+__all__ = ["Kept", "renewal"]
 
 _SKIPPED_NUMBERS = 1000
 
 
-def renewal(role: NodeRole, *, keep_factors: bool) -> list[str]:
+@dataclass(frozen=True)
+class Kept:
+    """What the operator says of a restore: a collector's factors may stay; a right provider's ledger is the live one."""
+
+    factors: bool = False
+    ledger: bool = False
+
+
+def renewal(role: NodeRole, kept: Kept) -> list[str]:
     """Statements that make a restored store safe to use, beside a new generation; part of the restoring transaction."""
-    if role != "collector" or keep_factors:
+    if role == "right":
+        # What this store holds may have been delivered since: docs/theory/verified-moments.md#noise-once.
+        again = "DO NOTHING" if kept.ledger else "(study_id) DO UPDATE SET lost = 1"
+        marked = f"SELECT study_id, {int(not kept.ledger)} FROM studies WHERE state <> 'collected'"  # noqa: S608
+        return [f"INSERT INTO restored_ledgers (study_id, lost) {marked} ON CONFLICT {again}"]
+    if role != "collector" or kept.factors:
         return []
     # Numbers that may have been published since the backup are not given out again.
     skip = f"""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
 from trimask_core.randomness import SystemRandom
-from trimask_server.store.renewal import renewal
+from trimask_server.store.renewal import Kept, renewal
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeRole
@@ -48,7 +48,7 @@ class SqliteKeeper:
             except sqlite3.OperationalError:  # no such table
                 return False
 
-    def restore(self, file: Path, role: NodeRole, *, keep_factors: bool) -> None:
+    def restore(self, file: Path, role: NodeRole, kept: Kept) -> None:
         with file.open("rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
                 raise ConfigError(
@@ -60,7 +60,7 @@ class SqliteKeeper:
         fresh.touch(mode=0o600)
         shutil.copyfile(file, fresh)
         try:
-            _renew(fresh, role, keep_factors=keep_factors)
+            _renew(fresh, role, kept)
             with fresh.open("rb+") as written:
                 os.fsync(written.fileno())
             fresh.replace(self.path)
@@ -82,7 +82,7 @@ class SqliteKeeper:
             raise ConfigError(f"{self.path} is in use; stop the node before restoring")
 
 
-def _renew(path: Path, role: NodeRole, *, keep_factors: bool) -> None:
+def _renew(path: Path, role: NodeRole, kept: Kept) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("BEGIN IMMEDIATE")
@@ -93,7 +93,7 @@ def _renew(path: Path, role: NodeRole, *, keep_factors: bool) -> None:
             connection.execute(
                 "UPDATE store_facts SET value = ? WHERE name = 'generation'", (SystemRandom().read(16),)
             )
-            for statement in renewal(role, keep_factors=keep_factors):
+            for statement in renewal(role, kept):
                 connection.execute(statement)
             connection.execute("COMMIT")
         except BaseException:

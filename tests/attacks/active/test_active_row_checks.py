@@ -13,7 +13,6 @@ from trimask_cli import owner
 from trimask_client import Client, Endpoint
 from trimask_client.asking import submission_words
 from trimask_client.grpc_status import plain_errors
-from trimask_client.grpcio_transport import GrpcioTransport
 from trimask_core.closing import sign_abandon
 from trimask_core.counted import plan_hash, verify_bound
 from trimask_core.errors import Refused
@@ -21,6 +20,7 @@ from trimask_core.refusals import Reason
 from trimask_core.rows import payloads
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
 from trimask_core.study import Study
+from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub

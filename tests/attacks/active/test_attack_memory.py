@@ -132,7 +132,9 @@ def test_without_limits_a_node_holds_what_it_is_sent(tmp_path: Path, monkeypatch
     ]
     unlimited = (*options, ("grpc.max_receive_message_length", -1))
     monkeypatch.setattr(ports, "server_options", lambda *_, **__: unlimited)
-    monkeypatch.setattr(ports, "arrivals_of", lambda _config, refusals, **_: Arrivals(10**6, 600.0, refusals))
+    monkeypatch.setattr(
+        ports, "arrivals_of", lambda _config, refusals, _clock, **_: Arrivals(10**6, 600.0, refusals)
+    )
     lab = Lab(tmp_path, right=2, left=1)
     party = lab.parties["R1"]
     with ThreadCluster(lab.folder) as lab.cluster:
@@ -163,7 +165,7 @@ def test_a_message_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(
         ports,
         "arrivals_of",
-        lambda _config, refusals, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
+        lambda _config, refusals, _clock, *, public: Arrivals(4, 0.3 if public else 60.0, refusals),
     )
     lab = Lab(tmp_path, right=2, left=1)
     party = lab.parties["R1"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from trimask_client import Client
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_lab import Lab, some_people
+from trimask_patience import patience
 from trimask_server.suites.rows import left_masking, right_masking, unmasking
 from trimask_server.suites.rows.masking_attempt import MaskingAttempts
 
@@ -75,9 +77,8 @@ def watched(lab: Lab) -> Iterator[Watched]:
             def kept() -> bool:
                 return any(state.key is not None for state in states if state.blinded)
 
-            for _ in range(200):
-                if not kept():
-                    break
+            begun = time.monotonic()
+            while kept() and time.monotonic() < begun + patience(10):  # noqa: ASYNC110 - not ours to signal
                 await asyncio.sleep(0.02)
             seen.kept_keys.append(kept())
             await forget(self, block)

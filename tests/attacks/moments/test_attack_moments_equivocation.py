@@ -14,7 +14,7 @@ from trimask_core.study import Study
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
-from trimask_rogue import RogueCollector, refused_with
+from trimask_rogue import RogueCollector, batch_name, refused_with
 from trimask_server.suites.moments import rounds
 from trimask_server.suites.moments.batch_store import BatchStore
 from trimask_server.suites.moments.checking import pack_values
@@ -141,6 +141,42 @@ def test_different_verdicts_to_different_providers_cost_that_batch_alone(
     collector = RogueCollector(lab, study)
     with refused_with("batch_lost", "study_closed"):
         collector.commit("R2", collector.totals(9, [lost]))
+
+
+def test_a_verdict_that_its_provider_did_not_sign_adds_nothing(
+    rogue: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody adds a batch before it has every provider's signature (docs/theory/verified-moments.md#agreement). What comes
+    in R2's name agrees with R1, and is signed by nobody, by R1, or for another batch.
+    """
+    honest, forged = MomentsPeerServicer.GetVerdict, list[Callable[[bytes], bytes]]()
+
+    async def forge(self: MomentsPeerServicer, request: Any, context: Any) -> Any:
+        answer = await honest(self, request, context)
+        if forged and self._node.config.name == "R2":
+            message = verdict_message(
+                request.attempt.study_id, request.attempt.block_id, answer.accepted_hash
+            )
+            answer.signature = forged[0](message)
+        return answer
+
+    monkeypatch.setattr(MomentsPeerServicer, "GetVerdict", forge)
+    collector, _ = rogue(people=6)
+    ids = collector.pending("R1")
+    batch, other = batch_name("batch"), verdict_message(collector.study.id, batch_name("other"), bytes(32))
+    collector.assign(batch, ids)
+    for sign in (
+        lambda _: b"",
+        lambda message: collector.lab.key("R1").sign("batch-verdict", message),
+        lambda _: collector.lab.key("R2").sign("batch-verdict", other),
+        lambda message: collector.lab.key("R2").sign("totals", message),
+    ):
+        forged[:] = [sign]
+        with refused_with("bad_signature", "failed_verification"):
+            collector.check(batch, ["R1"])
+        assert collector.lab.query("R1", "SELECT state FROM moments_batches") == [("decided",)]
+    forged.clear()
+    assert [answer.accepted_count for answer in collector.check(batch)] == [6, 6]
 
 
 def test_a_delivery_other_than_the_one_committed_to_is_not_published(

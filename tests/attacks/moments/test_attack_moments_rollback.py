@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import VerificationError
+from trimask_core.errors import TrimaskError, VerificationError
 from trimask_core.identity import verify
+from trimask_core.moments.field import P
 from trimask_core.moments.release import (
     COMMITMENTS,
     TOTALS,
@@ -19,12 +22,14 @@ from trimask_core.moments.release import (
     commitment_message,
     commitments_message,
 )
-from trimask_core.moments.secret import FILE_NAME
+from trimask_core.moments.secret import FILE_NAME, MomentsSecret
 from trimask_core.protection import Budget
 from trimask_core.randomness import SystemRandom
+from trimask_moments import exact_totals, moments_people
 from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
 from trimask_server.suites.moments.kept_ledger import KeptLedger
+from trimask_server.suites.moments.totals import add_noise
 from trimask_theory.moments_question import MomentsQuestion
 
 Rogue = Callable[..., Any]
@@ -180,6 +185,74 @@ def test_another_secret_draws_no_second_noise(rogue: Rogue) -> None:
     assert collector.release(asked) == delivered
 
 
+def test_noise_and_salts_are_of_the_providers_secrets(rogue: Rogue) -> None:
+    """What is opened is the exact totals plus noise that nobody without the secrets can compute, and commitments are salted
+    with what nobody else can guess (docs/theory/verified-moments.md#noise-once): both are the function of `moments.key` that
+    `server/moments/test_moments_totals.py` shows to differ by secret, study and what is asked.
+    """
+    collector, signed = rogue(sigma=SIGMA)
+    study, people = signed.study, moments_people(12)
+    asked = collector.totals(1, [collector.add("batch", collector.pending("R1"))])
+    commitments = [collector.commit(role, asked) for role in collector.roles]
+    sent = [collector.delivery(role, asked, commitments) for role in collector.roles]
+    what = hashlib.sha256(
+        asked_hash(study.id, 1, asked.batch_ids, b"") + commitments[0].accepted_hash
+    ).digest()
+    secrets = [MomentsSecret.load(collector.lab.folder / role) for role in collector.roles]
+    assert [delivery.salt for delivery in sent] == [secret.salt(study.id, what) for secret in secrets]
+    first, products = exact_totals(study, people)
+    noises = study.moments.layout.noises(SIGMA, study.moments.honest_providers)
+    expected = [total << noise.shift for total, noise in zip([*first, *products], noises, strict=True)]
+    for secret in secrets:
+        drawn = add_noise([0] * len(noises), noises, secret.noise(study.id, what))
+        expected = [(value + noise) % P for value, noise in zip(expected, drawn, strict=True)]
+    assert [value % P for value in collector.opened([delivery.values for delivery in sent])] == expected
+
+
+def test_without_noise_no_sum_of_fewer_people_is_opened(rogue: Rogue) -> None:
+    """Without noise the number of people is all that hides one of them."""
+    collector, _ = rogue(sigma=0.0, release_rows=11)
+    ids = collector.pending("R1")
+    short, rest = collector.add("short", ids[:10]), collector.add("rest", ids[10:11])
+    for role in collector.roles:
+        with refused_with("too_few_rows"):
+            collector.commit(role, collector.totals(1, [short]))
+    assert all(collector.commit(role, collector.totals(1, [short, rest])) for role in collector.roles)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_nothing_is_sent_before_the_ledger_is_on_disk(
+    rogue: Rogue, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A delivery that a power failure would undo is not answered: the ledger and its name are forced to disk first, at a
+    repeat too. Forcing fails here, as on a disk that is about to go.
+    """
+    collector, _ = rogue(sigma=SIGMA)
+    asked = collector.totals(1, [collector.add("batch", collector.pending("R1"))])
+    commitments = [collector.commit(role, asked) for role in collector.roles]
+    honest, failing = os.fsync, True
+    ledger = collector.lab.folder / "R2" / "moments"
+    broken = {"file": ledger / f"{collector.study.id.hex()}.ledger", "folder": ledger}[what]
+
+    def fsync(descriptor: int) -> None:
+        if failing and Path(f"/proc/self/fd/{descriptor}").readlink() == broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        honest(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for _ in range(2):
+        with pytest.raises(TrimaskError):
+            collector.deliver("R2", asked, commitments)
+        assert not _entries(collector, "R2")
+    failing = False
+    sent = collector.deliver("R2", asked, commitments)
+    failing = True
+    with pytest.raises(TrimaskError):
+        collector.deliver("R2", asked, commitments)
+    failing = False
+    assert collector.deliver("R2", asked, commitments) == sent
+
+
 # The last sender, with the collector
 
 
@@ -287,7 +360,8 @@ def test_a_question_is_charged_once_and_nobody_overspends(rogue: Rogue, tmp_path
     dear = collector.totals(1, [batch], ask("moments", ("age",), 0.61))
     restore(collector.lab, "R1", tmp_path / "R1.backup")
     shutil.rmtree(collector.lab.folder / "R1" / "moments")
-    collector.commit("R1", dear)
+    with refused_with("ledger_lost"):  # R2 knows that they have answered
+        collector.commit("R1", dear)
     for attempt in range(2):
         with refused_with("budget_spent"):
             collector.commit("R2", dear)

@@ -21,6 +21,7 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Study
+from trimask_patience import patience
 from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
 from trimask_theory.study_plan import create_study, load_definition
@@ -51,9 +52,9 @@ _SAMPLE = 24
 
 def wait_until(ready: Callable[[], bool], what: str, seconds: float = 180.0) -> None:
     """Ask until it is so; errors on the way (a collector that is down) only mean not yet."""
-    deadline, pause = time.monotonic() + seconds, threading.Event()
+    begun, pause = time.monotonic(), threading.Event()
     last = ""
-    while time.monotonic() < deadline:
+    while time.monotonic() < begun + patience(seconds):
         try:
             if ready():
                 return

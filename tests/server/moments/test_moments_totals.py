@@ -133,6 +133,16 @@ def test_secrets_differ_by_study_and_show_nothing(tmp_path: Path) -> None:
     assert secret.contribution(STUDY) != secret.contribution(b"t" * 32)
     assert secret.commitment(STUDY) != secret.contribution(STUDY)
     assert secret.exchange_key(STUDY).public != secret.exchange_key(b"t" * 32).public
+    # Noise and salt: another one for every secret, study and delivery.
+    what, other = b"w" * 32, b"o" * 32
+    cases = [
+        (SECRETS[1], STUDY, what),
+        (SECRETS[2], STUDY, what),
+        (SECRETS[1], other, what),
+        (SECRETS[1], STUDY, other),
+    ]
+    assert len({one.noise(study, asked).read(32) for one, study, asked in cases}) == len(cases)
+    assert len({one.salt(study, asked) for one, study, asked in cases}) == len(cases)
     assert "0101" not in repr(secret)
     with pytest.raises(ConfigError, match="missing"):
         MomentsSecret.load(tmp_path)

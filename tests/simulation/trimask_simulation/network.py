@@ -44,7 +44,7 @@ class Endpoint:
             node.log,
             node.studies.refresh,
             gate,
-            inside=Limits(node.config, node.clock, public=public).wrap,
+            inside=Limits(node.config, public=public).wrap,
         )
         for add in services:
             add(guarded)

@@ -1,13 +1,11 @@
-"""Mechanisms for other accountants: dp_accounting, prv_accountant and autodp (the extra `accountants`).
+"""Mechanisms for other accountants: dp_accounting and prv_accountant (the extra `accountants`).
 
 Each gets the loss distribution of the dominating pair, rounded upward. dp_accounting takes it as it is; prv_accountant
-needs a continuous law, and gets every mass spread evenly over one step; autodp gets its Renyi curve.
+needs a continuous law, and gets every mass spread evenly over one step.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +17,7 @@ from trimask_theory._checks import positive
 from trimask_theory.accounting.loss import LossDistribution
 from trimask_theory.accounting.mechanism import Mechanism
 
-__all__ = ["loss_distributions", "renyi", "to_autodp", "to_dp_accounting", "to_prv_accountant"]
+__all__ = ["loss_distributions", "to_dp_accounting", "to_prv_accountant"]
 
 Array = NDArray[np.float64]
 
@@ -27,22 +25,6 @@ Array = NDArray[np.float64]
 def loss_distributions(mechanism: Mechanism, step: float) -> list[LossDistribution]:
     """The loss of the dominating pair on a lattice, a distribution for each direction (one where they are equal)."""
     return [_summed(direction) for direction in mechanism.factors(positive("step", step))]
-
-
-def renyi(mechanism: Mechanism, order: float) -> float:
-    """The Renyi divergence of an order above 1, for RDP accountants; exact for Gaussian mechanisms.
-
-    Of others it is that of the lattice, in which a part of at most 1e-14 of the loss may be infinite and is left out.
-    """
-    if not order > 1:
-        raise ParameterError("order", "a number above 1", order)
-    if mechanism.mu is not None:
-        return order * mechanism.mu**2 / 2
-    step = mechanism.spread / 100
-    return max(
-        math.fsum(loss.log_moment(order - 1) for loss in direction) / (order - 1)
-        for direction in mechanism.factors(step)
-    )
 
 
 def to_dp_accounting(mechanism: Mechanism, step: float = 1e-4) -> Any:
@@ -89,15 +71,6 @@ def to_prv_accountant(mechanism: Mechanism, step: float | None = None) -> list[A
             return self._loss.infinity_mass
 
     return [Loss(loss) for loss in loss_distributions(mechanism, fine)]
-
-
-def to_autodp(mechanism: Mechanism) -> Any:
-    """A mechanism of autodp with this one's Renyi curve."""
-    made = _module("autodp.autodp_core").Mechanism()
-    made.name = mechanism.family
-    curve: Callable[[float], float] = lambda order: renyi(mechanism, order) if order > 1 else 0.0  # noqa: E731
-    made.propagate_updates(curve, "RDP")
-    return made
 
 
 def _summed(factors: tuple[LossDistribution, ...]) -> LossDistribution:

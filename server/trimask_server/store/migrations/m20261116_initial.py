@@ -10,7 +10,8 @@ Of a block that it unmasks a provider has its blinded component, encrypted, unti
 
 Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
 `accepted` has a byte, 1 or 0, for each report in ascending order of ids (at the collector too, NULL in the rows suite);
-moments_heads says how far the ledger of deliveries, kept beside the keys, had come. budget_links is the chain of what a
+moments_heads says how far the ledger of deliveries, kept beside the keys, had come; restored_ledgers, which studies were
+here when the store was restored, and whether their ledger was `lost` then, for ever. budget_links is the chain of what a
 collector has spent, as far as this provider has witnessed it; budget_ends, whose answers have ended.
 
 A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased;
@@ -84,6 +85,7 @@ CREATE TABLE submissions (
   check_id BLOB,
   verdict INTEGER,
   draw_number INTEGER,
+  complete INTEGER NOT NULL DEFAULT 0,
   UNIQUE (study_id, submission_id)
 );
 CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
@@ -148,6 +150,7 @@ CREATE TABLE held_contents (
   PRIMARY KEY (study_id, block_id, component)
 );
 CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE restored_ledgers (study_id BLOB PRIMARY KEY, lost INTEGER NOT NULL);
 CREATE TABLE budget_links (
   study_id BLOB NOT NULL,
   number INTEGER NOT NULL,

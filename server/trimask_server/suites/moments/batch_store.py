@@ -216,11 +216,33 @@ class BatchStore:
         )
         return LedgerHead(0, b"") if row is None else LedgerHead(int(row[0]), bytes(row[1]))
 
+    async def ledger_lost(self, study_id: bytes) -> bool | None:
+        """Whether the study came back in a restored store without its ledger; None if it did not come back."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT lost FROM restored_ledgers WHERE study_id = ?", (study_id,))
+        )
+        return None if row is None else bool(row[0])
+
+    async def ledger_compared(self, study_id: bytes) -> None:
+        """Every other right provider has found nothing missing in the ledger."""
+        await self.database.write(
+            lambda tx: tx.run("DELETE FROM restored_ledgers WHERE study_id = ? AND lost = 0", (study_id,))
+        )
+
+    async def ledger_behind(self, study_id: bytes, role: str, missing: int) -> None:
+        """Record that another right provider's ledger lacks what was delivered together with it."""
+        await self.database.write(
+            lambda tx: self._record(
+                tx, "ledger_behind", study=study_id.hex(), missing=missing, **{"with": role}
+            )
+        )
+
     @staticmethod
     def erase_study(tx: Transaction, study_id: bytes) -> int:
         """Erase batches and their totals. The study cannot be registered again, so nothing is ever delivered for it."""
         destroy_keys(tx, study_id, [_SCOPE])
         tx.run("DELETE FROM moments_heads WHERE study_id = ?", (study_id,))
+        tx.run("DELETE FROM restored_ledgers WHERE study_id = ?", (study_id,))
         tx.run("DELETE FROM moments_batches WHERE study_id = ?", (study_id,))
         return 0  # their reports were erased with their batches
 

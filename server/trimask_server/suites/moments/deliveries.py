@@ -2,12 +2,14 @@
 
 Asked for the same again, it sends the same bytes. Asked for something that overlaps with what it has delivered, or that
 the budget does not cover, it refuses; a store restored from a backup changes neither, because the kept ledger decides.
+Deliveries are joint, so each right provider's ledger also says what the others have delivered: one whose store was restored
+delivers nothing before the others have compared (docs/theory/verified-moments.md#noise-once).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ from trimask_core.moments.release import (
 from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price, require_affordable
 from trimask_server.protocol.plans import split_ids
@@ -81,6 +84,7 @@ class Deliveries:
     async def commit(self, study: Study, totals: moments_pb2.AskedTotals) -> moments_pb2.TotalsCommitment:
         """Fix a delivery, and sign the salted hash of it. Nothing is sent or charged yet."""
         entry = self._entry(study, totals)
+        await self._require_ledger(study, bytes.fromhex(entry["asked"]))
         head = await self._store.head(study.id)
         await self._node.workers.run(self._look, study, entry, head)
         fixed = await self._fix(study, totals)
@@ -105,6 +109,7 @@ class Deliveries:
     ) -> moments_pb2.DeliverTotalsResponse:
         """Deliver what was fixed, once every right provider has committed to its own part of the same."""
         fixed = await self._fix(study, totals)
+        await self._require_ledger(study, fixed.asked)
         _require_all(study, self._node.role_in(study), fixed, commitments)
         seen = _commitments_seen(study, fixed, commitments)
         entry = self._entry(study, totals) | fixed.in_ledger | {"seen": hashlib.sha256(seen).hexdigest()}
@@ -131,6 +136,43 @@ class Deliveries:
         head = await self._node.workers.run(self._write_end, study, head)
         await self._store.erase_totals(study.id, head)
         self._node.log.info("answers ended, totals erased study=%s", study.id.hex()[:12])
+
+    # After a restore
+
+    async def _require_ledger(self, study: Study, asked: bytes) -> None:
+        """Refuse if the store was restored and its ledger is not known to be the one this node last ran with."""
+        lost = await self._store.ledger_lost(study.id)
+        if lost is None:
+            return
+        if lost:
+            raise Refused(Reason.LEDGER_LOST, _LOST)
+        delivered = b"".join(await self._node.workers.run(self._delivered, study))
+        request = moments_pb2.CompareLedgerRequest(study_id=study.id, delivered=delivered, asked=asked)
+        for role in right_roles(study):
+            if role != self._node.role_in(study):
+                stub = MomentsPeerServiceStub(self._node.peers.channel(study.party(role)))
+                await self._node.peers.call(stub.CompareLedger, request)
+        await self._store.ledger_compared(study.id)
+
+    async def compare(self, study: Study, caller: str, delivered: Collection[bytes], asked: bytes) -> None:
+        """Refuse a restored provider whose ledger lacks what was delivered together with it. What is asked for now may be
+        lacking: it may have ended before it wrote that down, and would send the same bytes."""
+        own = await self._node.workers.run(self._delivered, study)
+        missing = len(set(own) - {*delivered, asked})
+        if missing:
+            await self._store.ledger_behind(study.id, caller, missing)
+            self._node.log.warning(
+                "study=%s: the ledger of %s lacks %d deliveries", study.id.hex()[:12], caller, missing
+            )
+            raise Refused(
+                Reason.LEDGER_LOST,
+                f"{self._node.role_in(study)} has delivered {missing} times what the ledger of {caller} lacks: that is an "
+                "old copy, and nothing more is delivered for this study",
+            )
+
+    def _delivered(self, study: Study) -> list[bytes]:
+        with KeptLedger(self._kept, study.id).locked() as ledger:
+            return [bytes.fromhex(entry["asked"]) for entry in ledger.entries if "asked" in entry]
 
     async def _fix(self, study: Study, totals: moments_pb2.AskedTotals) -> _Fixed:
         node, layout = self._node, study.moments.layout
@@ -204,8 +246,7 @@ class Deliveries:
         with KeptLedger(self._kept, study.id).locked() as ledger:
             ledger.require(head)
             place = _admit(study, ledger, entry, head)
-            if place == len(ledger.entries):
-                ledger.append(entry)
+            ledger.append(entry) if place == len(ledger.entries) else ledger.force()
             if entry["price"] is not None:
                 return ledger.head
             # One release at a time: repeating an old one does not bring back which reports were in those after it.
@@ -219,6 +260,11 @@ class Deliveries:
             return ledger.head
 
 
+_LOST = (
+    "this node's store was restored without the ledger of deliveries it last ran with (`moments` beside its keys), so it "
+    "cannot know which reports it has released. It delivers nothing more of this study. The owner closes it and gives up "
+    "what waits (`trimask study abandon STUDY.json release-N`, `trimask study end-releases`); other studies go on"
+)
 _END = {"ended": True}
 
 

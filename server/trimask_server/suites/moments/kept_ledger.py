@@ -45,11 +45,8 @@ class KeptLedger:
     def locked(self) -> Iterator[LockedLedger]:
         """The ledger, for one process at a time."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if is_new:
-                _force_name_to_disk(self._path.parent)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield LockedLedger(descriptor, self._path)
         finally:
@@ -104,9 +101,23 @@ class LockedLedger:
         if os.write(self._descriptor, line + b"\n") != len(line) + 1:
             os.ftruncate(self._descriptor, end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path.name)
-        os.fsync(self._descriptor)
+        try:
+            self.force()
+        except OSError:
+            os.ftruncate(self._descriptor, end)
+            raise
         self.entries.append(entry)
         self._digests.append(hashlib.sha256(line).digest())
+
+    def force(self) -> None:
+        """Have everything on disk, the file's name too. Also before a repeat: the first time may have ended at the write."""
+        os.fsync(self._descriptor)
+        for folder in (self._path.parent, self._path.parent.parent):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def require(self, seen: LedgerHead) -> None:
         """Refuse a file that is behind what the store has seen of it, or another one."""
@@ -116,13 +127,3 @@ class LockedLedger:
                 "this node's ledger of deliveries is older than its store: its keys were restored from an old copy. "
                 "Nothing is delivered for this study until the file is back",
             )
-
-
-def _force_name_to_disk(folder: Path) -> None:
-    """A new file survives a power failure once its folder is on disk too."""
-    for path in (folder, folder.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -19,10 +19,13 @@ __all__ = ["MomentsPeerServicer", "MomentsServicer"]
 class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
     """Serves the other right providers of a study, and nobody else."""
 
-    def __init__(self, node: NodeContext, key_exchange: KeyExchange, rounds: Rounds) -> None:
+    def __init__(
+        self, node: NodeContext, key_exchange: KeyExchange, rounds: Rounds, deliveries: Deliveries
+    ) -> None:
         self._node = node
         self._key_exchange = key_exchange
         self._rounds = rounds
+        self._deliveries = deliveries
 
     def add_to(self, server: grpc.aio.Server) -> str:
         """Serve."""
@@ -55,6 +58,15 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         self._caller(study, context)
         stored = await self._rounds.verdict(study, request.attempt, request.submission_ids_hash)
         return moments_pb2.GetVerdictResponse(accepted_hash=stored.accepted_hash, signature=stored.signature)
+
+    async def CompareLedger(
+        self, request: moments_pb2.CompareLedgerRequest, context: Context
+    ) -> moments_pb2.CompareLedgerResponse:
+        study = self._node.studies.get(request.study_id)
+        caller, joined = self._caller(study, context), request.delivered
+        delivered = {joined[i : i + 32] for i in range(0, len(joined), 32)}
+        await self._deliveries.compare(study, caller, delivered, request.asked)
+        return moments_pb2.CompareLedgerResponse()
 
 
 class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):

@@ -50,7 +50,7 @@ class _Right:
         self._rounds = Rounds(node, rows, key_ring, store, key_exchange)
         deliveries = Deliveries(node, store, key_exchange, Path(node.config.keys))
         self.services: list[AddServices] = [
-            MomentsPeerServicer(node, key_exchange, self._rounds).add_to,
+            MomentsPeerServicer(node, key_exchange, self._rounds, deliveries).add_to,
             MomentsServicer(node, self._rounds, deliveries).add_to,
         ]
 

@@ -169,7 +169,7 @@ class MomentsWork:
                 await self._ledger.note(
                     study.id,
                     f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
-                    "put back the store or the keys it had; no second release of the same reports is made. Or give it up: "
+                    "put back the store or the ledger it had; no second release of the same reports is made. Or give it up: "
                     f"`trimask study abandon STUDY.json release-{release.number}`",
                 )
             if error.reason is Reason.TOO_FEW_ROWS:  # batches of it were lost

@@ -22,7 +22,6 @@ from trimask_server.suites.rows.components import open_payloads
 __all__ = ["TagChecks"]
 
 _MESSAGE_BYTES = 1 << 20
-Rows = list[tuple[bytes, bytes]]
 
 
 class TagChecks:

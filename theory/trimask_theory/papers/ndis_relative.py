@@ -1,7 +1,9 @@
-"""`python -m bench.ndis_relative`: the NDIS paper's Tables 3 and 4, relative privacy, on made-up data of the same shape.
+"""The NDIS paper's Tables 3 and 4, relative privacy, on made-up data of the same shape.
+
+`python -m trimask_theory.papers.ndis_relative` prints them.
 
 The set X is the data and what one of its rows, taken away or added once more, makes of it. Whether a projection or a
-sketch needs noise at all depends on the largest leverage and residual, so on the data; ours are made up (bench.ndis_tables)
+sketch needs noise at all depends on the largest leverage and residual, so on the data; ours are made up (`ndis_tables`)
 and both are printed. The longest row has norm 1; sigma is shown at the l behind the paper's own Sheffet row. [17] of
 the paper is left out: its formula is not printed there.
 """
@@ -15,10 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from bench.ndis_tables import DATA, EPSILON, Data, chunks, ratios
 from trimask_theory import least_squares, projection, relative
+from trimask_theory.papers.ndis_tables import DATA, EPSILON, Data, chunks, ratios
 from trimask_theory.relative import RelativeSet
 
 __all__ = ["PRINTED", "Row", "inherent", "main", "measure", "rows_of"]
@@ -153,13 +154,14 @@ def _delta(value: float | None, data: Data) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.ndis_relative", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m trimask_theory.papers.ndis_relative", description=__doc__
+    )
     parser.add_argument(
         "--trials", type=int, default=100, metavar="N", help="draws a method (default %(default)s)"
     )
     options = parser.parse_args(arguments)
-    with threadpool_limits(limits=1):
-        print(document([(data, *measure(data, options.trials)) for data in DATA]))
+    print(document([(data, *measure(data, options.trials)) for data in DATA]))
     return 0
 
 

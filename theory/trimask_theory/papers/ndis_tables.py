@@ -1,4 +1,6 @@
-"""`python -m bench.ndis_tables`: the NDIS paper's Tables 1 and 2 on made-up data of the same n, d and r, beside them.
+"""The NDIS paper's Tables 1 and 2 on made-up data of the same n, d and r, beside them.
+
+`python -m trimask_theory.papers.ndis_tables` prints them.
 
 Noise: sigma of M_RP, M_LS and Sheffet's mechanism, which depend on epsilon, delta = 1/n, r, d and the row norm l alone. The
 paper does not print l; ratios to Sheffet's sigma do not depend on it, and the l behind its own Sheffet row scales ours.
@@ -19,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from trimask_theory import least_squares, projection
 
@@ -173,7 +174,7 @@ def table(rows: list[Row]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write."""
-    parser = argparse.ArgumentParser(prog="python -m bench.ndis_tables", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m trimask_theory.papers.ndis_tables", description=__doc__)
     parser.add_argument(
         "--trials", type=int, default=100, metavar="N", help="draws a method (default %(default)s)"
     )
@@ -181,8 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--out", type=Path, default=Path("out/ndis-tables.json"), metavar="FILE", help="default %(default)s"
     )
     options = parser.parse_args(arguments)
-    with threadpool_limits(limits=1):
-        rows = [row for data in DATA for row in measure(data, options.trials)]
+    rows = [row for data in DATA for row in measure(data, options.trials)]
     print(table(rows))
     found = {"format": FORMAT, "trials": options.trials, "rows": [asdict(row) for row in rows]}
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import ndis_relative
-from bench.ndis_tables import DATA, LS, PRINTED, RP, SHEFFET, Data, main, measure, sigmas
+from trimask_theory.papers import ndis_relative
+from trimask_theory.papers.ndis_tables import DATA, LS, PRINTED, RP, SHEFFET, Data, main, measure, sigmas
 
 BY_NAME = {data.name: data for data in DATA}
 

@@ -1,4 +1,4 @@
-"""The transport where grpcio is installed."""
+"""A gRPC peer that is not ours: the client's calls by grpcio. Nodes are tried with it as with our h2 transport."""
 
 from __future__ import annotations
 

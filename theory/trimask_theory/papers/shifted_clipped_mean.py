@@ -1,4 +1,6 @@
-"""Private sums beside Huang, Liang and Yi's shifted clipped mean (arXiv 2106.00463): `python -m bench.shifted_clipped_mean`.
+"""Private sums beside Huang, Liang and Yi's shifted clipped mean (arXiv 2106.00463).
+
+`python -m trimask_theory.papers.shifted_clipped_mean` prints the table of docs/private-pca-and-sums.md.
 
 For comparison only: their method written anew, in floating point, without the integer grid that a release of ours has.
 

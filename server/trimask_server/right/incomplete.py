@@ -1,0 +1,190 @@
+"""Submissions that some right provider does not have: how the others find them, and when they erase them.
+
+Anybody can send one provider of an open study as much as they like. What the other providers do not have can be in no block,
+so it would stay until the study closes. Therefore providers ask each other (not the collector, which could have rows erased
+that it does not want):
+
+- What every other provider holds is marked complete, and never asked about or touched again, whatever is lost later.
+- What another provider does not hold is erased when it is old, or the oldest of it when there is much; but only once the
+  other one has written down that it will never take it. So nothing can become complete meanwhile, and a device that comes
+  to any of them later is told why (`incomplete_submission`).
+
+In a study for invited people each invitation brings one submission, so there is an end to them, and nothing is erased: the
+person could not answer again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
+from trimask_core.study import Study
+from trimask_proto.v1 import right_batches_pb2
+from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
+from trimask_server.node.context import NodeContext
+from trimask_server.protocol.plans import split_ids
+from trimask_server.right.row_intake import INCOMPLETE, list_again
+from trimask_server.store.interface import Transaction
+
+__all__ = ["IncompleteRows", "find_missing", "refuse_missing"]
+
+_MINUTE_MS = 60_000
+_GRACE_MS = 10 * _MINUTE_MS  # a device sends to one provider after the other
+_AGE_MS = 30 * 24 * 60 * _MINUTE_MS
+_MOST = 10_000
+_MOST_REMEMBERED = 100_000
+_PAGE = 8192
+_UNSEEN = bytes(32)  # in the place of a hash: of a submission refused before it came
+_OPEN = "SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'"
+
+
+class IncompleteRows:
+    """What one right provider holds of submissions that others lack."""
+
+    def __init__(self, node: NodeContext) -> None:
+        self._node = node
+
+    async def sweep(self, now_ms: int) -> int:
+        """Ask about every open study for everybody, and erase what is due; how many submissions."""
+        node = self._node
+        studies = [study for study in node.studies.all() if node.studies.state(study.id) == "open"]
+        return sum([await self._sweep(study, now_ms) for study in studies if study.admission == "open"])
+
+    async def _sweep(self, study: Study, now_ms: int) -> int:
+        own = self._node.role_in(study)
+        others = [f"R{k}" for k in range(1, len(study.right) + 1) if f"R{k}" != own]
+        lacking: list[tuple[int, bytes]] = []
+        lacked_by: defaultdict[str, set[bytes]] = defaultdict(set)
+        silent: set[str] = set()
+        after = 0
+        while page := await self._node.database.read(
+            partial(_unmarked, study_id=study.id, until_ms=now_ms - _GRACE_MS, after=after)
+        ):
+            ids = [submission_id for _, submission_id, _ in page]
+            for role in others:
+                lacked_by[role].update(await self._ask(study, role, ids, silent))
+            lacked = set().union(*lacked_by.values())
+            if not silent:
+                await self._node.database.write(
+                    partial(_mark, study_id=study.id, ids=sorted(set(ids) - lacked))
+                )
+            lacking += [(came_ms, name) for _, name, came_ms in page if name in lacked]
+            after = page[-1][0]
+        too_many = len(lacking) - _MOST
+        due = {
+            name for at, (came_ms, name) in enumerate(lacking) if at < too_many or came_ms <= now_ms - _AGE_MS
+        }
+        refused: set[bytes] = set()
+        for role in others:
+            names = sorted(due & lacked_by[role])
+            for first in range(0, len(names), _PAGE):
+                refused.update(
+                    await self._ask(study, role, names[first : first + _PAGE], silent, refuse=True)
+                )
+        return await self._erase(study, sorted(refused & due)) if refused else 0
+
+    async def _ask(
+        self, study: Study, role: str, ids: Sequence[bytes], silent: set[str], *, refuse: bool = False
+    ) -> list[bytes]:
+        """The ids that another right provider lacks, as far as it answers."""
+        if role in silent:
+            return []
+        stub = RightBatchServiceStub(self._node.peers.channel(study.party(role)))
+        request = right_batches_pb2.FindMissingRequest(
+            study_id=study.id, submission_ids=b"".join(ids), refuse=refuse
+        )
+        try:
+            answer = await self._node.peers.call(stub.FindMissing, request)
+            return split_ids(answer.missing_ids) if answer.missing_ids else []
+        except Refused as error:
+            self._node.log.info(
+                "%s does not say what it lacks of study=%s: %s", role, study.id.hex()[:12], error
+            )
+            silent.add(role)
+            return []
+
+    async def _erase(self, study: Study, ids: Sequence[bytes]) -> int:
+        node = self._node
+
+        def write(tx: Transaction) -> int:
+            erased = sum(_erase(tx, study.id, name) for name in ids)
+            _forget_oldest(tx, study.id)
+            if erased:
+                node.audit.append(tx, "incomplete_rows_erased", study=study.id.hex(), rows=erased)
+            return erased
+
+        erased = await node.database.write(write)
+        for _ in range(erased):
+            node.refusals.count(Reason.INCOMPLETE_SUBMISSION, study.id)
+        node.metrics.erased_rows.labels("incomplete").inc(erased)
+        if erased:
+            node.log.warning(
+                "erased study=%s rows=%d that another provider lacks", study.id.hex()[:12], erased
+            )
+            await node.database.scrub()
+        return erased
+
+
+def find_missing(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
+    """Those that are neither held here nor in a block."""
+    held = (
+        "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ?"
+        " AND (payload IS NOT NULL OR block_id IS NOT NULL)"
+    )
+    return [name for name in ids if tx.row(held, (study_id, name)) is None]
+
+
+def refuse_missing(tx: Transaction, study_id: bytes, ids: Sequence[bytes], now_ms: int) -> list[bytes]:
+    """The same, and from now on none of those is ever taken; none while the study is not open."""
+    if tx.row(_OPEN, (study_id,)) is None:
+        return []
+    missing = find_missing(tx, study_id, ids)
+    tx.run_many(
+        "INSERT INTO submissions (study_id, submission_id, payload_hash, receive_time_ms, verdict)"
+        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, submission_id) DO NOTHING",
+        [(study_id, name, _UNSEEN, now_ms, INCOMPLETE) for name in missing],
+    )
+    _forget_oldest(tx, study_id)
+    return missing
+
+
+def _unmarked(tx: Transaction, study_id: bytes, until_ms: int, after: int) -> list[tuple[int, bytes, int]]:
+    """(sequence, id, when it came) of rows that wait and were never seen at all providers, in order of arrival."""
+    found = tx.rows(
+        "SELECT sequence, submission_id, receive_time_ms FROM submissions WHERE study_id = ? AND block_id IS NULL"
+        " AND sequence > ? AND complete = 0 AND payload IS NOT NULL AND receive_time_ms <= ?"
+        " ORDER BY sequence LIMIT ?",
+        (study_id, after, until_ms, _PAGE),
+    )
+    return [(int(row[0]), bytes(row[1]), int(row[2])) for row in found]
+
+
+def _mark(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> None:
+    tx.run_many(
+        "UPDATE submissions SET complete = 1 WHERE study_id = ? AND submission_id = ?",
+        [(study_id, name) for name in ids],
+    )
+
+
+def _erase(tx: Transaction, study_id: bytes, submission_id: bytes) -> int:
+    erased = tx.run(
+        "UPDATE submissions SET payload = NULL, verdict = ? WHERE study_id = ? AND submission_id = ?"
+        " AND block_id IS NULL AND draw_number IS NULL AND payload IS NOT NULL AND complete = 0"
+        " AND study_id IN (SELECT study_id FROM studies WHERE state = 'open')",
+        (INCOMPLETE, study_id, submission_id),
+    )
+    if erased:
+        list_again(tx, study_id, submission_id)
+    return erased
+
+
+def _forget_oldest(tx: Transaction, study_id: bytes) -> None:
+    """Forget ids of what was erased long ago, so that they do not fill the disk either."""
+    tx.run(
+        "DELETE FROM submissions WHERE study_id = ? AND verdict = ? AND sequence <= (SELECT sequence FROM submissions"
+        " WHERE study_id = ? AND verdict = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
+        (study_id, INCOMPLETE, study_id, INCOMPLETE, _MOST_REMEMBERED),
+    )
