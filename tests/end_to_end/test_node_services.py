@@ -35,6 +35,7 @@ PEER_SERVICES = {
     "R1": {
         "RightBatchService",
         "RowCheckService",
+        "RowDrawService",
         "RowCheckPeerService",
         "InvitationService",
         "WitnessService",

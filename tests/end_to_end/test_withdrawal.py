@@ -13,6 +13,7 @@ from trimask_client import Client, Queue, device_key
 from trimask_core.errors import ParameterError, Refused, VerificationError
 from trimask_core.receipt import Receipt
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_moments import open_moments
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_terminal.device.program import main
 
@@ -85,9 +86,15 @@ def test_only_the_key_withdraws(lab: Lab) -> None:
 
 
 def test_only_the_collector_cancels(lab: Lab) -> None:
-    study = lab.open_study().study
-    request = right_batches_pb2.CancelBlockRequest(study_id=study.id, block_id=bytes(16), signature=bytes(64))
-    for name, code in (("R2", "PERMISSION_DENIED"), ("collector", "PERMISSION_DENIED")):
+    planned, drawn = open_moments(lab).study, lab.open_study().study
+    for study, name, code in (
+        (planned, "R2", "PERMISSION_DENIED"),
+        (planned, "collector", "PERMISSION_DENIED"),  # it has not signed it
+        (drawn, "collector", "FAILED_PRECONDITION"),  # a drawn block is never cancelled
+    ):
+        request = right_batches_pb2.CancelBlockRequest(
+            study_id=study.id, block_id=bytes(16), signature=bytes(64)
+        )
         with lab.channel_as(name, to="R1") as channel, pytest.raises(grpc.RpcError) as caught:
             right_batches_pb2_grpc.RightBatchServiceStub(channel).CancelBlock(request)
         assert caught.value.code().name == code
