@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -25,6 +26,7 @@ from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 
 __all__ = [
+    "Abandoned",
     "abandon_block",
     "abandon_draw",
     "close_study",
@@ -55,9 +57,21 @@ def close_study(study: Study, owner: Path, told: Closing | None = None, close_ms
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
 
 
-def abandon_block(study: Study, block: bytes | int, owner: Path) -> AbandonedBlock:
-    """Give a block up, or a release by its number, as the study's owner; its rows are erased."""
-    request = study_pb2.AbandonBlockRequest(study_id=study.id)
+@dataclass(frozen=True)
+class Abandoned:
+    """A block or release that its owner named: itself, how it was in words, and whether that was healthy."""
+
+    block: AbandonedBlock
+    state: str
+    healthy: bool
+
+
+def abandon_block(
+    study: Study, block: bytes | int, owner: Path, *, healthy: bool = False, look: bool = False
+) -> Abandoned:
+    """Give a block up, or a release by its number, as the study's owner; its rows are erased. `healthy`: also if nothing is
+    wrong with it. `look`: only say how it is."""
+    request = study_pb2.AbandonBlockRequest(study_id=study.id, healthy=healthy, look=look)
     if isinstance(block, int):
         request.release_number = block
     else:
@@ -65,17 +79,23 @@ def abandon_block(study: Study, block: bytes | int, owner: Path) -> AbandonedBlo
     return _abandon(study, request, owner)
 
 
-def abandon_draw(study: Study, number: int, owner: Path) -> AbandonedBlock:
-    """Give a draw up that does not come to its end, as the study's owner; every row in it is erased."""
+def abandon_draw(
+    study: Study, number: int, owner: Path, *, healthy: bool = False, look: bool = False
+) -> Abandoned:
+    """The same of a draw that does not come to its end, by an order that right providers verify; every row in it is
+    erased."""
     signature = sign_abandon(admission_key(owner), study.id, number)
-    request = study_pb2.AbandonBlockRequest(study_id=study.id, draw_number=number, order_signature=signature)
+    request = study_pb2.AbandonBlockRequest(
+        study_id=study.id, draw_number=number, order_signature=signature, healthy=healthy, look=look
+    )
     return _abandon(study, request, owner)
 
 
-def _abandon(study: Study, request: study_pb2.AbandonBlockRequest, owner: Path) -> AbandonedBlock:
+def _abandon(study: Study, request: study_pb2.AbandonBlockRequest, owner: Path) -> Abandoned:
     with owner_channel(study, owner) as channel:
-        given_up = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS).block
-    return AbandonedBlock(given_up.block_id.hex(), given_up.rows, given_up.why)
+        answer = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS)
+    named = AbandonedBlock(answer.block.block_id.hex(), answer.block.rows, answer.block.why)
+    return Abandoned(named, answer.state, answer.healthy)
 
 
 def end_releases(study: Study, owner: Path) -> None:

@@ -21,6 +21,8 @@ from trimask_core.waiting import waiting_of
 __all__ = ["line", "view", "watch"]
 
 Ask = Callable[[], StudyStatus]
+Asked = Callable[[], tuple[StudyStatus | None, str]]
+_AWAY_SECONDS = 300.0
 
 
 def watch(
@@ -31,27 +33,46 @@ def watch(
     every_seconds: float,
     as_json: bool,
     pause: Callable[[float], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Watch until the study is closed, or Ctrl-C. Retries while the collector does not answer."""
+    """Watch until the study is closed, or Ctrl-C. A collector that goes away is asked again for five minutes, so that its
+    restart is watched too; one that never answered, or stays away, is an error."""
+    asked = _patient(ask, clock)
     if as_json or not console.is_terminal:
-        _print_lines(study, ask, console, every_seconds, pause, as_json=as_json)
+        _print_lines(study, asked, console, every_seconds, pause, as_json=as_json)
         return
-    last, error = None, ""
+    last: StudyStatus | None = None
     with Live(console=console, auto_refresh=False, screen=False) as live:
         while True:
-            try:
-                last, error = ask(), ""
-            except TrimaskError as failure:
-                error = str(failure)
+            status, error = asked()
+            last = status or last
             live.update(view(study, last, error), refresh=True)
-            if last is not None and last.state == "closed" and not error:
+            if status is not None and status.state == "closed":
                 return
             pause(every_seconds)
 
 
+def _patient(ask: Ask, clock: Callable[[], float]) -> Asked:
+    """Ask, and give the status, or what was wrong; raises what has been wrong for too long."""
+    answered: float | None = None
+
+    def asked() -> tuple[StudyStatus | None, str]:
+        nonlocal answered
+        try:
+            status = ask()
+        except TrimaskError as failure:
+            if answered is None or clock() - answered > _AWAY_SECONDS:
+                raise
+            return None, f"{failure} (asking again)"
+        answered = clock()
+        return status, ""
+
+    return asked
+
+
 def _print_lines(
     study: Study,
-    ask: Ask,
+    asked: Asked,
     console: Console,
     every_seconds: float,
     pause: Callable[[float], None],
@@ -61,18 +82,16 @@ def _print_lines(
     """A line when something changed, so that a log of it stays short."""
     before = ""
     while True:
-        state = ""
-        try:
-            status = ask()
-            state = status.state
+        status, error = asked()
+        if status is not None:
             text = json.dumps({"study_id": study.id.hex(), **asdict(status)}) if as_json else line(status)
-        except TrimaskError as failure:
-            text = json.dumps({"error": str(failure)}) if as_json else f"collector: {failure}"
+        else:
+            text = json.dumps({"error": error}) if as_json else f"collector: {error}"
         if text != before:
             stamp = "" if as_json else time.strftime("%H:%M:%SZ ", time.gmtime())
             console.print(stamp + text, soft_wrap=True)
             before = text
-        if state == "closed":
+        if status is not None and status.state == "closed":
             return
         pause(every_seconds)
 

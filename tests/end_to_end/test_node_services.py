@@ -38,7 +38,6 @@ PEER_SERVICES = {
         "RowDrawService",
         "RowCheckPeerService",
         "InvitationService",
-        "WitnessService",
         "RightMaskingService",
         "MomentsService",
         "MomentsPeerService",
@@ -50,7 +49,6 @@ PEER_SERVICES = {
     "L1": {
         "LeftMaskingService",
         "UnmaskingService",
-        "WitnessService",
         "NodeService",
         "ProposalService",
         "OperatorService",

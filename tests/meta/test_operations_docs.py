@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+from trimask_core.refusals import Alarm, Reason
 from trimask_server.settings import reference as node_reference
 from trimask_server.settings.config import NodeConfig
 from trimask_theory import study_reference
@@ -106,6 +107,27 @@ def test_metrics_in_the_documents_and_alerts_exist() -> None:
     source = (ROOT / "server" / "trimask_server" / "operations" / "metrics.py").read_text(encoding="utf-8")
     known = set(re.findall(r'"(trimask_[a-z_]+)"', source))
     assert {metric.removesuffix("_total").removesuffix("_bucket") for metric in named} <= known
+
+
+def test_every_alert_and_refusal_of_a_node_has_its_line_in_the_runbook() -> None:
+    alerts = (ROOT / "deploy" / "alerts.yaml").read_text(encoding="utf-8")
+    runbook = OPERATIONS.split("## Alerts and refusals")[1].split("\n## ")[0]
+    names = re.findall(r"alert: (\w+)", alerts)
+    assert len(names) == alerts.count("expr:") == alerts.count("summary:") == 11
+    assert re.findall(r'runbook: "docs/operations.md#(\w+)"', alerts) == [name.lower() for name in names]
+    assert re.findall(r'^\| <a id="(\w+)"></a>`(\w+)` \|', runbook, re.MULTILINE) == [
+        (name.lower(), name) for name in names
+    ]
+    known = {str(item) for item in (*Reason, *Alarm)}
+    in_alerts = {word for words in re.findall(r'reason=~?"([\w|]+)"', alerts) for word in words.split("|")}
+    rows = [line.split("|")[1] for line in runbook.splitlines() if line.startswith("| `")]
+    told = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+    assert in_alerts <= told <= known
+    # What is not the request's fault but a node's, or its peer's.
+    of_nodes = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "DEADLINE_EXCEEDED", "INTERNAL"}
+    assert {str(item) for item in Reason if item.status.name in of_nodes} | {
+        str(item) for item in Alarm
+    } <= told
 
 
 def test_the_unit_stops_within_what_systemd_allows() -> None:

@@ -188,6 +188,9 @@ def test_a_certificate_that_runs_out_is_said(own_lab: Any) -> None:
     assert status == 200
     assert "expires in 5.0 days" in found["warnings"][0]
     assert own_lab.metric("R1", "trimask_certificate_expiry_seconds") == pytest.approx(5 * 86400, abs=3600)
+    (own_lab.folder / "R1" / "https.pem").write_bytes((own_lab.folder / "R2" / "tls.pem").read_bytes())
+    for_browsers = own_lab.metric("R1", "trimask_certificate_expiry_seconds", file="https.pem")
+    assert 390 * 86400 < for_browsers < 398 * 86400
 
 
 def test_grpc_is_told_of_a_certificate_once(keys_only: Any, monkeypatch: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import sqlite3
@@ -15,9 +17,10 @@ from trimask_client import Client
 from trimask_core.clock import ManualClock
 from trimask_core.errors import Refused
 from trimask_core.sealing import SealingKey
-from trimask_server.operations.garbage import collect_garbage
+from trimask_server.operations.garbage import collect_forever, collect_garbage
 from trimask_server.programs.roles import erasers_of
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
+from trimask_server.store.interface import StoreError
 
 NODES = ("collector", "R1", "R2", "L1")
 DAY = 24 * 3600 * 1000
@@ -38,6 +41,29 @@ def _collect(lab: Any, name: str, days: float = 0.0) -> list[bytes]:
     erasers = erasers_of(context.role)
     found: list[bytes] = lab.on_loop(collect_garbage(context, erasers, node.services.after_collection))
     return found
+
+
+def test_repro_a_round_that_fails_is_not_the_last(own_lab: Any) -> None:
+    """One full disk ended garbage collection until the next restart."""
+    rounds = 0
+
+    async def after(_: int) -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            raise StoreError("database or disk is full")
+        raise asyncio.CancelledError  # seen enough
+
+    context = own_lab.node("R1").context
+    context = dataclasses.replace(context, clock=_AtOnce(context.clock.now_ms()))
+    with pytest.raises((asyncio.CancelledError, concurrent.futures.CancelledError)):
+        own_lab.on_loop(collect_forever(context, erasers_of("right"), after))
+    assert rounds == 2
+
+
+class _AtOnce(ManualClock):
+    async def sleep(self, seconds: float) -> None:
+        """Not at all."""
 
 
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:

@@ -37,7 +37,7 @@ def test_a_node_is_alive_and_ready(ops_lab: Any, name: str) -> None:
     status, found = ops_lab.get_json(name, "/readyz")
     assert status == 200
     assert found["ready"]
-    assert set(found["checks"]) == {"store", "draining", "ports", "certificate"}
+    assert set(found["checks"]) == {"store", "disk", "draining", "ports", "certificate"}
     assert found["warnings"] == []
     assert _grpc_health(ops_lab, name) == health_pb2.HealthCheckResponse.SERVING
 
@@ -53,6 +53,7 @@ def test_a_store_that_does_not_answer_makes_a_node_unready(own_lab: Any, monkeyp
     assert status == 503
     assert found["checks"]["store"] == {"ok": False, "detail": "does not answer (OSError)"}
     assert own_lab.get("R1", "/healthz")[0] == 200  # alive all the same: a restart would not help
+    assert own_lab.metric("R1", "trimask_ready") == 0  # scraped all the same
 
     async def follow() -> None:
         await node.host.health.set(serving=(await node.host.readiness()).ready)
@@ -85,6 +86,7 @@ def test_metrics_of_a_submission_and_a_refusal(ops_lab: Any) -> None:
     assert ops_lab.metric("R1", "trimask_store_queue_depth") == 0
     assert 390 < (ops_lab.metric("R1", "trimask_certificate_expiry_seconds") or 0) / 86400 < 398
     assert ops_lab.metric("R1", "trimask_build_info", role="right") == 1
+    assert ops_lab.metric("R1", "trimask_ready") == 1
 
 
 def test_metrics_of_blocks(ops_lab: Any) -> None:

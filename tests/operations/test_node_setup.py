@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import select
 import shutil
+import socket
+import socketserver
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +30,7 @@ from trimask_core.party_files import load_party
 from trimask_postgres import LocalPostgres
 from trimask_server.commands.doctor import examine
 from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.programs.claim import claim_node
 from trimask_server.settings.config import StoreConfig, load_config
 from trimask_server.store.database import open_store
@@ -244,6 +252,84 @@ def test_repro_what_root_rotates_stays_the_nodes(run: Run, keys_only: Any) -> No
     for name in ("sealing.keys", "storage.keys"):
         status = (folder / name).stat()
         assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
+
+
+def test_repro_a_card_with_another_port_is_named(run: Run, keys_only: Any, ops_lab: Any) -> None:
+    """The doctor found everything in order, and nobody of a study would have reached the node."""
+    card = keys_only.folder / "R1" / "node.json"
+    told = json.loads(card.read_text())
+    port = int(told["peer_address"].rpartition(":")[2])
+    elsewhere = free_base_port(1)
+    card.write_text(json.dumps(told | {"peer_address": f"127.0.0.1:{elsewhere}"}))
+    level, said = doctor(run, card.parent)[1][str(card)]
+    assert (level, f"says 127.0.0.1:{elsewhere}, and peer_listen is 127.0.0.1:{port}" in said) == (
+        "warning",
+        True,
+    )
+    with ThreadCluster(keys_only.folder):
+        status, found = doctor(run, card.parent)
+        assert (status, found[str(card)][0]) == (1, "wrong")
+        assert f"does not answer at 127.0.0.1:{elsewhere}" in found[str(card)][1]
+        # Another node answers there: it shows another certificate.
+        other = json.loads((ops_lab.folder / "R1" / "node.json").read_text())["peer_address"]
+        card.write_text(json.dumps(told | {"peer_address": other}))
+        assert doctor(run, card.parent)[1][str(card)][0] == "wrong"
+        for swapped in ("address", "peer_address"):  # its own certificate, at the wrong one of its ports
+            card.write_text(
+                json.dumps(told | {swapped: told["peer_address" if swapped == "address" else "address"]})
+            )
+            assert doctor(run, card.parent)[1][str(card)][0] == "wrong"
+        with forwarded(elsewhere, port):
+            card.write_text(json.dumps(told | {"peer_address": f"127.0.0.1:{elsewhere}"}))
+            status, found = doctor(run, card.parent)
+        assert (status, found[str(card)][0]) == (0, "ok"), found
+
+
+@contextlib.contextmanager
+def forwarded(port: int, to: int) -> Iterator[None]:
+    """What a router does with a port."""
+
+    class Forward(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(("127.0.0.1", to)) as inside, contextlib.suppress(OSError):
+                ends = {self.request: inside, inside: self.request}
+                while True:
+                    for ready in select.select(list(ends), [], [])[0]:
+                        data = ready.recv(65536)
+                        if not data:
+                            return
+                        ends[ready].sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", port), Forward) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield
+        server.shutdown()
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+
+
+def test_repro_a_read_only_file_system_is_named(keys_only: Any) -> None:
+    """Before: "chown it ... or run the node as uid 0", as uid 0."""
+    file = keys_only.folder / "R1" / "node.toml"
+    data = load_config(file, "right").data
+    data.mkdir()
+    before = ["unshare", "-rm", "sh", "-c", READ_ONLY, str(data)]
+    if shutil.which("unshare") is None or subprocess.run([*before, "true"], check=False).returncode:
+        pytest.skip("this system lets us mount nothing")
+    trimask = [*before, sys.executable, "-m", "trimask_terminal"]
+    for command in (["right"], ["node", "doctor", "--json"]):
+        done = subprocess.run(
+            [*trimask, *command, "--config", str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == (2 if command == ["right"] else 1)
+        said = done.stdout + done.stderr
+        assert "is on a read-only file system: mount it read-write" in said
+        assert "chown" not in said
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")

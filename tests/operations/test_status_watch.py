@@ -67,10 +67,32 @@ def test_lines_when_something_changed(study: Any) -> None:
     console = Console(file=io.StringIO(), width=100)
     watch(study, ask, console, every_seconds=3, as_json=False, pause=pauses.append)
     lines = [text[10:] for text in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    assert lines == [line(STATUS), "collector: it is down", line(STATUS), line(CLOSED)]
+    assert lines == [line(STATUS), "collector: it is down (asking again)", line(STATUS), line(CLOSED)]
     assert "does not answer: L1" in lines[0]
     assert lines[3].endswith("all is published")
     assert pauses == [3] * 5
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_repro_a_collector_that_stays_away_ends_it(study: Any, *, terminal: bool) -> None:
+    """It went on for ever. One that never answers is an error at once."""
+    answers: list[Any] = [STATUS]
+    now = [0.0]
+
+    def ask() -> StudyStatus:
+        if not answers:
+            raise TrimaskError("it is down")
+        return answers.pop()  # type: ignore[no-any-return]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    console = Console(file=io.StringIO(), width=100, force_terminal=terminal)
+    for until in (310.0, 310.0):  # the second time it never answers
+        with pytest.raises(TrimaskError, match="it is down"):
+            watch(study, ask, console, every_seconds=10, as_json=False, pause=pause, clock=lambda: now[0])
+        assert now[0] == until
+    assert "asking again" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_json_lines(study: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -16,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from trimask_cli import owner
 from trimask_client import Client
+from trimask_core.refusals import Reason
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.node import context as node_context
 from trimask_server.operations import logs
@@ -86,9 +88,14 @@ def test_a_try_is_one_trace_and_nothing_is_personal(observed: Any) -> None:
 def test_lines_name_the_request_and_the_study(observed: Any) -> None:
     study, _, _, lines = observed
     entries = [json.loads(line) for line in lines]
-    masked = [entry for entry in entries if entry["message"].startswith("masked block=")]
+    masked = [entry for entry in entries if entry["message"] == "masked"]
     assert {entry["node"] for entry in masked} == {"trimask.R1", "trimask.R2", "trimask.L1"}
     assert {entry["study"] for entry in masked} == {study.id.hex()[:12]}
+    assert {entry["attempt"] for entry in masked} == {1}
+    assert {len(entry["block"]) for entry in masked} == {32}
+    # What a line names is no part of its message, in any line of a whole study.
+    assert not [entry for entry in entries if "=" in entry["message"] or len(entry["message"]) > 100]
+    assert {entry["rows"] for entry in entries if entry["message"] == "pooled"} == {16}
     assert all(re.fullmatch("[0-9a-f]{16}", entry["request_id"]) for entry in masked)
     by_trace = {entry["trace_id"] for entry in masked}
     assert len({entry["request_id"] for entry in masked}) == len(by_trace) == 2  # one id all the way
@@ -153,6 +160,49 @@ def test_text_lines_carry_the_same(capsys: Any) -> None:
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("trimask.text-test: hello [request_id=0000000000000000 study=abababababab]")
     assert second.endswith("nobody")
+
+
+@pytest.mark.parametrize(("template", "args", "message", "fields"), [
+    ("pooled block=%s rows=%d", ("ab", 3), "pooled", {"block": "ab", "rows": 3}),
+    ("refused rpc=%s reason=%s why=%s", ("/S/M", Reason.DRAINING, "wait"), "refused",
+     {"rpc": "/S/M", "reason": "draining", "why": "wait"}),
+    ("study=%s waits: reason=%s: %s", ("ab", "x", "a=1, b: c"), "waits: a=1, b: c", {"study": "ab", "reason": "x"}),
+    ("collected study=%s: erased what was left, rows=%d", ("ab", 3), "collected: erased what was left",
+     {"study": "ab", "rows": 3}),
+    ("100%% of %d: %.1f", (2, 0.25), "100% of 2: 0.2", {}),
+    ("no arguments: 5% of it", (), "no arguments: 5% of it", {}),
+])  # fmt: skip
+def test_repro_fields_are_fields(template: str, args: Any, message: str, fields: dict[str, Any]) -> None:
+    """They were in the message, and every program had to take it apart."""
+    entry = json.loads(logs._Json().format(logging.makeLogRecord({"msg": template, "args": args})))
+    assert entry.pop("message") == message
+    assert {key: entry[key] for key in entry if key not in ("time_ms", "level", "node")} == fields
+
+
+def test_what_waits_says_so_once_a_minute_and_requests_always(capsys: Any) -> None:
+    logger = logs.configure("repeat-test", "text")
+    for second in (0, 1, 59, 60, 61):
+        record = logger.makeRecord(logger.name, logging.WARNING, "", 0, "waits: %s", ("it",), None)
+        record.created = 1000.0 + second
+        logger.handle(record)
+    assert capsys.readouterr().err.count("waits: it") == 2
+    for number in range(3):
+        current_request.set(f"{number:016x}")
+        logger.warning("refused")
+    current_request.set("")
+    assert capsys.readouterr().err.count("refused") == 3
+
+
+def test_repro_a_full_disk_has_no_traceback_and_a_mistake_has(capsys: Any) -> None:
+    logger = logs.configure("failing-test", "text")
+    for error in (OSError(errno.ENOSPC, "No space left"), TypeError("a mistake")):
+        try:
+            raise error
+        except (OSError, TypeError):
+            logger.exception("failed rpc=%s", "/S/M")
+    full, mistake = capsys.readouterr().err.split("\n", 1)
+    assert full.endswith("failed rpc=/S/M why=[Errno 28] No space left")
+    assert "Traceback" in mistake
 
 
 def test_nothing_is_exported_unless_asked(monkeypatch: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ def test_the_recipe_ends_with_a_dataset(tmp_path: Path) -> None:
     assert missing_lines(found, ran.output) == [], ran.output[-4000:]
     (folder,) = (tmp_path / "data").iterdir()
     assert trimask.Dataset.open(folder).rows == 64
+    # The nodes' logs: while nodes start, one may not be up yet; when they stop, nothing is under way.
+    _, stops, ending = ran.output.partition("draining: takes no new work")
+    assert stops
+    assert not re.findall(r"^.* (?:WARNING|ERROR) .*$", ending, re.MULTILINE)
 
 
 @pytest.mark.slow

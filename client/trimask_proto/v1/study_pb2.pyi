@@ -539,6 +539,8 @@ class AbandonBlockRequest(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     RELEASE_NUMBER_FIELD_NUMBER: _builtins.int
+    HEALTHY_FIELD_NUMBER: _builtins.int
+    LOOK_FIELD_NUMBER: _builtins.int
     DRAW_NUMBER_FIELD_NUMBER: _builtins.int
     ORDER_SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
@@ -547,6 +549,10 @@ class AbandonBlockRequest(_message.Message):
     """The block's id, or the first bytes of it, four at least."""
     release_number: _builtins.int
     """In its place the number of a release of the moments suite that waits: every batch in it is given up."""
+    healthy: _builtins.bool
+    """Give it up although nothing is wrong with it."""
+    look: _builtins.bool
+    """Only say how it is; nothing is given up."""
     draw_number: _builtins.int
     """Or that of a draw of the rows suite that does not come to its end: every row in it is erased."""
     order_signature: _builtins.bytes
@@ -557,12 +563,14 @@ class AbandonBlockRequest(_message.Message):
         study_id: _builtins.bytes = ...,
         block_id: _builtins.bytes = ...,
         release_number: _builtins.int = ...,
+        healthy: _builtins.bool = ...,
+        look: _builtins.bool = ...,
         draw_number: _builtins.int = ...,
         order_signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "draw_number", b"draw_number", "order_signature", b"order_signature", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "draw_number", b"draw_number", "healthy", b"healthy", "look", b"look", "order_signature", b"order_signature", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -575,6 +583,12 @@ class AbandonBlockResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BLOCK_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    HEALTHY_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """How it was, in words."""
+    healthy: _builtins.bool
+    """Nothing was wrong with it."""
     @_builtins.property
     def block(self) -> Global___AbandonedBlock:
         """The block; of a release, all its batches together, without an id."""
@@ -583,10 +597,12 @@ class AbandonBlockResponse(_message.Message):
         self,
         *,
         block: Global___AbandonedBlock | None = ...,
+        state: _builtins.str = ...,
+        healthy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "healthy", b"healthy", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

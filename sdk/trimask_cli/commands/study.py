@@ -87,7 +87,9 @@ def register(subparsers: Subparsers) -> None:
     status = commands.add_parser("status", help="ask the collector how far collection has come")
     _study_argument(status)
     status.add_argument(
-        "--watch", action="store_true", help="keep asking until the study is closed; Ctrl-C ends it"
+        "--watch",
+        action="store_true",
+        help="keep asking until the study is closed, or the collector is away for 5 minutes",
     )
     status.add_argument(
         "--every", type=float, default=2.0, metavar="SECONDS", help="how often, with --watch (default 2)"

@@ -79,9 +79,9 @@ def register_in(commands: Subparsers) -> None:
     abandon = commands.add_parser(
         "abandon",
         help="give a block up that cannot be masked: its rows are erased, after asking",
-        description="Give a block up, by the id that `trimask study status` names (its first 8 digits are enough). Every "
-        "right provider erases its rows, and nothing of them is in a release; other blocks go on. Exit status: 0 given up, "
-        "1 not, 2 it could not be asked.",
+        description="Say how a block is, by the id that `trimask study status` names (its first 8 digits are enough), ask, "
+        "and give it up. Every right provider erases its rows, and nothing of them is in a release; other blocks go on. One "
+        "that has not failed is not given up without --healthy. Exit status: 0 given up, 1 not, 2 it could not be asked.",
     )
     abandon.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
     abandon.add_argument(
@@ -95,6 +95,7 @@ def register_in(commands: Subparsers) -> None:
         "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
     )
     abandon.add_argument("--yes", action="store_true", help="do not ask")
+    abandon.add_argument("--healthy", action="store_true", help="also if nothing is wrong with it")
     add_json(abandon)
     abandon.set_defaults(run=run_abandon)
 
@@ -218,18 +219,25 @@ def run_abandon(args: argparse.Namespace) -> int:
     study = read_signed(args.study).study
     kind, number = args.block if isinstance(args.block, tuple) else ("block", 0)
     name = f"{kind} {number}" if number else f"block {args.block.hex()}"
-    question = f"Give {name} up, and erase its rows at every right provider?"
-    if not args.yes and (args.json or not _yes(question)):
-        said = "Nothing was done. (`--yes` does it without asking.)"
-        if args.json:
-            print_json({"ok": False, "exit": _STAYS_OPEN, "study_id": study.id.hex(), "said": [said]})
-        else:
-            print(said)
-        return _STAYS_OPEN
-    if kind == "draw":
-        block = owner.abandon_draw(study, number, args.owner)
-    else:
-        block = owner.abandon_block(study, number or args.block, args.owner)
+    if args.json and not args.yes:
+        return _not_given_up(args, study, "(`--yes` does it without asking.)")
+
+    def abandon(*, healthy: bool = False, look: bool = False) -> owner.Abandoned:
+        if kind == "draw":
+            return owner.abandon_draw(study, number, args.owner, healthy=healthy, look=look)
+        return owner.abandon_block(study, number or args.block, args.owner, healthy=healthy, look=look)
+
+    found = abandon(look=True)
+    if not args.json:
+        print(f"{found.state[:1].upper()}{found.state[1:]}.")
+    if found.healthy and not args.healthy:
+        said = "Nothing is wrong with it; `--healthy` gives it up all the same."
+        return _not_given_up(args, study, said, found.state)
+    if not args.yes and not _yes(
+        f"Give {name} up, and erase its {found.block.rows:,} rows at every right provider?"
+    ):
+        return _not_given_up(args, study, "(`--yes` does it without asking.)")
+    block = abandon(healthy=args.healthy).block
     if args.json:
         print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
     else:
@@ -238,6 +246,16 @@ def run_abandon(args: argparse.Namespace) -> int:
             f"its {block.rows:,} rows are erased as soon as the right providers answer."
         )
     return _DONE
+
+
+def _not_given_up(args: argparse.Namespace, study: Study, why: str, state: str = "") -> int:
+    said = f"Nothing was done. {why}"
+    if args.json:
+        told = [state, said] if state else [said]
+        print_json({"ok": False, "exit": _STAYS_OPEN, "study_id": study.id.hex(), "said": told})
+    else:
+        print(said)
+    return _STAYS_OPEN
 
 
 def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:

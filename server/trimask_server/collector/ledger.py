@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -13,7 +13,16 @@ from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study", "plan_block"]
+__all__ = [
+    "IN_A_BLOCK",
+    "NOT_CLOSED",
+    "Block",
+    "BlockState",
+    "Ledger",
+    "erase_study",
+    "plan_block",
+    "write_note",
+]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
@@ -37,6 +46,73 @@ class Block:
     attempts: int
     why: str = ""
     """Why it was given up."""
+
+
+class Named(NamedTuple):
+    """A block or a release that its owner names, to give it up. `why` is what is then said of it."""
+
+    block_id: bytes
+    """Empty for a release."""
+    rows: int
+    state: str
+    """How it is, in words."""
+    healthy: bool
+    why: str
+    given_up: bool = False
+
+
+def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
+    if isinstance(named, int):
+        return _named_release(tx, study_id, named)
+    marks = ",".join("?" * len(IN_A_BLOCK))
+    found = [
+        row
+        for row in tx.rows(
+            f"SELECT block_id, row_count, state, attempts, why FROM blocks WHERE study_id = ? AND state IN ({marks})",  # noqa: S608
+            (study_id, *IN_A_BLOCK),
+        )
+        if row[0].startswith(named)
+    ]
+    if len(found) != 1:
+        raise Refused(Reason.UNKNOWN_BLOCK, f"{len(found)} blocks of this study have an id that begins so")
+    block_id, rows, state, attempts, why = found[0]
+    if state in ("pooled", "erased"):
+        raise Refused(Reason.BLOCK_POOLED, "that block is pooled; its rows can no longer be taken out")
+    name = f"block {block_id.hex()[:12]}"
+    if state != "planned":
+        return Named(
+            block_id, rows, f"{name} is given up already: {why}", healthy=False, why=why, given_up=True
+        )
+    # The first attempt may be under way; whoever begins another has seen one fail.
+    if attempts < 2:
+        made = "attempt 1 is under way" if attempts else "no attempt was made yet"
+        said = f"{name} with its {rows} rows waits to be pooled, and none has failed: {made}"
+        return Named(
+            block_id, rows, said, healthy=True, why="the study's owner gave it up, though nothing had failed"
+        )
+    said = f"{name} with its {rows} rows is in attempt {attempts}: those before it failed"
+    return Named(
+        block_id, rows, said, healthy=False, why=f"the study's owner gave it up in attempt {attempts}"
+    )
+
+
+def _named_release(tx: Transaction, study_id: bytes, number: int) -> Named:
+    row = tx.row(
+        "SELECT row_count, state, refused FROM releases WHERE study_id = ? AND release_number = ?",
+        (study_id, number),
+    )
+    if row is None or row[1] != "full":
+        known = "" if row is None else f": it is {row[1]}"
+        raise Refused(Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published{known}")
+    rows, _, refused = row
+    why = f"the study's owner gave release {number} up"
+    if refused:
+        said = f"release {number} with its {rows} rows waits: a right provider refuses it with {refused}"
+        return Named(
+            b"", rows, said, healthy=False, why=f"{why}, which a right provider refused with {refused}"
+        )
+    said = f"release {number} with its {rows} rows is complete and waits to be published"
+    return Named(b"", rows, said, healthy=True, why=f"{why}, though nothing had failed")
 
 
 @dataclass(frozen=True)
@@ -129,28 +205,36 @@ class Ledger:
 
         return await self.database.write(write)
 
-    async def give_up_release(self, study_id: bytes, number: int, why: str) -> int:
-        """A complete release that is not published never will be, and its blocks are given up by name; how many rows."""
+    async def look_at(self, study_id: bytes, named: bytes | int) -> Named:
+        """How a block is, by how its id begins, or a release by its number; `Refused` if it cannot be given up."""
+        return await self.database.read(lambda tx: _named(tx, study_id, named))
 
-        def write(tx: Transaction) -> int:
-            row = tx.row(
-                "SELECT row_count FROM releases WHERE study_id = ? AND release_number = ? AND state = 'full'",
-                (study_id, number),
-            )
-            if row is None:
+    async def abandon(self, study_id: bytes, named: bytes | int, *, healthy: bool) -> Named:
+        """The owner gives it up; unless they insist, only what has failed: that is decided here, where it is written."""
+
+        def write(tx: Transaction) -> Named:
+            found = _named(tx, study_id, named)
+            if found.given_up:
+                return found
+            if found.healthy and not healthy:
                 raise Refused(
-                    Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published"
+                    Reason.NOTHING_WRONG,
+                    f"{found.state}. Nothing is wrong with it: `--healthy` gives it up and erases its {found.rows} rows",
+                )
+            what, where = ("block", "block_id") if found.block_id else ("release", "release_number")
+            key = found.block_id or named
+            if what == "release":
+                tx.run(
+                    "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
+                    (study_id, key),
                 )
             tx.run(
-                "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
-                (study_id, number),
+                f"UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND {where} = ?",  # noqa: S608 - ours
+                (found.why, study_id, key),
             )
-            tx.run(
-                "UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND release_number = ?",
-                (why, study_id, number),
-            )
-            self._record(tx, "release_given_up", study=study_id.hex(), release=number, why=why)
-            return int(row[0])
+            shown = found.block_id.hex() or int(key)
+            self._record(tx, f"{what}_given_up", study=study_id.hex(), why=found.why, **{what: shown})
+            return found
 
         return await self.database.write(write)
 
@@ -195,17 +279,16 @@ class Ledger:
                 )
             )
 
-    async def keep_close_order(self, study_id: bytes, order: CloseOrder | None) -> None:
-        """Keep the owner's last order to close the study; None takes it back."""
+    async def keep_close_order(self, study_id: bytes, order: CloseOrder) -> None:
+        """Keep the owner's last order to close the study."""
 
         def write(tx: Transaction) -> None:
-            tx.run("DELETE FROM close_orders WHERE study_id = ?", (study_id,))
-            if order is not None:
-                tx.run(
-                    "INSERT INTO close_orders (study_id, content) VALUES (?, ?)",
-                    (study_id, order.SerializeToString()),
-                )
-                self._record(tx, "close_ordered", study=study_id.hex(), close_ms=order.close_time_ms)
+            tx.run(
+                "INSERT INTO close_orders (study_id, content) VALUES (?, ?)"
+                " ON CONFLICT (study_id) DO UPDATE SET content = excluded.content",
+                (study_id, order.SerializeToString()),
+            )
+            self._record(tx, "close_ordered", study=study_id.hex(), close_ms=order.close_time_ms)
 
         await self.database.write(write)
 
@@ -216,18 +299,34 @@ class Ledger:
         )
         return None if row is None else CloseOrder.FromString(row[0])
 
-    async def abandon_draw(self, study_id: bytes, number: int, order: bytes) -> None:
-        """Keep the owner's order to give up a draw that is under way; right providers are told next."""
+    async def abandon_draw(
+        self, study_id: bytes, number: int, order: bytes, *, healthy: bool, look: bool
+    ) -> Named:
+        """Keep the owner's order to give up a draw that is under way (right providers are told next), or only `look`."""
 
-        def write(tx: Transaction) -> None:
-            if not tx.run(
-                "UPDATE draws SET abandon_order = ? WHERE study_id = ? AND number = ? AND state = 'open'",
-                (order, study_id, number),
-            ):
+        def write(tx: Transaction) -> Named:
+            under_way = "SELECT 1 FROM draws WHERE study_id = ? AND number = ? AND state = 'open'"
+            if tx.row(under_way, (study_id, number)) is None:
                 raise Refused(Reason.UNKNOWN_BLOCK, f"no draw {number} of this study is under way")
-            self._record(tx, "draw_given_up", study=study_id.hex(), draw=number)
+            note = tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
+            stuck = note is not None and str(note[0]).startswith(f"draw {number} ")
+            rows = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+            found = Named(
+                b"",
+                0 if rows is None else int(rows[0]),
+                str(note[0]) if note is not None and stuck else f"draw {number} is under way",
+                healthy=not stuck,
+                why=f"the study's owner gave draw {number} up",
+            )
+            if not look and (stuck or healthy):
+                tx.run(
+                    "UPDATE draws SET abandon_order = ? WHERE study_id = ? AND number = ?",
+                    (order, study_id, number),
+                )
+                self._record(tx, "draw_given_up", study=study_id.hex(), draw=number)
+            return found
 
-        await self.database.write(write)
+        return await self.database.write(write)
 
     async def pending_rows(self, study_id: bytes) -> int:
         """Complete submissions in no block, as last counted."""
@@ -250,12 +349,7 @@ class Ledger:
 
     async def note(self, study_id: bytes, note: str) -> None:
         """Store a note for the study's owner."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
-                (study_id, note),
-            )
-        )
+        await self.database.write(lambda tx: write_note(tx, study_id, note))
 
     async def read_note(self, study_id: bytes) -> str:
         """The note, or nothing."""
@@ -284,6 +378,14 @@ def plan_block(
     if audit is not None:
         plan = plan_hash(study_id, block_id, submission_ids).hex()
         audit.append(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=rows, plan=plan)
+
+
+def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
+    """Store a note for the study's owner."""
+    tx.run(
+        "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
+        (study_id, note),
+    )
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

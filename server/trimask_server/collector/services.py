@@ -15,7 +15,7 @@ from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals
-from trimask_server.collector.catalogue import UNPUBLISHED, Catalogue
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.provider_status import ProviderStatus
@@ -97,8 +97,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         described = await self._provider_status.describe_cached(study)
         # The state first: a study that is closed then has its last numbers.
         state = await self._node.studies.state_now(study.id)
-        # Read one right after the other: a block that changes state in between is counted twice, or not at all.
-        pending = await self._ledger.pending_rows(study.id)
+        progress = await self._catalogue.progress(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._catalogue.releases(study.id)
         refusals = [
@@ -123,9 +122,9 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[state],
-            pending_rows=pending,
-            masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
-            pooled_rows=sum(release.rows for release in releases if release.state in UNPUBLISHED),
+            pending_rows=progress.pending,
+            masking_rows=progress.masking,
+            pooled_rows=progress.pooled,
             published_rows=sum(release.rows for release in releases if release.state == "published"),
             pooled_blocks=sum(block.state != "planned" for block in blocks),
             failed_attempts=await self._ledger.failed_attempts(study.id),
@@ -234,6 +233,8 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         """
         now, ledger = self._node.clock.now_ms(), Ledger(self._node.database, self._node.audit)
         verify_close(study, order, max(now, order.close_time_ms))
+        if order.close_time_ms and order.published_rows:
+            raise Refused(Reason.MALFORMED, "an order for later announces nothing: leave published_rows out")
         if not await self._node.studies.is_closing(study.id):
             await ledger.keep_close_order(study.id, order)
             if order.close_time_ms > now:
@@ -254,50 +255,34 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
         if request.release_number:
-            return await self._abandon_release(study, request.release_number)
-        if request.draw_number:
-            return await self._abandon_draw(study, request.draw_number, request.order_signature)
-        if len(request.block_id) < _PREFIX_BYTES:
+            require_suite(study, "moments")
+        elif request.draw_number:
+            verify_abandon(study, request.draw_number, request.order_signature)
+        elif len(request.block_id) < _PREFIX_BYTES:
             raise Refused(
                 Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
             )
+        named = request.release_number or request.block_id
         ledger = Ledger(self._node.database, self._node.audit)
-        named = [
-            block
-            for block in await ledger.blocks(study.id, "planned", "pooled", "erased", "given_up", "abandoned")
-            if block.block_id.startswith(request.block_id)
-        ]
-        if len(named) != 1:
-            raise Refused(
-                Reason.UNKNOWN_BLOCK, f"{len(named)} blocks of this study have an id that begins so"
+        if request.draw_number:
+            found = await ledger.abandon_draw(
+                study.id,
+                request.draw_number,
+                request.order_signature,
+                healthy=request.healthy,
+                look=request.look,
             )
-        if named[0].state in ("pooled", "erased"):
-            raise Refused(Reason.BLOCK_POOLED, "that block is pooled; its rows can no longer be taken out")
-        await ledger.give_up(study.id, named[0].block_id, "the study's owner gave it up")
-        self._drivers.look()
-        (block,) = (
-            block for block in await ledger.abandoned(study.id) if block.block_id == named[0].block_id
+            self._drivers.look()
+        elif request.look:
+            found = await ledger.look_at(study.id, named)
+        else:
+            found = await ledger.abandon(study.id, named, healthy=request.healthy)
+            if request.release_number:
+                said = f"release {request.release_number} with its {found.rows} rows is given up by the study's owner"
+                await ledger.note(study.id, said)
+            self._drivers.look()
+        return study_pb2.AbandonBlockResponse(
+            block=study_pb2.AbandonedBlock(block_id=found.block_id, rows=found.rows, why=found.why),
+            state=found.state,
+            healthy=found.healthy,
         )
-        return study_pb2.AbandonBlockResponse(block=_abandoned(block))
-
-    async def _abandon_draw(self, study: Study, number: int, order: bytes) -> study_pb2.AbandonBlockResponse:
-        """Give up a draw that does not come to its end, because a right provider keeps its coin back, say."""
-        require_suite(study, "rows")
-        verify_abandon(study, number, order)
-        ledger = Ledger(self._node.database, self._node.audit)
-        await ledger.abandon_draw(study.id, number, order)
-        self._drivers.look()
-        block = study_pb2.AbandonedBlock(
-            rows=await ledger.pending_rows(study.id), why=f"the study's owner gave draw {number} up"
-        )
-        return study_pb2.AbandonBlockResponse(block=block)
-
-    async def _abandon_release(self, study: Study, number: int) -> study_pb2.AbandonBlockResponse:
-        """Give up a release that a provider restored from a backup refuses permanently (docs/operations.md)."""
-        require_suite(study, "moments")
-        why = f"the study's owner gave release {number} up"
-        ledger = Ledger(self._node.database, self._node.audit)
-        rows = await ledger.give_up_release(study.id, number, why)
-        await ledger.note(study.id, f"release {number} with its {rows} rows is given up by the study's owner")
-        self._drivers.look()
-        return study_pb2.AbandonBlockResponse(block=study_pb2.AbandonedBlock(rows=rows, why=why))

@@ -149,4 +149,4 @@ class Drivers:
             except (Refused, StoreError) as error:
                 if isinstance(error, Refused) and error.reason is Reason.LEASE_LOST:
                     raise
-                node.log.warning("the lease of study=%s could not be renewed: %s", job.key.hex()[:12], error)
+                node.log.warning("cannot renew a lease yet study=%s why=%s", job.key.hex()[:12], error)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import socket
 import sqlite3
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
@@ -37,6 +42,7 @@ from trimask_server.operations.key_files import (
     operator_findings,
 )
 from trimask_server.operations.listeners import holder_of, taken
+from trimask_server.operations.readiness import LOW_BYTES, free_bytes
 from trimask_server.programs.claim import LOCK_FILE, refuse_folder, refuse_role, running
 from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.settings.config import NodeConfig, NodeRole
@@ -46,7 +52,6 @@ from trimask_server.store.master_keys import KeyRing
 
 __all__ = ["examine"]
 
-_LEAST_FREE_BYTES = 1 << 30
 _PEER_SECONDS = 5.0
 _MAY_WRITE = """
 SELECT CASE WHEN EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = %(schema)s)
@@ -72,6 +77,7 @@ def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -
     yield from _data(config, role)
     process = running(config)
     yield from _ports(config, process)
+    yield from _card(config, process)
     yield from _store(config, role)
     operator = Operator(config)
     found = {party.tls_name: party for party in parties}
@@ -133,8 +139,8 @@ def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
             f"belongs to uid {owner}, the keys to uid {keys_owner}",
             "chown both to the node's user",
         )
-    free = shutil.disk_usage(there).free
-    if free < _LEAST_FREE_BYTES:
+    free = free_bytes(there)
+    if free < LOW_BYTES:
         yield weak(str(folder), f"has {free >> 20:,} MiB left", "make room: a full disk stops intake")
     else:
         yield fine(str(folder), f"can be written, {free >> 30:,} GiB free")
@@ -165,6 +171,53 @@ def _ports(config: NodeConfig, process: int | None) -> Iterator[Finding]:
             )
         else:
             yield fine(setting, f"{address} is free")
+
+
+def _card(config: NodeConfig, process: int | None) -> Iterator[Finding]:
+    """Whether the card, which studies copy, names ports that the node listens on, or that something forwards to it."""
+    try:
+        card = load_party(config.keys / CARD_FILE)
+    except TrimaskError:
+        return  # reported already
+    web = urlsplit(card.https)
+    told = {
+        "listen": card.address,
+        "peer_listen": card.peer_address,
+        "https_listen": f"{web.hostname}:{web.port or 443}" if web.hostname else "",
+    }
+    own = {setting: getattr(config, setting).rpartition(":")[2] for setting in told}
+    for setting, address in told.items():
+        listens, port = getattr(config, setting), address.rpartition(":")[2]
+        if not address or port == own[setting]:
+            continue
+        about, said = str(config.keys / CARD_FILE), f"says {address}, and {setting} is {listens or 'not set'}"
+        leads = port not in own.values() and _leads_here(config, address, web=setting == "https_listen")
+        if process is not None and leads:
+            yield fine(about, f"{said}: {address} leads here")
+            continue
+        fix = f"have that port forwarded to the node; or correct {setting}, or the card before a study is made with it"
+        if process is None:
+            yield weak(about, said, fix)
+        else:
+            yield bad(about, f"{said}: this node does not answer at {address}", fix)
+
+
+def _leads_here(config: NodeConfig, address: str, *, web: bool) -> bool:
+    """Whether TLS at an address shows this node's certificate; for browsers, a proxy may show one of its own."""
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the certificate itself is compared
+    context.set_alpn_protocols(["http/1.1" if web else "h2"])
+    try:
+        context.load_cert_chain(config.keys / "tls.pem", config.keys / "tls.key")
+        own = x509.load_pem_x509_certificates((config.keys / "tls.pem").read_bytes())[0]
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), _PEER_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured,
+        ):
+            return web or secured.getpeercert(binary_form=True) == own.public_bytes(Encoding.DER)
+    except (OSError, ValueError):  # ssl.SSLError is an OSError
+        return False
 
 
 def _store(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:

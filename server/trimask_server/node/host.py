@@ -19,7 +19,7 @@ from trimask_server.node.ports import AddServices, Bound, Port
 from trimask_server.node.tasks import Tasks
 from trimask_server.operations.garbage import AfterCollection, nothing_after
 from trimask_server.operations.guard import Admission
-from trimask_server.operations.readiness import Health, Readiness, check_readiness
+from trimask_server.operations.readiness import Check, Health, Readiness, check_readiness, try_write
 from trimask_server.settings.version import VERSION
 from trimask_server.store.interface import StoreError
 
@@ -89,6 +89,7 @@ class Host:
         self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self._on_reload: list[Callable[[], bool]] = []
         self._at_end: list[Callable[[], None]] = []
+        self._written: Check = (True, "answers")  # how the last write that was tried went
         self._recorded = False  # that it started; only then is it recorded that it stopped
 
     @property
@@ -207,6 +208,8 @@ class Host:
         listening = sum(port > 0 for port in (self.public_port, self.peer_port, self.https_port))
         return await check_readiness(
             context.database,
+            self._written,
+            context.config.data,
             context.drain,
             context.certificates,
             context.clock.now_ms(),
@@ -215,15 +218,21 @@ class Host:
         )
 
     async def _scrape(self) -> bytes:
-        return await self.context.metrics.render(self.context)
+        return await self.context.metrics.render(self.context, await self.readiness())
 
     async def _follow_readiness(self) -> None:
-        """Background task: keep gRPC health equal to /readyz; log a certificate that expires soon once a day."""
-        context = self.context
+        """Background task: try a write, keep gRPC health equal to /readyz, log what changed, and warnings once a day."""
+        context, said = self.context, ""
         warned_ms = context.clock.now_ms()  # weak points were logged at the start (`operations.key_files`)
         while True:
+            self._written = await try_write(context.database, context.clock.now_ms())
             found = await self.readiness()
             await self.health.set(serving=found.ready)
+            if found.wrong and not said:
+                context.log.error("not ready: %s", found.wrong)
+            elif said and not found.wrong:
+                context.log.info("ready again")
+            said = found.wrong
             now = context.clock.now_ms()
             if found.warnings and now - warned_ms >= _WARN_EVERY_MS:
                 warned_ms = now
@@ -264,7 +273,7 @@ class Host:
         await self.context.audit.save_head()
 
     async def _save_refusals(self) -> None:
-        context, said = self.context, ""
+        context = self.context
         while True:
             await context.clock.sleep(_SAVE_SECONDS)
             try:
@@ -272,11 +281,7 @@ class Host:
                 # Other workers of this node count too, and so does what is counted in the store itself.
                 await context.refusals.refresh(context.database)
             except _NOT_STORED as error:  # the counts are kept in memory, and the log's head in the store
-                if str(error) != said:
-                    context.log.warning("cannot save refusal counts yet: %s", error)
-                said = str(error)
-            else:
-                said = ""
+                context.log.warning("cannot save refusal counts yet: %s", error)
 
     # Stopping
 

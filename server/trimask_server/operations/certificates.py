@@ -7,6 +7,7 @@ expired certificate or one without the node's name would cut the node off, so th
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -128,6 +129,15 @@ class Certificates:
     def expires_ms(self) -> int:
         """When the certificate ends."""
         return int(_leaf(self.material.certificate).not_valid_after_utc.timestamp() * 1000)
+
+    def ends_ms(self) -> dict[str, int]:
+        """When each certificate ends, by its file: the node's, and that for browsers, as it is on disk, where it has one."""
+        ends = {FILES[0]: self.expires_ms}
+        if self._folder is not None:
+            with contextlib.suppress(OSError, ConfigError):
+                leaf = _leaf((self._folder / HTTPS_CERTIFICATE).read_bytes())
+                ends[HTTPS_CERTIFICATE] = int(leaf.not_valid_after_utc.timestamp() * 1000)
+        return ends
 
     @property
     def begins_ms(self) -> int:

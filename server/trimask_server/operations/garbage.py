@@ -56,7 +56,11 @@ async def collect_forever(node: Collected, erasers: Erasers, after: AfterCollect
     """A round every hour or so; jittered, so that the nodes of an institution do not all vacuum at once."""
     while True:
         await node.clock.sleep(_ROUND_SECONDS * (0.5 + jitter(node.source)))
-        await collect_garbage(node, erasers, after)
+        try:
+            await collect_garbage(node, erasers, after)
+        except Exception:
+            # Whatever it was (a full disk, for example), the next round must come.
+            node.log.exception("failed while collecting garbage")
 
 
 async def collect_garbage(

@@ -176,14 +176,14 @@ class GuardedServer:
                 reason = reason_of(error)
                 known = reason is not Reason.UNKNOWN_STUDY
                 refusals.count(reason, getattr(request, "study_id", b"") if known else b"")
-                log.warning("refused %s reason=%s: %s", method, reason, error)
+                log.warning("refused rpc=%s reason=%s why=%s", method, reason, error)
                 await context.abort(status_of(reason), str(error), trailers_of(reason, error))
             except grpc.aio.AbortError:
                 raise
             except Exception as error:  # answered without detail
                 reason = reason_of_failure(error)
                 refusals.count(reason)
-                log.exception("failed %s", method)
+                log.exception("failed rpc=%s reason=%s", method, reason)
                 await context.abort(
                     status_of(reason),
                     "internal error; the node's log has it"

@@ -5,6 +5,7 @@ No label carries anything about a person: rpc names, status words, refusal words
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Iterable
 from typing import Protocol
@@ -13,16 +14,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from trimask_core.clock import Clock
+from trimask_core.errors import Refused
 from trimask_server.operations.certificates import Certificates
 from trimask_server.operations.drain import Drain
+from trimask_server.operations.readiness import Readiness, free_bytes
 from trimask_server.operations.refusal_counts import Refusals
-from trimask_server.settings.config import NodeRole
+from trimask_server.settings.config import NodeConfig, NodeRole
 from trimask_server.settings.version import VERSION
-from trimask_server.store.interface import ObservedStore, Store, Transaction
+from trimask_server.store.interface import ObservedStore, Store, StoreError, Transaction
 
 __all__ = ["Metrics"]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_STORE_SECONDS = 2.0
 _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -31,6 +35,8 @@ class Scraped(Protocol):
 
     @property
     def role(self) -> NodeRole: ...
+    @property
+    def config(self) -> NodeConfig: ...
     @property
     def refusals(self) -> Refusals: ...
     @property
@@ -78,10 +84,16 @@ class Metrics:
         self.store_group.observe(writes)
         self.store_seconds.observe(seconds)
 
-    async def render(self, node: Scraped) -> bytes:
-        """The text Prometheus reads. Rows and blocks are counted in the store, now."""
+    async def render(self, node: Scraped, found: Readiness) -> bytes:
+        """The text Prometheus reads. Rows and blocks are counted in the store, now; one that does not answer must not
+        keep back the rest, which says so."""
+        try:
+            async with asyncio.timeout(_STORE_SECONDS):
+                stored = await _of_store(node)
+        except (Refused, StoreError, OSError):  # TimeoutError is an OSError
+            stored = []
         scrape = CollectorRegistry()
-        scrape.register(_Reading([*_of_memory(node), *await _of_store(node)]))
+        scrape.register(_Reading([*_of_memory(node, found), *stored]))
         return generate_latest(self.registry) + generate_latest(scrape)
 
 
@@ -95,7 +107,7 @@ class _Reading:
         return self._found
 
 
-def _of_memory(node: Scraped) -> list[Metric]:
+def _of_memory(node: Scraped, found: Readiness) -> list[Metric]:
     refusals = CounterMetricFamily(
         "trimask_refusals", "Refusals since the start, by reason.", labels=["reason"]
     )
@@ -103,14 +115,21 @@ def _of_memory(node: Scraped) -> list[Metric]:
         refusals.add_metric([reason], count)
     build = GaugeMetricFamily("trimask_build_info", "What runs here.", labels=["version", "python", "role"])
     build.add_metric([VERSION, platform.python_version(), node.role], 1)
+    certificates = GaugeMetricFamily(
+        "trimask_certificate_expiry_seconds", "Until a TLS certificate expires.", labels=["file"]
+    )
+    for file, ends_ms in node.certificates.ends_ms().items():
+        certificates.add_metric([file], (ends_ms - node.clock.now_ms()) / 1000)
     return [
         refusals,
         build,
+        certificates,
         GaugeMetricFamily(
-            "trimask_certificate_expiry_seconds",
-            "Until the TLS certificate expires.",
-            value=(node.certificates.expires_ms - node.clock.now_ms()) / 1000,
+            "trimask_free_bytes",
+            "What can still be written on the disk of the node's data.",
+            value=free_bytes(node.config.data),
         ),
+        GaugeMetricFamily("trimask_ready", "1 while /readyz says ready.", value=int(found.ready)),
         GaugeMetricFamily(
             "trimask_store_queue_depth",
             "Writes waiting for the store.",

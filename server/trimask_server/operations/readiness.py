@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from grpc_health.v1 import health, health_pb2
@@ -12,9 +14,13 @@ from trimask_server.operations.certificates import Certificates
 from trimask_server.operations.drain import Drain
 from trimask_server.store.interface import Store
 
-__all__ = ["Health", "Readiness", "check_readiness"]
+__all__ = ["LOW_BYTES", "Check", "Health", "Readiness", "check_readiness", "free_bytes", "try_write"]
 
-_STORE_SECONDS = 2.0
+Check = tuple[bool, str]
+_READ_SECONDS = 2.0
+_WRITE_SECONDS = 10.0  # a busy store may take a while, and is ready all the same
+LOW_BYTES = 1 << 30  # below this an operator is warned
+_LEAST_BYTES = 32 << 20  # what SQLite's write-ahead log may take before it is emptied
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -23,13 +29,22 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 class Readiness:
     """Each check by name: whether it holds, and a sentence. `warnings` do not make a node unready."""
 
-    checks: dict[str, tuple[bool, str]]
+    checks: dict[str, Check]
     warnings: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether every check holds."""
         return all(holds for holds, _ in self.checks.values())
+
+    @property
+    def wrong(self) -> str:
+        """What does not hold and is nobody's wish, in words."""
+        return "; ".join(
+            f"{name} {said}"
+            for name, (holds, said) in self.checks.items()
+            if not holds and name != "draining"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For /readyz."""
@@ -43,10 +58,23 @@ class Readiness:
 
 
 async def check_readiness(
-    database: Store, drain: Drain, certificates: Certificates, now_ms: int, listening: int, wanted: int
+    database: Store,
+    written: Check,
+    data: Path,
+    drain: Drain,
+    certificates: Certificates,
+    now_ms: int,
+    listening: int,
+    wanted: int,
 ) -> Readiness:
-    """Ask the store and look at the rest. `listening` of `wanted` ports are open."""
-    checks = {"store": await _store(database)}
+    """Ask the store and look at the rest. `written` is how the last write went, `data` the folder whose disk must have
+    room; `listening` of `wanted` ports are open."""
+    checks = {"store": await _try_read(database) if written[0] else written}
+    free = free_bytes(data)
+    checks["disk"] = (free >= _LEAST_BYTES, f"has {free >> 20:,} MiB left")
+    warnings = []
+    if _LEAST_BYTES <= free < LOW_BYTES:
+        warnings.append(f"the disk of {data} has {free >> 20:,} MiB left; make room: a full one stops intake")
     checks["draining"] = (not drain.on, "takes no new work" if drain.on else "no")
     checks["ports"] = (listening >= wanted, f"{listening} of {wanted} ports listen")
     days = certificates.days_left(now_ms)
@@ -55,15 +83,37 @@ async def check_readiness(
     checks["certificate"] = (
         valid, f"expires in {days:.0f} days" if valid else "expired" if begun else "not valid yet",
     )  # fmt: skip
-    warnings: tuple[str, ...] = ()
     if valid and certificates.expires_soon(now_ms):
-        warnings = (f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself",)
-    return Readiness(checks, warnings)
+        warnings.append(
+            f"the TLS certificate expires in {days:.1f} days; renew it, the node reloads it itself"
+        )
+    return Readiness(checks, tuple(warnings))
 
 
-async def _store(database: Store) -> tuple[bool, str]:
+def free_bytes(folder: Path) -> int:
+    """What this user may still write on the disk of a folder; 0 if the folder is gone."""
     try:
-        async with asyncio.timeout(_STORE_SECONDS):
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
+
+
+async def try_write(database: Store, now_ms: int) -> Check:
+    """Write something small: a full or failing disk can still be read."""
+    fact = ("written", now_ms.to_bytes(8, "big"))
+    sql = "INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    try:
+        async with asyncio.timeout(_WRITE_SECONDS):
+            await database.write(lambda tx: tx.run(sql, fact))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the store takes nothing
+        return False, f"cannot be written: {error or type(error).__name__}"
+    return True, "answers"
+
+
+async def _try_read(database: Store) -> Check:
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
             await database.read(lambda tx: tx.row("SELECT 1"))
     except Exception as error:  # noqa: BLE001 - whatever it is, the store does not answer
         return False, f"does not answer ({type(error).__name__})"

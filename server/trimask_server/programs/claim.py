@@ -72,6 +72,12 @@ def running(config: NodeConfig) -> int | None:
 def refuse_folder(config: NodeConfig) -> None:
     """Refuse a data folder that this user cannot use, and to make files in it that its owner could not use."""
     folder = Path(config.data)
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if os.statvfs(there).f_flag & os.ST_RDONLY:  # then owner and modes are not what is wrong
+        raise ConfigError(
+            f"{folder} (`data` in node.toml) is on a read-only file system: mount it read-write (dmesg says whether the "
+            "kernel made it read-only after an error), or name a folder elsewhere"
+        )
     if not folder.is_dir():
         return
     owner = folder.stat().st_uid

@@ -104,7 +104,7 @@ class WithdrawalStore:
         if tx.row(
             "SELECT 1 FROM submissions s JOIN studies t ON t.study_id = s.study_id WHERE s.study_id = ?"
             " AND s.submission_id = ? AND s.block_id IS NULL AND s.payload IS NOT NULL"
-            " AND (s.draw_number IS NOT NULL OR t.state IN ('paused', 'closing'))",
+            " AND (s.draw_number IS NOT NULL OR t.turn % 2 = 1 OR t.state = 'closing')",
             (study_id, submission_id),
         ):
             raise Refused(

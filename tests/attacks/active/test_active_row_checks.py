@@ -238,7 +238,7 @@ def test_only_the_owner_gives_a_draw_up(lab: Lab, monkeypatch: pytest.MonkeyPatc
                 RowDrawServiceStub(channel).AbandonDraw(request, timeout=30)
         with refused_with("unknown_block"):
             owner.abandon_draw(study, 2, lab.owner)
-        assert owner.abandon_draw(study, 1, lab.owner).rows == 48
+        assert owner.abandon_draw(study, 1, lab.owner).block.rows == 48
         lab.wait(study, lambda status: "is abandoned" in status.note)
         keeps_back.clear()
         for role in right_roles(study):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -68,6 +69,7 @@ def test_other_blocks_go_on_and_the_owner_gives_one_up(
     command = ["study", "abandon", str(file), block[:12], "--owner", str(lab.owner)]
     monkeypatch.setattr("builtins.input", lambda _: "n")
     assert main(command) == 1
+    assert f"Block {block[:12]} with its 24 rows is in attempt " in capsys.readouterr().out
     assert main([*command[:3], "00000000", *command[4:], "--yes"]) == 5  # there is no such block
     capsys.readouterr()
     assert main([*command, "--yes", "--json"]) == 0
@@ -86,6 +88,34 @@ def test_other_blocks_go_on_and_the_owner_gives_one_up(
         )
     }
     assert kinds == ("block_given_up",)
+
+
+def test_repro_a_block_under_way_is_not_given_up_by_mistake(
+    start_lab: StartLab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = list[bytes]()
+
+    async def never_ends(_: Any, __: Study, ___: int, attempt: Any, ____: Any) -> None:
+        started.append(attempt.block_id)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LeftMaskingServicer, "_mask", never_ends)
+    lab = start_lab(10_000)
+    signed = lab.open_study(release_rows=24)
+    file = lab.folder / "study.json"
+    file.write_text(signed.to_json())
+    with Client(signed) as client:
+        for person in some_people(48, seed=6):
+            client.submit(person)
+    lab.until(lambda: started)
+    command = ["study", "abandon", str(file), started[0].hex()[:12], "--owner", str(lab.owner), "--yes"]
+    assert main(command) == 1
+    assert "none has failed: attempt 1 is under way" in capsys.readouterr().out
+    with refused_with("nothing_wrong"):
+        owner.abandon_block(signed.study, started[0], lab.owner)
+    assert main([*command, "--healthy"]) == 0
+    status = lab.wait(signed.study, lambda status: bool(status.abandoned_blocks))
+    assert "though nothing had failed" in status.abandoned_blocks[0].why
 
 
 def test_intake_ends_and_closing_too_whatever_a_block_does(

@@ -89,3 +89,28 @@ def test_the_owner_gives_up_a_release_that_a_provider_refuses(
     assert stuck_lab.query("collector", "SELECT 1 FROM audit WHERE kind = 'release_given_up'")
     assert main(command) != 0  # it is given up already
     assert "no release 1 of this study waits" in capsys.readouterr().err
+
+
+def test_repro_a_healthy_release_is_not_given_up_by_mistake(
+    stuck_lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, `--yes` erased it without a word. The collector decides, whatever the owner's program does."""
+    signed = send(stuck_lab, 12, release_rows=12)
+    study, file = signed.study, tmp_path / "study.json"
+    file.write_text(signed.without_seed().to_json())
+    stuck_lab.wait(study, lambda status: status.pooled_rows == 12)
+    command = ["study", "abandon", str(file), "release-1", "--owner", str(stuck_lab.owner), "--yes"]
+    assert main(command) == 1
+    said = capsys.readouterr().out
+    assert "Release 1 with its 12 rows is complete and waits to be published." in said
+    assert "Nothing was done. Nothing is wrong with it" in said
+    assert main([*command, "--json"]) == 1
+    assert "is complete" in capsys.readouterr().out
+    with pytest.raises(Refused) as refused:
+        owner.abandon_block(study, 1, stuck_lab.owner)
+    assert refused.value.reason is Reason.NOTHING_WRONG
+    assert not stuck_lab.wait(study, lambda status: status.pooled_rows == 12).abandoned_blocks
+    assert main([*command, "--healthy"]) == 0
+    status = stuck_lab.close(study)
+    assert sum(block.rows for block in status.abandoned_blocks) == 12
+    assert "though nothing had failed" in status.abandoned_blocks[0].why

@@ -117,6 +117,15 @@ class ReleaseLedger:
 
         await self.database.write(write)
 
+    async def note_refusal(self, study_id: bytes, number: int, reason: str) -> None:
+        """A right provider refuses the release for good: its owner may give it up."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "UPDATE releases SET refused = ? WHERE study_id = ? AND release_number = ?",
+                (str(reason), study_id, number),
+            )
+        )
+
     async def discard(self, study_id: bytes, number: int) -> None:
         """Give a release up: it is never published."""
         await self.database.write(

@@ -60,6 +60,8 @@ class MomentsWork:
         self._provider_status = provider_status
         self._catalogue = Catalogue(ledger.database)
 
+    draws_blocks = False
+
     async def draw(self, intake: Intake, state: str) -> bool:
         """Nothing: any batch is as good as another."""
         return False
@@ -166,6 +168,7 @@ class MomentsWork:
             gathered = await gather(node, study, release.number, batch_ids)
         except Refused as error:
             if error.reason in _NO_RELEASE:
+                await self._releases.note_refusal(study.id, release.number, error.reason)
                 await self._ledger.note(
                     study.id,
                     f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "

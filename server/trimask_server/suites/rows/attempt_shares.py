@@ -70,7 +70,7 @@ class AttemptShares:
             if not isinstance(error, Refused):
                 node.log.exception("failed while %s", what)
             node.refusals.count(reason)
-            node.log.warning("gave up attempt %d while %s: reason=%s", attempt.number, what, reason)
+            node.log.warning("gave up an attempt number=%d reason=%s while %s", attempt.number, reason, what)
             study = node.studies.get(attempt.study_id)
             try:
                 address = worker_of(study, attempt, "collector")
