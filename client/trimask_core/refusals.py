@@ -107,7 +107,7 @@ class Reason(StrEnum):
     UNKNOWN_STUDY = "unknown_study", _NOT_FOUND, _LATER, "The node does not know the study, or not yet.", "unknown_study"
     STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study accepts no more submissions.", "closed"
     STUDY_PAUSED = (
-        "study_paused", _AWAY, _LATER, "The study is being closed: what is there is counted and combined first.", "busy")
+        "study_paused", _AWAY, _LATER, "What is there is being counted or combined.", "busy")
     STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator has refused the study.", "stopped"
     NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people; no invitation was sent.", "uninvited"
     BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not for this study, or this submission.", "link"
@@ -172,7 +172,11 @@ class Reason(StrEnum):
     # Blocks and attempts, between nodes
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
-    ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the plan was not checked, or not accepted."
+    ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the block was not checked, or not accepted."
+    DRAW_UNFINISHED = "draw_unfinished", _NOT_NOW, _LATER, "The last draw is not over, or a block of it is not bound."
+    DRAW_DIFFERS = "draw_differs", _NOT_NOW, _NEVER, "The node knows this draw with other lists or verdicts."
+    DRAW_OVER = "draw_over", _NOT_NOW, _NEVER, "The draw is over, or was abandoned by the study's owner."
+    NO_ORDER = "no_order", _DENIED, _LATER, "The study's owner has not ordered this, or not yet."
     CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node knows this check of rows with other commitments."
     ROW_ALREADY_USED = "row_already_used", _NOT_NOW, _NEVER, "A row of the plan is in another block, or erased."
     BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
