@@ -12,6 +12,6 @@ from trimask_lab import Lab
 @pytest.fixture(scope="session")
 def release_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A cluster on one thread; a test may stop and start its collector."""
-    lab = Lab(tmp_path_factory.mktemp("release-lab"), 2, 1)
+    lab = Lab(tmp_path_factory.mktemp("release-lab"), right=3, left=0)
     with lab.in_thread(request):
         yield lab

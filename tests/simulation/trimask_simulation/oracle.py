@@ -18,9 +18,9 @@ from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
 from trimask_server.collector.catalogue import dataset_folder
-from trimask_server.collector.stored_factors import StoredFactors
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
+from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
