@@ -9,6 +9,7 @@ from trimask_core.collusion import collusion_of
 from trimask_core.errors import StudyError
 from trimask_core.guarantee import Guarantee, factor_words
 from trimask_core.institutions import Standing
+from trimask_core.moments.words import with_budget
 from trimask_core.schema import Attribute
 from trimask_core.study import Budget, Study
 from trimask_core.study_weaknesses import weaknesses
@@ -108,7 +109,7 @@ def _receivers(study: Study) -> str:
 def _promise(study: Study, *, checked: bool) -> str:
     protection, words = study.protection, words_of(study)
     if protection.budget is not None:
-        return words.with_budget(study, _purses(protection.budget)) + _clipped(study)
+        return with_budget(study, _purses(protection.budget))
     if not protection.sigma:
         return (
             f"{words.without_noise(study)} Somebody who knows everybody else's answers could work yours out."
@@ -131,15 +132,6 @@ def _purses(budget: Budget) -> str:
     if budget.mu is not None:
         purses.append(f"mu {budget.mu:g}")
     return f"a budget of {' and of '.join(purses)}"
-
-
-def _clipped(study: Study) -> str:
-    if study.clipping is None:
-        return ""
-    near = ", ".join(f"{n} {c:g}" for n, c in zip(study.clipping.columns, study.clipping.centre, strict=True))
-    return (
-        f" Unusual answers are moved by this device towards what is common ({near}) before they are masked."
-    )
 
 
 def _guarantee(promise: Guarantee) -> str:

@@ -47,7 +47,7 @@ Who = Literal[
     "group",
 ]  # fmt: skip
 What = Literal[
-    "sums_noise", "sums_exact", "totals_noise", "totals_exact", "blocks", "held_sums", "nothing", "as_collector",
+    "sums_noise", "sums_exact", "totals_noise", "totals_exact", "blocks", "nothing", "as_collector",
     "as_published", "answers", "estimates", "blurred", "chosen", "subtracted", "unknown",
 ]  # fmt: skip
 _STRONG, _MEDIUM = 3 / 4, 9 / 10
@@ -136,7 +136,7 @@ def _promises(study: Study) -> list[Promise]:
             epsilon += epsilon_of(budget.mu, left) if left > 0 else math.inf
             delta = max(delta, 1 / people)
         step = step_of(epsilon, delta, people)
-        found = [
+        return [
             Promise(
                 viewer,
                 step,
@@ -148,7 +148,6 @@ def _promises(study: Study) -> list[Promise]:
                 of=needed[1],
             )
         ]
-        return [*found, Promise("collector", "none", None, people)] if rows else found
     if not protection.sigma or protection.public is None:
         nothing = Promise(viewer, "none", None, people)
         return [nothing, Promise("collector", "none", None, study.rows.block_rows)] if rows else [nothing]
@@ -229,10 +228,7 @@ def _others(study: Study) -> list[Seen]:
             if study.rows.tag_holders
             else [Seen("collector_and_changed", "answers"), Seen("one_changed", "chosen")]
         )
-        held = study.protection.budget is not None
-        collector = Seen(
-            "collector", "held_sums" if held else "blocks", number=people if held else study.rows.block_rows
-        )
+        collector = Seen("collector", "blocks", number=study.rows.block_rows)
         alone = Seen("one", "nothing")
         public: What = "sums_noise" if noise else "sums_exact"
         return [*changed, collector, Seen("everybody", public, number=people), alone]

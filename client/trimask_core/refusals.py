@@ -187,7 +187,7 @@ class Reason(StrEnum):
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
     WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong number of rows or columns."
-    NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix or an answer holds NaN or infinity."
+    NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
@@ -207,19 +207,13 @@ class Reason(StrEnum):
     UNKNOWN_DATASET = "unknown_dataset", _NOT_FOUND, _LATER, "There is no such dataset or file, or its factor is lost."
     NO_BUDGET = "no_budget", _NOT_NOW, _NEVER, "The study publishes datasets and answers no questions.", "no_budget"
     BUDGET_SPENT = "budget_spent", _NOT_NOW, _NEVER, "The budget cannot pay for this; it is never refilled."
-    NOT_ANSWERABLE = "not_answerable", _NOT_NOW, _LATER, "Rows are still being collected, or the factor is gone."
+    NOT_ANSWERABLE = "not_answerable", _NOT_NOW, _LATER, "Rows are still being collected."
     TOO_FEW_ROWS = "too_few_rows", _NOT_NOW, _NEVER, "Too few rows came; they are erased."
     UNKNOWN_COLUMN = "unknown_column", _INVALID, _NEVER, "The study has no such column."
     COLLINEAR_COLUMNS = "collinear_columns", _INVALID, _NEVER, "The columns named depend on each other."
-    NEEDS_FACTOR = "needs_factor", _INVALID, _NEVER, "The mechanism needs the pooled factor, which this suite has nowhere."
     NO_ROOM = "no_room", _INVALID, _NEVER, "The noise at this price does not fit the numbers that providers add up."
-    NOT_DECLARED = "not_declared", _INVALID, _NEVER, "The study does not declare what the question needs."
     NO_SUCH_PURSE = "no_such_purse", _INVALID, _NEVER, "The study's budget is not kept in this currency."
-    PAY_WITH_EPSILON = "pay_with_epsilon", _INVALID, _NEVER, "The mechanism is paid with epsilon, not with mu."
     REQUEST_CONFLICT = "request_conflict", _EXISTS, _NEVER, "The request id was used for another question."
-    BUDGET_FORKED = (
-        "budget_forked", _NOT_NOW, _LATER, "A provider has seen another spend in this place: the ledger was rolled back.")
-    UNWITNESSED = "unwitnessed", _AWAY, _LATER, "A right provider has not yet signed what the answer costs."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."
     RELEASE_FAILED = "release_failed", Status.INTERNAL, _NEVER, "The answer failed after it was paid; the price is spent."
     # fmt: on
@@ -240,10 +234,6 @@ class Alarm(StrEnum):
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
-    BUDGET_ROLLED_BACK = (
-        "budget_rolled_back",
-        "A collector showed a budget ledger that was rolled back or forked, or that exceeds the budget.",
-    )
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."
     BAD_CERTIFICATE_FILE = (

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from trimask_core.clipping import Clipping
 from trimask_core.errors import StudyError
 from trimask_core.letters import check_letters
 from trimask_core.party import Party
@@ -101,7 +100,6 @@ class Study(StudySettings):
                 right=tuple(Party.from_dict(item) for item in data["right"]),
                 left=tuple(Party.from_dict(item) for item in data["left"]),
                 form=None if data["form"] is None else _read_form(data["form"]),
-                clipping=None if data["clipping"] is None else Clipping.from_dict(data["clipping"]),
                 web=None if data["web"] is None else Web.from_dict(data["web"]),
                 weight=None if data.get("weight") is None else Weight.from_dict(data["weight"]),
             )
@@ -116,7 +114,7 @@ class Study(StudySettings):
         return study
 
 
-_NESTED = {"schema", "protection", "suite", "collector", "form", "clipping", "web", "weight"}
+_NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight"}
 _WHERE_SO = {"reminders", "weight"}
 """In the canonical form only where they say something."""
 

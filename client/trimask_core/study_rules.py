@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import fields
 
-from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study_settings import StudySettings, SuiteSettings
@@ -53,14 +52,15 @@ def check_settings(study: StudySettings) -> None:
     if study.weight is not None:
         _check_weight(study, study.weight)
     if isinstance(study.suite, RowsSettings):
+        if study.protection.budget is not None:
+            # Somebody would have to hold exact sums over everybody to answer from.
+            raise ImpossibleStudy("budget", 'a budget needs suite = "moments", where nobody holds the sums')
         if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
             raise ImpossibleStudy(
                 "row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest"
             )
         study.rows.check()
     else:
-        if study.clipping is not None:
-            raise ImpossibleStudy("clipping", "clipping is of the rows suite; the moments suite has row_norm")
         if not (math.isfinite(row_norm) and row_norm > 0):
             raise ImpossibleStudy("row_norm", "row_norm must be above 0")
         study.moments.check()
@@ -68,8 +68,6 @@ def check_settings(study: StudySettings) -> None:
         from trimask_core.form_schema import check_schema
 
         check_schema(study.form, study.schema)
-    if study.clipping is not None:
-        _check_clipping(study, study.clipping)
     _check_parties(study)
     if study.web is not None:
         _check_web(study)
@@ -101,17 +99,6 @@ def _check_signer(study: StudySettings) -> None:
         )
     if study.owner_key == study.collector.identity.hex():
         raise ImpossibleStudy("admission_signer", "owner_key must not be the collector's own")
-
-
-def _check_clipping(study: StudySettings, clipping: Clipping) -> None:
-    clipping.check(study.schema)
-    if study.protection.budget is None or not study.schema.ones:
-        raise ImpossibleStudy(
-            "clipping", "clipping is for private sums: a study with a budget and with the ones column"
-        )
-    if study.protection.row_norm < study.schema.row_norm:
-        # A row shortened to R is moved towards 0 with its 1, and would leave the ball.
-        raise ImpossibleStudy("clipping", "give clipping or a row_norm below the schema's largest, not both")
 
 
 def _check_weight(study: StudySettings, weight: Weight) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from trimask_core.clipping import Clipping
 from trimask_core.errors import StudyError
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.party import Party
@@ -57,8 +55,6 @@ class StudySettings:
     reminders: bool = False
     # What people are shown and asked; without one, an app makes a plain form of the schema.
     form: Form | None = None
-    # For sums by Algorithm 3: devices clip these columns to a ball around a public centre.
-    clipping: Clipping | None = None
     # "public": anybody may read what is published; "token": the collector asks for a token of the owner's.
     access: str = "public"
     # The address of the licence its releases are under; empty if none is stated.
@@ -74,11 +70,6 @@ class StudySettings:
     def attributes(self) -> int:
         """p1, the number of columns an answer fills."""
         return len(self.schema.columns)
-
-    def encode(self, answers: Mapping[str, object]) -> list[float]:
-        """The scaled row x1 a device begins with: what the schema makes of the answers, clipped where declared."""
-        row = self.schema.encode(answers)
-        return row if self.clipping is None else self.clipping.apply(self.schema.columns, row)
 
     # The suites
 

@@ -83,22 +83,12 @@ def _pair(promise: Guarantee, people: int) -> tuple[float, float]:
 
 
 def _noise(study: Study) -> Finding | None:
-    """Exact studies, and the collector's exact sums behind a budget."""
+    """Exact studies."""
     if study.protection.sigma:
         return Finding("noise", "Noise is added to what is published.")
     rows = isinstance(study.suite, RowsSettings)
     if study.protection.budget is not None:
-        if not rows:
-            return Finding("noise", "Nothing leaves without noise, and nobody holds the exact sums.")
-        return _weak(
-            Weakness(
-                "collector_exact",
-                0.0,
-                "Answers have noise, but the collector holds the sums over everybody exactly: towards it there is no "
-                "differential privacy.",
-                'Set suite = "moments" under [collection]: there nobody holds them.',
-            )
-        )
+        return Finding("noise", "Nothing leaves without noise, and nobody holds the exact sums.")
     why = "No noise is added: what is published shows sums of squares and products exactly, from which single people may "
     why += "be found out" + (
         "."

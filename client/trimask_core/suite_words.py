@@ -34,10 +34,6 @@ class SuiteWords(Protocol):
         """What a study is that publishes without noise."""
         ...
 
-    def with_budget(self, study: Study, purses: str, /) -> str:
-        """What a study is that answers questions until a budget is spent."""
-        ...
-
     def collusion_note(self, study: Study, /) -> str:
         """What the collusion report counts on, and what it does not cover."""
         ...

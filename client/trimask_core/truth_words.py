@@ -67,8 +67,7 @@ def _promise(study: Study, promise: Promise, say: dict[str, str]) -> PlainPromis
     name = _names(study, ("collector",), say)
     heading = say[f"towards.{promise.towards}"].format(collector=name, people=promise.people)
     if promise.guess is None:
-        held = promise.towards == "collector" and study.protection.budget is not None
-        sentences = [say["guess.held" if held else "guess.none"]]
+        sentences = [say["guess.none"]]
     else:
         sentences = [say["guess.sure"] if promise.guess >= 100 else say["guess"].format(guess=promise.guess)]
     sentences += [say[f"why.{reason}"].format(people=promise.people) for reason in promise.why]
@@ -144,7 +143,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "guess.sure": "Somebody who knows all but which of two answers you gave may find out with near certainty.",
         "guess.none": "Nothing is promised here: no noise is added, so somebody who knows everybody else's answers could "
         "work yours out.",
-        "guess.held": "Nothing is promised here: it holds the sums over everybody exactly.",
         "why.delta": "The chance that the promise fails is above one in {people}, the people in it: that is too much.",
         "why.record": "The promise is about a small change of an answer, not about your answers as a whole.",
         "why.limit": "It is worked out for very many people, and not proved for these.",
@@ -170,7 +168,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "what.sums_noise": "sums over {number} people or more, with noise",
         "what.sums_exact": "sums over {number} people or more, exactly",
         "what.blocks": "sums over {number} people, which it is to forget at once",
-        "what.held_sums": "sums over {number} people or more, exactly, until they are erased",
         "what.nothing": "random numbers",
         "what.totals_noise": "sums, with noise",
         "what.totals_exact": "sums, exactly",
@@ -198,7 +195,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "herausfinden.",
         "guess.none": "Hier ist nichts zugesagt: Es kommt kein Rauschen hinzu. Wer die Antworten aller anderen kennt, "
         "könnte Ihre errechnen.",
-        "guess.held": "Hier ist nichts zugesagt: Es liegen dort die genauen Summen über alle.",
         "why.delta": "Die Zusage darf öfter als einmal in {people} Fällen, der Zahl der Menschen darin, versagen: zu oft.",
         "why.record": "Die Zusage betrifft eine kleine Änderung einer Antwort, nicht Ihre Antworten als Ganzes.",
         "why.limit": "Sie ist für sehr viele Menschen berechnet und für diese nicht bewiesen.",
@@ -224,7 +220,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "what.sums_noise": "Summen über {number} Menschen oder mehr, mit Rauschen",
         "what.sums_exact": "Summen über {number} Menschen oder mehr, genau",
         "what.blocks": "Summen über {number} Menschen, die sofort zu vergessen sind",
-        "what.held_sums": "Summen über {number} Menschen oder mehr, genau, bis sie gelöscht sind",
         "what.nothing": "Zufallszahlen",
         "what.totals_noise": "Summen, mit Rauschen",
         "what.totals_exact": "Summen, genau",
@@ -250,7 +245,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "الأكثر. ورمي قطعة نقود يصيب 50 مرة.",
         "guess.sure": "من يعرف كل شيء إلا أيًّا من إجابتين اخترت قد يكتشف ذلك على وجه شبه مؤكد.",
         "guess.none": "لا وعد هنا: لا يُضاف تشويش، ومن يعرف إجابات الآخرين جميعًا يستطيع استنتاج إجاباتك.",
-        "guess.held": "لا وعد هنا: لديها المجاميع الدقيقة عن الجميع.",
         "why.delta": "احتمال إخفاق الوعد أكبر من واحد في {people}، وهو عدد الناس فيه: وهذا كثير.",
         "why.record": "يتعلق الوعد بتغيير صغير في إجابة، لا بإجاباتك كلها.",
         "why.limit": "حُسب لعدد كبير جدًا من الناس، ولم يُبرهن لهؤلاء.",
@@ -275,7 +269,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "what.sums_noise": "مجاميع عن {number} شخصًا أو أكثر، مع تشويش",
         "what.sums_exact": "مجاميع عن {number} شخصًا أو أكثر، بدقة",
         "what.blocks": "مجاميع عن {number} شخصًا، عليها أن تنساها فورًا",
-        "what.held_sums": "مجاميع عن {number} شخصًا أو أكثر، بدقة، إلى أن تُحذف",
         "what.nothing": "أعدادًا عشوائية",
         "what.totals_noise": "مجاميع، مع تشويش",
         "what.totals_exact": "مجاميع، بدقة",
@@ -303,7 +296,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "लगभग निश्चित रूप से जान ले।",
         "guess.none": "यहाँ कोई वादा नहीं है: शोर नहीं जोड़ा जाता, इसलिए जो बाकी सबके उत्तर जानता हो "
         "वह आपके उत्तर निकाल सकता है।",
-        "guess.held": "यहाँ कोई वादा नहीं है: सबके सटीक योग वहीं रहते हैं।",
         "why.delta": "वादा टूटने की संभावना {people} में एक से अधिक है, जितने लोग उसमें हैं: यह बहुत अधिक है।",
         "why.record": "वादा किसी उत्तर में छोटे बदलाव के बारे में है, आपके पूरे उत्तरों के बारे में नहीं।",
         "why.limit": "यह बहुत अधिक लोगों के लिए निकाला गया है, और इन लोगों के लिए सिद्ध नहीं है।",
@@ -329,7 +321,6 @@ SENTENCES: dict[str, dict[str, str]] = {
         "what.sums_noise": "{number} या अधिक लोगों के योग, शोर के साथ",
         "what.sums_exact": "{number} या अधिक लोगों के योग, सटीक",
         "what.blocks": "{number} लोगों के योग, जिन्हें तुरंत भुला देना है",
-        "what.held_sums": "{number} या अधिक लोगों के योग, सटीक, मिटाए जाने तक",
         "what.nothing": "यादृच्छिक संख्याएँ",
         "what.totals_noise": "योग, शोर के साथ",
         "what.totals_exact": "योग, सटीक",

@@ -42,7 +42,6 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "attributes": study.schema.to_dict()["attributes"],
         "derived": study.schema.to_dict()["derived"],
         "protection": study.protection.to_dict(),
-        "clipping": None if study.clipping is None else study.clipping.to_dict(),
         "suite": study.suite.name,
         "release_rows": study.release_rows,
         **view_of(study).summary(study),

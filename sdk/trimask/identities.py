@@ -105,15 +105,14 @@ def schema_identities(
     schema: Schema,
     shortened: bool = False,
     columns: tuple[str, ...] | None = None,
-    clipped: frozenset[str] = frozenset(),
     weight: Weight | None = None,
 ) -> Identities:
     """Of the schema's columns in scaled units, or of some of them in the order given.
 
-    `shortened` if rows were shortened, with their 1, to a norm; `clipped` are attributes whose column was moved on the
-    device, while what is derived from them was not; `weight` if devices weighted their rows, in units of the largest.
+    `shortened` if rows were shortened, with their 1, to a norm; `weight` if devices weighted their rows, in units of the
+    largest.
     """
-    polynomials, rules = column_polynomials(schema, clipped)
+    polynomials, rules = column_polynomials(schema)
     chosen = polynomials.values() if columns is None else [polynomials[name] for name in columns]
     levels: list[Polynomial] = []
     if weight is not None and weight.weights:
@@ -133,9 +132,7 @@ def _weight(weight: Weight | None, schema: Schema, levels: Sequence[Polynomial])
     return found
 
 
-def column_polynomials(
-    schema: Schema, clipped: frozenset[str] = frozenset()
-) -> tuple[dict[str, Polynomial], Rules]:
+def column_polynomials(schema: Schema) -> tuple[dict[str, Polynomial], Rules]:
     """Of every column, scaled. Intervals of a number are levels of one choice: those between all cuts of that number."""
     level: dict[str, str] = {}
     scaled: dict[str, Polynomial] = {ONES: {(): 1.0}} if schema.ones else {}
@@ -151,8 +148,7 @@ def column_polynomials(
             scaled |= dict(zip(names, formed[attribute.name], strict=True))
         else:
             (column,) = parts[attribute.name].columns
-            moved = f"{attribute.name}, clipped" if attribute.name in clipped else attribute.name
-            scaled[attribute.name] = {(moved,): 1.0}
+            scaled[attribute.name] = {(attribute.name,): 1.0}
             formed[attribute.name] = [{(): column.center, (attribute.name,): column.half_range}]
     binary = frozenset(item.name for item in schema.attributes if item.kind == "binary")
     rules = Rules(binary, level)
@@ -188,8 +184,6 @@ def column_polynomials(
             found_one = dict(item)
             _subtract(found_one, away, 1.0)
             scaled[column.name] = _times(found_one, 1 / column.half_range)
-            if column.name in clipped:
-                scaled[column.name] = {(f"{column.name}, clipped",): 1.0}
     return scaled, rules
 
 

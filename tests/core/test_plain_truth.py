@@ -79,8 +79,10 @@ def test_fewer_honest_people_never_make_it_stronger(make_study: Any) -> None:
     assert (promise.step, promise.if_half, promise.if_none) == ("strong", "medium", "weak")
 
 
-@pytest.mark.parametrize("suite", ["rows", "moments"])
-@pytest.mark.parametrize("kind", ["noise", "exact", "budget"])
+@pytest.mark.parametrize(
+    ("suite", "kind"),
+    [("rows", "noise"), ("rows", "exact"), ("moments", "noise"), ("moments", "exact"), ("moments", "budget")],
+)
 def test_every_study_in_every_language(make_study: Any, suite: str, kind: str) -> None:
     study = make_study(suite=suite, label=f"{suite} {kind}", sigma=30.0 if kind == "noise" else 0.0).study
     if kind == "budget":
@@ -89,8 +91,6 @@ def test_every_study_in_every_language(make_study: Any, suite: str, kind: str) -
         )
     truth = whole_truth(study)
     json.dumps(truth.to_dict())
-    if kind == "exact" or (suite, kind) == ("rows", "budget"):
-        assert truth.promises[0].step == "none"
     if kind == "exact":
         assert all(promise.step == "none" for promise in truth.promises)
     groups = {

@@ -97,8 +97,9 @@ def test_a_study_says_it_only_where_it_has_one(make_study: Any) -> None:
 
 def test_what_weights_do_not_go_with(make_study: Any) -> None:
     norm = SCHEMA.row_norm
-    with pytest.raises(ImpossibleStudy, match="budget"):
+    with pytest.raises(ImpossibleStudy, match="rows that all count the same"):
         make_study(
+            suite="moments",
             schema=SCHEMA,
             sigma=0.0,
             weight=BY_REGION,

@@ -44,8 +44,7 @@ def _study(case: dict[str, Any]) -> Any:
     sigma = math.ldexp(case["sigma_steps"], case["grid_exponent"])
     norm = float.fromhex(case["schema_row_norm"])
     study = SimpleNamespace(
-        schema=SimpleNamespace(row_norm=norm),
-        encode=lambda _: list(row),
+        schema=SimpleNamespace(row_norm=norm, encode=lambda _: list(row)),
         weight=None,
         protection=SimpleNamespace(row_norm=float.fromhex(case["row_norm"]), sigma=sigma),
         grid=Grid(case["grid_exponent"]),
@@ -67,7 +66,7 @@ def _study(case: dict[str, Any]) -> Any:
 
 def oracle_answers(study: Any, answers: Any, source: DeterministicRandom) -> Any:
     """x1 on the grid with its noise, by numpy."""
-    row = np.array(study.encode(answers))
+    row = np.array(study.schema.encode(answers))
     limit = study.protection.row_norm
     clipped = limit < study.schema.row_norm
     row *= min(1.0, limit / np.linalg.norm(row))
@@ -241,7 +240,7 @@ def test_many_columns_and_panels_to_the_bit() -> None:
     seed, base = bytes(range(32)), ROWS["good"][0]
     study = _study(base)
     study.rows.row_frame, study.rows.columns, study.attributes = RowFrame(seed, rows, columns), columns, rows
-    study.encode = lambda _: [math.cos(number) for number in range(rows)]
+    study.schema.encode = lambda _: [math.cos(number) for number in range(rows)]
     study.schema.row_norm = study.protection.row_norm = math.sqrt(rows)
     gateway = Gateway(study)
     drawn = [gateway._draw({}, DeterministicRandom(f"wide {number}")) for number in range(3)]

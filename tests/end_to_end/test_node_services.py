@@ -34,7 +34,6 @@ PEER_SERVICES = {
         "RowCheckService",
         "RowCheckPeerService",
         "InvitationService",
-        "WitnessService",
         "RightMaskingService",
         "MomentsService",
         "MomentsPeerService",
@@ -46,7 +45,6 @@ PEER_SERVICES = {
     "L1": {
         "LeftMaskingService",
         "UnmaskingService",
-        "WitnessService",
         "NodeService",
         "ProposalService",
         "OperatorService",

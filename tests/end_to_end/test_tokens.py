@@ -15,11 +15,11 @@ import trimask
 from trimask import release
 from trimask.errors import ParameterError, Refused
 from trimask_cli import tokens
-from trimask_client import Client
 from trimask_core.clock import SystemClock
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Budget
 from trimask_lab import Lab, some_people
+from trimask_moments import moments_people, open_moments, submit_all
 
 FAR = 4_000_000_000_000
 Connect = Callable[..., trimask.Connection]
@@ -28,14 +28,13 @@ Connect = Callable[..., trimask.Connection]
 @pytest.fixture(scope="module")
 def site(lab: Lab) -> Any:
     """A closed study with a dataset for token holders, and a closed one that gives private answers."""
-    studies = {}
-    for name, changes in (("datasets", {"access": "token"}), ("releases", {"budget": Budget(4.0, 1e-5)})):
-        signed = lab.open_study(**changes)
-        with Client(signed) as client:
-            for answers in some_people(48, seed=5):
-                client.submit(answers)
+    studies = {
+        "datasets": lab.open_study(access="token"),
+        "releases": open_moments(lab, budget=Budget(4.0, 1e-5)),
+    }
+    for signed, people in zip(studies.values(), (some_people(48, seed=5), moments_people(48)), strict=True):
+        submit_all(signed, people)
         lab.close(signed.study)
-        studies[name] = signed
     return studies
 
 
@@ -130,7 +129,7 @@ def test_private_answers_are_asked_with_a_token_on_the_public_port(
     lab: Lab, site: Any, connect: Connect
 ) -> None:
     study = site["releases"].study
-    ask: dict[str, Any] = {"columns": ["x"], "epsilon": 0.5, "delta": 1e-7}
+    ask: dict[str, Any] = {"columns": ["age"], "epsilon": 0.5, "delta": 1e-7}
     for token, reason in (
         (None, "no_token"),
         (new(lab, site["releases"], "datasets"), "wrong_scope"),

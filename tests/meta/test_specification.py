@@ -14,7 +14,6 @@ DEVICE = [ROOT / "client" / "trimask_core", ROOT / "client" / "trimask_client"]
 # Said between nodes, or to researchers: a device neither makes nor reads them.
 NOT_A_DEVICES = {
     "trimask/v1/accepted\0",
-    "trimask/v1/budget\0",
     "trimask/v1/moments challenge key",
     "trimask/v1/moments contribution",
     "trimask/v1/release set\0",

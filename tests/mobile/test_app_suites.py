@@ -33,8 +33,10 @@ class Offline:
 
 
 @pytest.mark.parametrize("language", list(LANGUAGES))
-@pytest.mark.parametrize("suite", ["rows", "moments"])
-@pytest.mark.parametrize("kind", ["noise", "exact", "budget"])
+@pytest.mark.parametrize(
+    ("suite", "kind"),
+    [("rows", "noise"), ("rows", "exact"), ("moments", "noise"), ("moments", "exact"), ("moments", "budget")],
+)
 def test_every_study_has_its_story(make_study: Any, suite: str, kind: str, language: str) -> None:
     changes: dict[str, Any] = {"sigma": 30.0 if suite == "moments" else 8.0}
     if kind != "noise":

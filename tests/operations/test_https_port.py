@@ -25,9 +25,12 @@ from trimask_core.invitation import Invitation
 from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Budget
+from trimask_core.web import Web
 from trimask_grpcio import GrpcioTransport
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
+from trimask_moments import open_moments
 from trimask_postgres import LocalPostgres
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 from trimask_server.access.permissions import BROWSER_CALLS, TABLE
@@ -40,7 +43,7 @@ from trimask_server.settings.config import read_config
 from trimask_web import REPOSITORY, development_package, run_node
 
 ANSWERS = {"x": 2.5, "y": 1.0}
-BUDGET = NUMBERS.replace("exact = true", "exact = true\n[privacy.budget]\nmu = 1.0")
+
 SUBMIT, WITHDRAW, KEYS = (
     f"/trimask_proto.v1.SubmissionService/{name}" for name in ("Submit", "Withdraw", "GetSealingKeys")
 )
@@ -184,7 +187,7 @@ def test_each_call_gives_the_same_both_ways(
 
 
 def test_a_budget_is_told_both_ways(web_lab: WebLab) -> None:
-    signed = web_lab.open_web(BUDGET)
+    signed = open_moments(web_lab, budget=Budget(mu=1.0), web=Web((HOST,), "ab" * 32))
     with browser(web_lab, signed) as page, Client(signed, attempts=1) as app:
         assert page.budget() == app.budget()
 

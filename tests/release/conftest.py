@@ -13,7 +13,7 @@ from trimask_lab import Lab
 def running_release_lab(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("release-lab"), 2, 1)
+    lab = Lab(tmp_path_factory.mktemp("release-lab"), right=3, left=0)
     with lab.in_thread(request):
         yield lab
 

@@ -11,29 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from stored_rows import put_release
+from trimask_answers import LoneCollector, stand_in
 from trimask_core.study import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases.factors import Factors
-from trimask_server.store.data_keys import Vault
-from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import COLLECTOR
-from trimask_server.store.sqlite import SqliteStore
-from trimask_server.store.studies import StudyRegistry
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
 # What a kill leaves in the ledger: the reservation is the first thing on disk, the answer with its cost the last.
 STEPS = {
     "before it is reserved": [],
     "reserved": ["reserved"],
-    "factor read": ["reserved"],
+    "committed": ["reserved"],
     "drawn": ["reserved"],
-    "before it has its place": ["reserved"],
-    "before it is witnessed": ["reserved"],
     "before it is kept": ["reserved"],
+    "kept, before the totals are erased": ["answered"],
     "kept, before the reply": ["answered"],
 }
 
@@ -49,50 +41,39 @@ def killed() -> Any:
 
 
 @pytest.fixture
-def store(tmp_path: Path, make_study: Any) -> tuple[Path, Any]:
-    plain = make_study(sigma=0.0).study.protection.row_norm
-    made = make_study(sigma=0.0, protection=Protection(plain, 0.0, "exact", budget=Budget(1.0, 1e-6)))
-    path = tmp_path / "collector.sqlite3"
-    database = SqliteStore(path, COLLECTOR)
-
-    async def fill() -> None:
-        registry = StudyRegistry(database)
-        await registry.register(made.signed, 1)
-        await registry.set_state(made.study.id, "closed")
-        rows = np.random.default_rng(1).uniform(-1, 1, (48, made.study.attributes))
-        factor, vault = np.linalg.qr(rows, mode="r"), Vault(KeyRing.open(tmp_path))
-        await database.write(lambda tx: put_release(tx, vault, made.study.id, factor, 48))
-        await Factors(database, vault).make_answerable(made.study.id, made.study.release_rows)
-
-    asyncio.run(fill())
-    database.close()
-    return path, made
+def store(tmp_path: Path, make_study: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Any]:
+    stand_in(monkeypatch.setattr)
+    norm = make_study(suite="moments", sigma=0.0).study.protection.row_norm
+    protection = Protection(norm, 0.0, "exact", budget=Budget(1.0, 1e-6))
+    made = make_study(suite="moments", sigma=0.0, protection=protection)
+    collector = LoneCollector(tmp_path / "collector.sqlite3", made.identities["collector"])
+    asyncio.run(collector.open(made.signed))
+    collector.database.close()
+    return tmp_path / "collector.sqlite3", made
 
 
-# The whole of the budget, so that the answer also erases the factor: the kill may fall between the two.
+# The whole of the budget, so that the answer also ends answers: the kill may fall between the two.
 @pytest.mark.parametrize(
     ("step", "left"),
     [
         pytest.param(
             step,
             left,
-            marks=()
-            if step in ("reserved", "before it is witnessed", "kept, before the reply")
-            else pytest.mark.slow,
+            marks=() if step in ("reserved", "committed", "kept, before the reply") else pytest.mark.slow,
         )
         for step, left in STEPS.items()
     ],
 )
 def test_killed_at(store: tuple[Path, Any], killed: Any, step: str, left: list[str]) -> None:
     path, made = store
-    key = made.identities["collector"].secret_bytes()
+    identity = made.identities["collector"]
     request = pb.AskReleaseRequest(
         study_id=made.study.id,
         request_id=bytes(16),
         approximate=pb.ApproximatePrice(epsilon=1.0, delta=1e-6),
-        sum=pb.SumMechanism(columns=["age"], method=pb.SUM_METHOD_GAUSSIAN),
+        sum=pb.SumQuestion(columns=["age"]),
     )
-    arguments = [str(path), key.hex(), request.SerializeToString().hex(), step]
+    arguments = [str(path), identity.secret_bytes().hex(), request.SerializeToString().hex(), step]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run(
         [sys.executable, str(SCRIPT), *arguments],
@@ -103,13 +84,18 @@ def test_killed_at(store: tuple[Path, Any], killed: Any, step: str, left: list[s
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     assert b"still alive" not in process.stdout
-    found, factor = asyncio.run(killed.states(path, made.study.id))
-    assert found == left
-    assert factor == ("spent" if left == ["answered"] else "answerable")
+
+    def states() -> tuple[list[str], str]:
+        collector = LoneCollector(path, identity)
+        found = asyncio.run(collector.states(made.study.id))
+        collector.database.close()
+        return found
+
+    assert states() == (left, "spent" if left == ["answered"] else "answerable")
     # The same request after a restart: answered, charged once, and the same bytes for ever.
-    first, after = asyncio.run(killed.ask(path, key, request))
+    first, after = asyncio.run(killed.ask(path, identity.secret_bytes(), request))
     assert after == ["answered"]
     assert first.replayed == (left == ["answered"])
-    again, after = asyncio.run(killed.ask(path, key, request))
+    again, after = asyncio.run(killed.ask(path, identity.secret_bytes(), request))
     assert (again.answer, after, again.replayed) == (first.answer, ["answered"], True)
-    assert asyncio.run(killed.states(path, made.study.id)) == (["answered"], "spent")
+    assert states() == (["answered"], "spent")

@@ -3,55 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from stored_rows import put_release
+from stored_rows import insert
 from trimask_core.errors import Refused
 from trimask_core.study import Budget
+from trimask_server.collector.open_release import answers_state
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
-from trimask_server.collector.releases.factors import Factors
 from trimask_server.protocol.accounting import Price
-from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Store, StoreError
-from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.schema import COLLECTOR
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)
 PRICE = Price(0.5, 5e-7)
-FACTOR = np.triu(np.arange(1.0, 10.0).reshape(3, 3))
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Books:
-    """The database with a factor to answer from; `reopen` is what a crash and a restart leave."""
+    """The database with a release to answer from; `reopen` is what a crash and a restart leave."""
 
     def __init__(self, make_store: Any) -> None:
         self.make_store = make_store
-        self.vault = Vault(KeyRing.generate())
         self.database: Store = make_store(COLLECTOR)
 
     @property
     def ledger(self) -> BudgetLedger:
         return BudgetLedger(self.database)
 
-    @property
-    def factors(self) -> Factors:
-        return Factors(self.database, self.vault)
-
     def reopen(self) -> None:
         self.database.close()
         self.database = self.make_store(COLLECTOR)
 
-    async def put_factor(self, rows: int = 48, state: str = "full", number: int = 1) -> None:
-        await self.database.write(
-            lambda tx: put_release(tx, self.vault, STUDY, FACTOR * number, rows, state, number)
-        )
+    async def make_answerable(self) -> None:
+        row = {
+            "study_id": STUDY,
+            "release_number": 1,
+            "row_count": 48,
+            "block_count": 2,
+            "state": "answerable",
+        }
+        await self.database.write(lambda tx: insert(tx, [("releases", row)]))
+
+    async def state(self) -> tuple[str, int]:
+        return await self.database.read(lambda tx: answers_state(tx, STUDY))
 
 
 @pytest.fixture
@@ -60,8 +56,8 @@ def books(make_store: Any) -> Books:
     return Books(make_store)
 
 
-def wanted(number: int, price: Price = PRICE, question: bytes = b"q") -> Entry:
-    return Entry(number.to_bytes(16, "big"), question, "sum", price, 7, "reserved")
+def wanted(number: int, price: Price = PRICE, fingerprint: bytes = b"f", question: bytes = b"") -> Entry:
+    return Entry(key(number), fingerprint, "sum", price, 7, "reserved", question or key(number))
 
 
 def key(number: int) -> bytes:
@@ -69,38 +65,31 @@ def key(number: int) -> bytes:
 
 
 def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
-    stored: list[bytes] = []
-
-    def in_files(value: bytes) -> bool:
-        return any(value in path.read_bytes() for path in Path(books.make_store.place).iterdir())
-
     async def story() -> None:
         ledger = books.ledger
-        await books.put_factor()
-        assert await books.factors.make_answerable(STUDY, 48) == 48
+        assert await books.state() == ("none", 0)
+        await books.make_answerable()
         assert (await ledger.reserve(STUDY, BUDGET, wanted(1))).state == "reserved"
         assert not await ledger.answer(STUDY, BUDGET, key(1), b"the answer", b"signed")
-        # The same question again: the very same answer, and nothing more is paid.
+        # The same request again: the very same answer, and nothing more is paid.
         again = await ledger.reserve(STUDY, BUDGET, wanted(1))
         assert (again.state, again.answer, again.signature) == ("answered", b"the answer", b"signed")
-        assert again == await ledger.find(STUDY, key(1), b"q")
+        assert again == await ledger.find(STUDY, key(1), b"f")
+        # The same question under another id, likewise.
+        assert await ledger.reserve(STUDY, BUDGET, wanted(9, question=key(1))) == again
+        assert await ledger.find_question(STUDY, key(1)) == again
         with pytest.raises(Refused) as caught:
-            await ledger.reserve(STUDY, BUDGET, wanted(1, question=b"another"))
+            await ledger.reserve(STUDY, BUDGET, wanted(1, fingerprint=b"another"))
         assert caught.value.reason == "request_conflict"
         with pytest.raises(Refused) as caught:
             await ledger.find(STUDY, key(1), b"another")
         assert caught.value.reason == "request_conflict"
         assert [entry.price for entry in await ledger.entries(STUDY)] == [PRICE]
-        # The last of the budget takes the factor with it.
+        # The last of the budget ends answers.
         await ledger.reserve(STUDY, BUDGET, wanted(2))
-        assert (await books.factors.load(STUDY)).shape == (3, 3)
-        for statement in ("SELECT factor FROM releases", "SELECT wrapped FROM data_keys"):
-            found = await books.database.read(lambda tx, statement=statement: tx.row(statement))
-            stored.append(found[0])
+        assert await books.state() == ("answerable", 48)
         assert await ledger.answer(STUDY, BUDGET, key(2), b"last", b"signed")
-        assert await books.factors.state(STUDY) == ("spent", 48)
-        with pytest.raises(Refused):
-            await books.factors.load(STUDY)
+        assert await books.state() == ("spent", 48)
         with pytest.raises(Refused, match="never refilled") as caught:
             await ledger.reserve(STUDY, BUDGET, wanted(3, Price(1e-3, 0.0)))
         assert caught.value.reason == "budget_spent"
@@ -108,15 +97,11 @@ def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
         assert (await ledger.reserve(STUDY, BUDGET, wanted(1))).answer == b"the answer"
 
     asyncio.run(story())
-    if books.make_store.kind == "sqlite":
-        assert in_files(b"the answer"), "the search finds what is stored"
-        assert not any(in_files(value) for value in stored), "neither the encrypted factor nor its key"
 
 
 def test_a_crash_after_the_reservation_stays_paid_and_is_resumed(books: Books) -> None:
     async def before() -> None:
-        await books.put_factor()
-        await books.factors.make_answerable(STUDY, 48)
+        await books.make_answerable()
         await books.ledger.reserve(STUDY, BUDGET, wanted(1, Price(1.0, 1e-6)))
 
     async def after() -> None:
@@ -124,8 +109,8 @@ def test_a_crash_after_the_reservation_stays_paid_and_is_resumed(books: Books) -
         with pytest.raises(Refused) as caught:
             await ledger.reserve(STUDY, BUDGET, wanted(2))
         assert caught.value.reason == "budget_spent"
-        # Nothing is erased while a paid answer is outstanding.
-        assert (await books.factors.state(STUDY))[0] == "answerable"
+        # Nothing ends while a paid answer is outstanding.
+        assert (await books.state())[0] == "answerable"
         assert (await ledger.reserve(STUDY, BUDGET, wanted(1, Price(1.0, 1e-6)))).state == "reserved"
         assert await ledger.answer(STUDY, BUDGET, key(1), b"answer", b"signed")
         assert len(await ledger.entries(STUDY)) == 1
@@ -134,22 +119,21 @@ def test_a_crash_after_the_reservation_stays_paid_and_is_resumed(books: Books) -
     books.reopen()
     asyncio.run(after())
     books.reopen()
-    found = asyncio.run(books.ledger.find(STUDY, key(1), b"q"))
+    found = asyncio.run(books.ledger.find(STUDY, key(1), b"f"))
     assert found is not None
     assert found.answer == b"answer"
 
 
-def test_a_factor_waits_for_an_interrupted_answer(books: Books) -> None:
+def test_the_end_waits_for_an_interrupted_answer(books: Books) -> None:
     async def story() -> None:
         ledger = books.ledger
-        await books.put_factor()
-        await books.factors.make_answerable(STUDY, 48)
+        await books.make_answerable()
         await ledger.reserve(STUDY, BUDGET, wanted(1))
         await ledger.reserve(STUDY, BUDGET, wanted(2))
         assert not await ledger.answer(STUDY, BUDGET, key(2), b"second", b"signed")
-        assert (await books.factors.state(STUDY))[0] == "answerable"
+        assert (await books.state())[0] == "answerable"
         assert await ledger.fail(STUDY, BUDGET, key(1))
-        assert (await books.factors.state(STUDY))[0] == "spent"
+        assert (await books.state())[0] == "spent"
 
     asyncio.run(story())
 
@@ -219,39 +203,11 @@ def test_studies_do_not_share_a_budget(books: Books) -> None:
     asyncio.run(story())
 
 
-def test_all_pooled_rows_become_one_factor(books: Books) -> None:
-    async def story() -> None:
-        await books.put_factor(48, "full", 1)
-        await books.put_factor(50, "full", 2)
-        await books.put_factor(24, "open", 3)
-        for _ in range(2):  # done again it changes nothing
-            assert await books.factors.make_answerable(STUDY, 48) == 122
-            assert await books.factors.state(STUDY) == ("answerable", 122)
-            factor = await books.factors.load(STUDY)
-            assert factor.T @ factor == pytest.approx(14 * FACTOR.T @ FACTOR)
-
-    asyncio.run(story())
-
-
-def test_too_few_rows_become_none(books: Books) -> None:
-    async def story() -> None:
-        await books.put_factor(47, "open")
-        assert await books.factors.make_answerable(STUDY, 48) == 0
-        assert await books.factors.state(STUDY) == ("none", 0)
-        with pytest.raises(Refused):
-            await books.factors.load(STUDY)
-
-    asyncio.run(story())
-
-
 def test_the_owner_can_end_it_early(books: Books) -> None:
     async def story() -> None:
-        await books.put_factor()
-        await books.factors.make_answerable(STUDY, 48)
+        await books.make_answerable()
         assert await books.ledger.end(STUDY)
         assert not await books.ledger.end(STUDY)
-        assert await books.factors.state(STUDY) == ("spent", 48)
-        assert await books.factors.make_answerable(STUDY, 48) == 48
-        assert (await books.factors.state(STUDY))[0] == "spent"
+        assert await books.state() == ("spent", 48)
 
     asyncio.run(story())

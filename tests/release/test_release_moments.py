@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,33 @@ import trimask
 from trimask import release
 from trimask.errors import ParameterError, VerificationError
 from trimask.release.gathered import read_gathered
+from trimask.release.sending import ask_collector
 from trimask_cli import owner
 from trimask_cli.study_file import write_signed
+from trimask_client import Client
+from trimask_client.grpc_status import plain_errors
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Budget, Study
 from trimask_lab import Lab, sqlite_only
 from trimask_moments import exact_totals, moments_people, open_moments, submit_all
+from trimask_proto.v1 import release_pb2
+from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.gathering import Gathered, gather
 from trimask_server.suites.moments.kept_ledger import KeptLedger
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
+from trimask_terminal.device.program import main as device_main
 from trimask_terminal.program import main
 from trimask_theory.moments_question import MomentsQuestion
 
 PEOPLE = moments_people(90)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    found = Lab(tmp_path_factory.mktemp("answers"), right=3, left=0)
-    with found.in_thread(request):
-        yield found
+@pytest.fixture
+def lab(release_lab: Lab) -> Lab:
+    return release_lab
 
 
 def collect(lab: Lab, budget: Budget, **settings: Any) -> SignedStudy:
@@ -128,13 +131,12 @@ def test_sums_moments_and_a_fit_are_what_was_answered_with_the_noise_that_is_sta
             ["age", "smoker", "region_north", "bmi"],
             epsilon=40.0,
             delta=1e-5,
-            method="noisy_gram",
         )
         assert centred.answer is not None
         assert centred.answer.replayed
         after = release.budget(connection, study.id)
         assert (after.spent.epsilon, after.spent.mu) == (40.0, 50.0)
-        assert [entry.mechanism for entry in after.entries] == ["sum", "least_squares_noisy_gram"]
+        assert [entry.mechanism for entry in after.entries] == ["sum", "gram"]
     assert counts(lab, study) == [2, 2, 2]
     assert [entry["price"] for entry in charged(lab, study)[2]] == [
         {"epsilon": None, "delta": None, "mu": 50.0},
@@ -182,31 +184,20 @@ def test_a_question_is_charged_once_and_answered_with_the_same_bytes(lab: Lab) -
         assert lab.query(f"R{k}", held, (study.id,)) == [(0,)]
 
 
-def test_what_needs_a_factor_or_more_room_is_refused_and_costs_nothing(lab: Lab) -> None:
+def test_what_cannot_be_answered_is_refused_and_costs_nothing(lab: Lab) -> None:
     study = collect(lab, Budget(1.0, 1e-6, 1.0)).study
-    price = {"epsilon": 0.1, "delta": 1e-8}
     with connect(lab, study) as connection:
-        for ask, says in (
-            (lambda: release.projection(connection, study.id, **price), "release.gram"),
-            (lambda: release.pca(connection, study.id, 1, mu=0.1), "eigenvectors cost nothing more"),
-            (
-                lambda: release.ols(connection, study.id, "bmi", ["one"], method="M_LS", **price),
-                "method noisy_gram",
-            ),
-        ):
-            with pytest.raises(Refused, match=says) as caught:
-                ask()
-            assert caught.value.reason == "needs_factor"
-        for columns, method, reason in (
-            (["age"], "clipped", "not_declared"),
-            (["one"], "elliptical", "collinear_columns"),
-            (["agee"], "elliptical", "unknown_column"),
-        ):
+        for columns, reason in ((["one"], "collinear_columns"), (["agee"], "unknown_column")):
             with pytest.raises(Refused) as caught:
-                release.sum(connection, study.id, columns, method=method, mu=0.1)
+                release.sum(connection, study.id, columns, mu=0.1)
             assert caught.value.reason == reason
-        with pytest.raises((Refused, ParameterError), match=r"elliptical.*gaussian"):
-            release.sum(connection, study.id, ["age"], method="gaussian", mu=0.1)
+        whole = ["one", "region_north", "region_south", "region_west"]
+        ask = release_pb2.GramQuestion(columns=whole)
+        with pytest.raises(Refused, match="leave one level of region out") as caught:
+            ask_collector(connection, study.id, (None, None, 0.1), None, gram=ask)
+        assert caught.value.reason == "collinear_columns"
+        with pytest.raises(ParameterError, match="epsilon and delta, or mu"):
+            release.sum(connection, study.id, epsilon=0.1, delta=1e-8, mu=0.1)
         with pytest.raises(Refused, match="pay more, or ask for fewer") as caught:
             release.gram(connection, study.id, ["age", "age2"], mu=1e-9)
         assert caught.value.reason == "no_room"
@@ -347,12 +338,78 @@ def test_a_budget_is_spent_seen_and_ended_from_a_shell(
         *ask, "gram", "one", "age", "smoker", "--mu", "4", *keys
     )
     assert "no further cost" in trimask_(*ask, "ols", "smoker", "one", "age", "--mu", "4", *keys)
-    assert "release.gram" in trimask_(*ask, "pca", "1", "--mu", "1", *keys, status=4)
+    assert "Private components about the mean" in trimask_(
+        *ask, "pca", "1", "age", "smoker", "--mu", "4", *keys
+    )
+    # Written to a file, and checked from it: who signed, and that the providers' parts add up to it.
+    out = tmp_path / "answer.json"
+    first = ("sum", "age", "--mu", "3", "--out", str(out))
+    assert "asked before" in trimask_(*ask, *first, *keys)
+    assert "exists already" in trimask_(*ask, *first, *keys, status=2)
+    assert "all 3 right providers" in trimask_("release", "verify", str(file), str(out))
+    kept = json.loads(out.read_text())
+    kept["signed"] = kept["signed"].replace('"rows": 90', '"rows": 91')
+    out.write_text(json.dumps(kept))
+    assert "does not verify" in trimask_("release", "verify", str(file), str(out), status=6)
     found = json.loads(trimask_("study", "budget", str(file), "--json"))
     assert (found["state"], found["rows"], found["spent"]["mu"]) == ("answering", 90, 5.0)
-    assert "share of the totals" in trimask_("study", "end-releases", str(file), *keys, "--yes")
+    # A participant sees the same, from the device.
+    with Client(signed) as device:
+        seen = device.budget()
+    assert [(mechanism, cost) for _, mechanism, cost, _ in seen.entries] == [
+        ("sum", "mu 3"),
+        ("gram", "mu 4"),
+    ]
+    home, joined = ("--home", str(tmp_path / "device")), tmp_path / "device.json"
+    write_signed(joined, signed, replace=False)
+    assert device_main([*home, "join", str(joined), "--id", signed.study.id.hex()]) == 0
+    assert device_main([*home, "budget"]) == 0
+    assert f"Left: {seen.left}." in capsys.readouterr().out
+    assert "give --yes" in trimask_("study", "end-releases", str(file), *keys, status=2)
+    assert "totals are erased" in trimask_("study", "end-releases", str(file), *keys, "--yes")
     assert "ended" in trimask_(*ask, "sum", "bmi", "--mu", "1", *keys, status=4)
     assert "asked before" in trimask_(*ask, "sum", "age", "--mu", "3", *keys)
+
+
+def test_strangers_may_see_the_budget_and_neither_spend_nor_end_it(lab: Lab) -> None:
+    study = collect(lab, Budget(mu=1.0)).study
+    end = release_pb2.EndReleasesRequest(study_id=study.id)
+    with connect(lab, study) as connection:
+        before = release.budget(connection, study.id)
+        with trimask.connect(
+            study.collector.address, roots=lab.owner / "ca.pem", tls_name=study.collector.tls_name
+        ) as stranger:
+            assert release.budget(stranger, study.id) == before
+            with pytest.raises(Refused, match="needs a token of the study's owner") as caught:
+                release.sum(stranger, study.id, ["age"], mu=0.1)
+            assert caught.value.reason == "no_token"
+        with lab.channel_as("R1", "collector") as channel, pytest.raises(Refused) as caught:
+            with plain_errors("collector"):
+                ReleaseOwnerServiceStub(channel).EndReleases(end, timeout=10)
+        assert caught.value.reason == "not_the_owner"
+        assert release.budget(connection, study.id) == before
+        assert connection.datasets(study.id) == []
+
+
+def test_a_restarted_collector_remembers(lab: Lab) -> None:
+    study = collect(lab, Budget(1.0, 1e-6)).study
+    price = {"epsilon": 0.5, "delta": 1e-7}
+    with connect(lab, study) as connection:
+        first = release.sum(connection, study.id, ["age"], **price)
+    lab.stop("collector")
+    lab.start("collector")
+    with connect(lab, study) as connection:
+        shown = release.budget(connection, study.id)
+        assert (shown.state, shown.left.epsilon) == ("answering", 0.5)
+        assert list(release.sum(connection, study.id, ["age"], **price).total) == list(first.total)
+        release.sum(connection, study.id, ["bmi"], **price)
+        assert release.budget(connection, study.id).state == "closed"
+
+
+def test_a_study_without_a_budget_has_none_to_show(lab: Lab) -> None:
+    with Client(open_moments(lab)) as device, pytest.raises(Refused, match="publishes a dataset") as caught:
+        device.budget()
+    assert caught.value.reason == "no_budget"
 
 
 def _backup(lab: Lab, name: str, file: Path) -> None:

@@ -1,6 +1,6 @@
 """The promise itself: the exact divergence between what would be drawn from two data sets that differ in one record.
 
-The laws drawn are normal with known mean and covariance (test_release_mechanisms checks that they are), so the delta at
+The laws drawn are normal with known mean and covariance (tests/theory checks that they are), so the delta at
 the price's epsilon is computed exactly, for replaced records chosen to be as visible as they can, and stays within the
 price. That it is not far below it for the worst of them shows that the test could fail.
 """
@@ -13,10 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.normal import SecureNormals
 from trimask_theory import gaussian_pair, least_squares, noisy_gram, projection, record
-from trimask_theory.eigenvalue_floor import FloorTest, reduced_sigma
 
 Matrix = NDArray[np.float64]
 EPSILON, DELTA = 1.0, 1e-4
@@ -73,26 +70,6 @@ def test_least_squares_of_replaced_records(rows: int, r: int) -> None:
     if rows == 0:
         less = [(ls_law(a, sigma / 3, r), ls_law(b, sigma / 3, r)) for a, b in neighbours(rows, 2)]
         assert worst(less) > DELTA
-
-
-def test_noise_above_a_floor_is_still_enough() -> None:
-    """For every floor the test can honestly give: at most the smaller data set's least eigenvalue less l^2."""
-    sigma = projection.calibrate(*record.one_step(EPSILON, DELTA), 1, NORM, "sharp").sigma
-    for rows in (40, 400, 4000):
-        for a, b in neighbours(rows, 3):
-            least = min(np.linalg.eigvalsh(data.T @ data)[0] for data in (a, b))
-            floor = max(0.0, least - NORM**2)
-            reduced = reduced_sigma(sigma, floor)
-            assert worst([(projection_law(a, reduced), projection_law(b, reduced))]) <= DELTA
-            assert reduced < sigma or floor == 0.0
-
-
-def test_a_floor_is_honest_with_the_noise_the_service_draws() -> None:
-    """Cryptographic normals, 2,000 draws at a failure of 1e-9 each: none fails, with probability 1 - 2e-6."""
-    test = FloorTest(0.5, 2e-9, NORM)
-    normals = SecureNormals(DeterministicRandom("floor"))
-    gram = np.diag([900.0, 1000.0, 1100.0])
-    assert max(test.floor(gram, normals) for _ in range(2000)) <= 900.0 - NORM**2
 
 
 def test_noisy_gram_of_replaced_records() -> None:

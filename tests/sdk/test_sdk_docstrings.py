@@ -21,7 +21,7 @@ from trimask.fit.report import Report
 MODULES = ("trimask", "trimask.fit", "trimask.plot", "trimask.release", "trimask.release.local")
 SECTIONS = ("trimask", "trimask.fit")  # in the sections that numpydoc has
 NEED_A_COLLECTOR = {
-    "trimask.catalogue", "trimask.connection", "trimask.release.asking", "trimask.release.asking_gram",
+    "trimask.catalogue", "trimask.connection", "trimask.release.asking",
     "trimask.release.budget",
     "trimask.synthetic.synthesis",  # needs its extra; tests/sdk/test_sdk_synthetic.py runs it
 }  # fmt: skip

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimask_core.rows.rotation import Matrix
-from trimask_server.collector.stored_factors import StoredFactors
-from trimask_server.store.data_keys import Vault
 from trimask_server.store.interface import Transaction
 
-__all__ = ["OWN_TABLES", "insert", "put_release", "read_store", "rows_of"]
+__all__ = ["OWN_TABLES", "insert", "read_store", "rows_of"]
 
 Row = dict[str, Any]
 # What a store keeps about itself.
@@ -61,8 +58,6 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
           "content": b"c", "fixed": 1}),
         ("moments_heads", {"study_id": study_id, "entries": 1, "digest": b"d"}),
         ("restored_ledgers", {"study_id": study_id, "lost": 0}),
-        ("budget_links", {"study_id": study_id, "number": 1, "head": b"h"}),
-        ("budget_ends", {"study_id": study_id}),
     ]  # fmt: skip
     return rows
 
@@ -103,7 +98,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("release_answers",
          {"study_id": study_id, "request_id": b"r", "fingerprint": b"f", "mechanism": "sum", "epsilon": 0.5,
           "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s",
-          "number": 1, "witnessed": b"w"}),
+          "question": b"q"}),
         ("row_checks",
          {"study_id": study_id, "check_id": short, "content": b"c", "state": "open", "tries": 0}),
         ("notes", {"study_id": study_id, "note": "n"}),
@@ -114,27 +109,6 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
          {"kind": "drive", "job_key": study_id, "state": "done", "attempts": 1, "fence": 1, "worker": None, "due_ms": 1}),
         ("witnessed_heads", {"identity": b"i" + short, "sequence": 1, "hash": b"h", "signature": b"s"}),
     ]  # fmt: skip
-
-
-def put_release(
-    tx: Transaction,
-    vault: Vault,
-    study_id: bytes,
-    factor: Matrix,
-    rows: int,
-    state: str = "full",
-    number: int = 1,
-) -> None:
-    """Write a release of two blocks with its factor."""
-    release = {
-        "study_id": study_id,
-        "release_number": number,
-        "row_count": rows,
-        "block_count": 2,
-        "state": state,
-    }
-    insert(tx, [("releases", release)])
-    StoredFactors(vault).save(tx, study_id, number, factor)
 
 
 def insert(tx: Transaction, rows: list[tuple[str, Row]]) -> None:

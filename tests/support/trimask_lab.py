@@ -28,9 +28,10 @@ from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import Clock
 from trimask_core.identity import SigningKey
+from trimask_core.moments.secret import MomentsSecret
 from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.signed_study import SignedStudy, approve, needs_commitment
 from trimask_core.study import Study
 from trimask_patience import patience, until
 from trimask_postgres import LocalPostgres
@@ -205,7 +206,10 @@ class Lab:
         signed = SignedStudy(study)
         for name in self.parties:
             if name != without:
-                signed = signed.with_approval(approve(study, self.key(name), 1))
+                commitment = b""
+                if needs_commitment(study, name):
+                    commitment = MomentsSecret.load(self.folder / name).commitment(study.id)
+                signed = signed.with_approval(approve(study, self.key(name), 1, commitment))
         return signed
 
     def open_study(self, definition: str = NUMBERS, **changes: Any) -> SignedStudy:

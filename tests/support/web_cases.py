@@ -16,7 +16,6 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from moments_cases import random_answers, random_effects, random_schema
-from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.hpke import hpke_seal
@@ -88,7 +87,6 @@ def made_study(
     sigma: float = 0.5,
     row_norm: float | None = None,
     budget: Budget | None = None,
-    clipping: Clipping | None = None,
     invited: bool = False,
     web: bool = False,
     **changes: Any,
@@ -115,7 +113,7 @@ def made_study(
         "contact": "owner@example.org", "created_ms": CREATED, "schema": schema, "protection": protection, "suite": settings,
         "release_rows": 2 * block_rows, "collector": cards["collector"],
         "right": tuple(cards[role] for role in roles[:right]), "left": tuple(cards[role] for role in roles[right:-1]),
-        "tls_roots": "", "clipping": clipping,
+        "tls_roots": "",
     }  # fmt: skip
     if invited:
         identities["owner"] = SigningKey.generate(source)
@@ -160,7 +158,7 @@ def _rows(
         mask_seed=source.seed(),
     )
     if not sigma:
-        return settings, Protection(norm, 0.0, "exact", budget=budget)
+        return settings, Protection(norm, 0.0, "exact")
     promises = [
         Guarantee(
             Neighbours("record", norm, 2 * norm), "numerical", "a case's claim", "none",
@@ -266,17 +264,10 @@ def _random_study(random: Random, label: str) -> Made:
             weight=_random_weight(random, schema, random.choice([16, 100, 1024])),
         )
     schema = replace(schema, ones=random.random() < 0.8)
-    numeric = [item for item in schema.columns if not item.exclusive and item.name != "one"]
     settings: dict[str, Any] = {"sigma": random.choice([0.0, 0.25, 3.0])}
-    if schema.ones and numeric and random.random() < 0.3:
-        chosen = random.sample(numeric, random.randint(1, len(numeric)))
-        centre = tuple(item.center + random.uniform(-0.9, 0.9) * item.half_range for item in chosen)
-        deviations = tuple(random.uniform(0.05, 0.6) * item.half_range for item in chosen)
-        clipping = Clipping(tuple(item.name for item in chosen), centre, deviations, random.uniform(0.3, 2.0))
-        settings = {"budget": Budget(1.0, 1e-6, None), "clipping": clipping}
-    elif random.random() < 0.4:
+    if random.random() < 0.4:
         settings["row_norm"] = random.uniform(0.4, 1.0) * schema.row_norm
-    if schema.ones and "budget" not in settings:
+    if schema.ones:
         settings["weight"] = _random_weight(random, schema, 0)
     right, left = random.choice([(2, 1), (3, 1), (3, 2), (4, 2), (5, 3)])
     return made_study(

@@ -142,7 +142,6 @@ OF_THE_OTHER_SUITE = [
     ("release_rows", 'unmasking = ["R1", "R2"]\nrelease_rows', "collection.unmasking"),
     ("epsilon", 'protect = "unit"\nepsilon', "privacy.protect"),
     ("epsilon", 'method = "sharp"\nepsilon', "privacy.method"),
-    ("[collection]", "[privacy.clipping]\ncolumns = []\n[collection]", "privacy.clipping"),
     ("epsilon", "exact = true\nepsilon", "exact"),
     ("epsilon = 2.0", "", "epsilon and delta"),
     ("[collection]", "[privacy.budget]\nmu = 1\n[collection]", "privacy.epsilon"),

@@ -19,7 +19,6 @@ from typing import Any
 from moments_cases import EFFECTS
 from trimask_client import Client
 from trimask_core.admission import admission_message, invited_message, signed_digests
-from trimask_core.clipping import Clipping
 from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.institutions import Directory, Institution
@@ -69,6 +68,10 @@ SMALL_ANSWERS = {"hours": 6, "smoker": True, "region": "west"}
 EFFECTS_ANSWERS = {"hours": 3.5, "age": 25, "smoker": False, "region": "north", "sex": "f"}
 NOW = 1_700_000_123_456
 GONE = object()
+EXACT = {
+    "sigma": 0.0, "method": "exact", "public": None, "collector": None, "by_honest_rows": [], "right_providers": None,
+    "budget": {"epsilon": 2.0, "delta": 1e-6, "mu": None},
+}  # fmt: skip
 LONG_PRODUCT = {"name": "pair", "kind": "product", "of": ["hours", "age"]}
 NO_PRODUCT = {"name": "triple", "kind": "product", "of": ["pair", "region"]}
 TEXTS_REFUSED = ["", "{", "{}", "[]", '{"study": {}, "approvals": []}', '{"study": 1, "approvals": []}']
@@ -76,14 +79,12 @@ TEXTS_REFUSED = ["", "{", "{}", "[]", '{"study": {}, "approvals": []}', '{"study
 
 def studies() -> list[tuple[str, Made, dict[str, Any]]]:
     """One of every kind a device meets, with answers to it."""
-    clipping = Clipping(("age", "bmi"), (45.0, 25.5), (9.0, 3.25), 0.75)
     tagged = {"right": 4, "left": 2, "invited": True, "web": True}
     return [
         ("rows, three providers", made_study("rows", SCHEMA), ANSWERS),
         ("rows, four providers with tags, invited", made_study("tags", SCHEMA, **tagged), ANSWERS),
         ("rows, clipped to a smaller norm", made_study("norm", SCHEMA, row_norm=1.5), ANSWERS),
-        ("rows, a budget and clipping", made_study("budget", SCHEMA, budget=Budget(2.0, 1e-6, None), clipping=clipping),
-         ANSWERS | {"bmi": 44.0}),
+        ("moments, a budget", made_study("budget", SMALL, suite="moments", right=2, budget=Budget(2.0, 1e-6, None)), SMALL_ANSWERS),
         ("moments, two providers", made_study("box", SMALL, suite="moments", right=2, sigma=30.0), SMALL_ANSWERS),
         ("moments, a ball, three providers, invited",
          made_study("ball", SMALL, suite="moments", right=3, sigma=30.0, row_norm=2.25, invited=True, web=True), SMALL_ANSWERS),
@@ -221,7 +222,6 @@ def study_cases() -> dict[str, Any]:
         ("sums that do not fit the field", moments, ["study", "release_rows"], 10**15),
         ("a step that does not divide the range", moments, ["study", "schema", "attributes", 0, "step"], 0.7),
         ("a product that the sums do not give", made["moments, every derived column"], ["study", "schema", "derived"], [LONG_PRODUCT, NO_PRODUCT]),
-        ("clipping in the moments suite", moments, ["study", "clipping"], {"columns": ["hours"], "centre": [2.0], "deviations": [1.0], "radius": 1.0}),
         ("a weight without steps in the moments suite", moments, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 0}),
         ("a weight with steps in the rows suite", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 8}),
         ("a weight finer than there is room", moments, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 1025}),
@@ -232,9 +232,9 @@ def study_cases() -> dict[str, Any]:
         ("a level without a weight", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0], "steps": 0}),
         ("a table of weights for a number", rows, ["study", "weight"], {"attribute": "age", "weights": [1.0, 2.0], "steps": 0}),
         ("a weight 20,000 times another's", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 20000.0], "steps": 0}),
-        ("a weight beside a budget", made["rows, a budget and clipping"], ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 0}),
+        ("a weight beside a budget", made["moments, a budget"], ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 8}),
+        ("a budget in the rows suite", rows, ["study", "protection"], EXACT | {"row_norm": rows.study.protection.row_norm}),
         ("no weight, but said so", rows, ["study", "weight"], None),
-        ("clipping without a budget", rows, ["study", "clipping"], {"columns": ["bmi"], "centre": [25.0], "deviations": [1.0], "radius": 1.0}),
     ]  # fmt: skip
     names = {study.study.id: name for name, study, _ in every}
     refused = [

@@ -13,23 +13,10 @@ from trimask_core.weight import Weight
 from trimask_theory._strict_toml import names_of, refuse_unknown
 from trimask_theory.expected import Expected
 
-__all__ = ["ClippingPlan", "CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition"]
+__all__ = ["CollectionPlan", "Method", "PrivacyTarget", "Protect", "StudyDefinition"]
 
 Method = Literal["sharp", "bound", "theorem"]
 Protect = Literal["record", "unit"]
-
-
-@dataclass(frozen=True)
-class ClippingPlan:
-    """[privacy.clipping]: columns that are about normal, for sums by Algorithm 3; `centre` and `deviations` are public.
-
-    `probability` is the share of people whose values are moved, 1/release_rows when left out.
-    """
-
-    columns: tuple[str, ...]
-    centre: tuple[float, ...]
-    deviations: tuple[float, ...]
-    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,9 +25,9 @@ class PrivacyTarget:
 
     A `row_norm` below the schema's largest has devices clip longer rows to it: less noise for some bias (in the moments
     suite they also prove that they did). With a `budget` ([privacy.budget]) a study publishes nothing by itself and gives
-    private answers until it is spent; in the rows suite it is an exact one. `honest_providers` (h, of the moments suite, 1
-    when left out): any h right providers who add their noise give the guarantee. `certified` (rows suite,
-    `sharp`) has delta enclosed in ball arithmetic, and the study states the interval.
+    private answers until it is spent (moments suite). `honest_providers` (h, of the moments suite, 1 when left out): any h
+    right providers who add their noise give the guarantee. `certified` (rows suite, `sharp`) has delta enclosed in ball
+    arithmetic, and the study states the interval.
     """
 
     epsilon: float | None = None
@@ -50,7 +37,6 @@ class PrivacyTarget:
     exact: bool = False
     row_norm: float | None = None
     budget: Budget | None = None
-    clipping: ClippingPlan | None = None
     honest_providers: int | None = None
     certified: bool = False
 

@@ -24,7 +24,6 @@ from trimask_core.weight import Weight
 from trimask_theory import suite_settings
 from trimask_theory._strict_toml import Table, names_of, refuse_unknown
 from trimask_theory.definition import (
-    ClippingPlan,
     CollectionPlan,
     Method,
     PrivacyTarget,
@@ -34,10 +33,8 @@ from trimask_theory.definition import (
 from trimask_theory.expected import read_expected
 
 __all__ = [
-    "CLIPPING_COLUMN_KEYS",
     "TOP_KEYS",
     "WEIGHT_KEYS",
-    "ClippingPlan",
     "CollectionPlan",
     "Method",
     "PrivacyTarget",
@@ -61,7 +58,6 @@ TOP_KEYS = (
     "web",
     "expected",
 )
-CLIPPING_COLUMN_KEYS = ("name", "centre", "deviation")
 WEIGHT_KEYS = ("attribute", "weights")
 _Word = TypeVar("_Word", bound=str)
 _BOUNDED = ("continuous", "integer")
@@ -157,7 +153,6 @@ def _privacy(table: Table, suite: SuiteName) -> PrivacyTarget:
         exact=exact,
         row_norm=table.number("row_norm"),
         budget=_budget(table),
-        clipping=_clipping(table),
         honest_providers=table.whole("honest_providers"),
         certified=table.flag("certified", default=False),
     )
@@ -169,24 +164,6 @@ def _budget(privacy: Table) -> Budget | None:
     table = privacy.table("budget")
     table.refuse_unknown(names_of(Budget))
     return Budget(table.number("epsilon"), table.number("delta"), table.number("mu"))
-
-
-def _clipping(privacy: Table) -> ClippingPlan | None:
-    if "clipping" not in privacy.data:
-        return None
-    if "budget" not in privacy.data:
-        raise StudyError("[privacy.clipping] is for private sums: give a [privacy.budget]")
-    table = privacy.table("clipping")
-    table.refuse_unknown(("columns", "probability"))
-    columns = [Table(item, f"{table.path}.columns") for item in table.tables("columns")]
-    for column in columns:
-        column.refuse_unknown(CLIPPING_COLUMN_KEYS)
-    return ClippingPlan(
-        columns=tuple(column.text("name") for column in columns),
-        centre=tuple(column.required("centre") for column in columns),
-        deviations=tuple(column.required("deviation") for column in columns),
-        probability=table.number("probability"),
-    )
 
 
 def _collection(table: Table) -> CollectionPlan:

@@ -15,7 +15,6 @@ from trimask_core.study import Party, Study
 from trimask_theory.plans import moments, rows
 from trimask_theory.plans.draft import Draft
 from trimask_theory.study_definition import (
-    ClippingPlan,
     CollectionPlan,
     PrivacyTarget,
     StudyDefinition,
@@ -24,7 +23,6 @@ from trimask_theory.study_definition import (
 from trimask_theory.suite_settings import check_definition
 
 __all__ = [
-    "ClippingPlan",
     "CollectionPlan",
     "PrivacyTarget",
     "StudyDefinition",

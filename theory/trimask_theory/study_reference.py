@@ -14,7 +14,7 @@ from trimask_core.web import Web
 from trimask_theory._reference import Section
 from trimask_theory.definition import CollectionPlan, PrivacyTarget
 from trimask_theory.expected import COLUMN_KEYS, CORRELATION_KEYS
-from trimask_theory.study_definition import CLIPPING_COLUMN_KEYS, TOP_KEYS, WEIGHT_KEYS
+from trimask_theory.study_definition import TOP_KEYS, WEIGHT_KEYS
 
 __all__ = ["SECTIONS", "render_page"]
 
@@ -68,7 +68,6 @@ SECTIONS = (
             "row_norm": "Longer rows are shrunk to this norm on the device: less noise, some bias. `trimask plan --study` "
             "recommends one.",
             "budget": "Publish nothing; give private answers until this is spent.",
-            "clipping": "Columns that are about normal, whose sums are clipped to an ellipsoid (needs a budget).",
             "certified": "Enclose delta between two numbers in ball arithmetic, and state them in the study (`sharp`; "
             "seconds, or a minute with `unit`; needs `pip install 'trimask-theory[certified]'` where the study is made).",
             "honest_providers": "h: any h right providers who add their noise give the guarantee; 1 when left out.",
@@ -85,27 +84,6 @@ SECTIONS = (
             "mu": "In all, as Gaussian differential privacy.",
         },
         Budget,
-    ),
-    Section(
-        "`[privacy.clipping]`",
-        "",
-        {
-            "columns": "One `[[privacy.clipping.columns]]` table a column.",
-            "probability": "Share of people whose values are moved; one in `release_rows` when left out.",
-        },
-        keys=("columns", "probability"),
-        given={"columns": ("tables", "required"), "probability": ("number", "")},
-    ),
-    Section(
-        "`[[privacy.clipping.columns]]`",
-        "",
-        {
-            "name": "The column.",
-            "centre": "The mean one expects: public, never from this study's answers.",
-            "deviation": "The standard deviation one expects, likewise.",
-        },
-        keys=CLIPPING_COLUMN_KEYS,
-        given={"name": _NAME, "centre": ("number", "required"), "deviation": ("number", "required")},
     ),
     Section(
         "`[collection]`",

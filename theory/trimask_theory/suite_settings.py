@@ -18,6 +18,7 @@ __all__ = ["FOREIGN", "check_definition", "check_suite", "refuse_foreign_keys"]
 _NO_MASKS = "no row is masked there, so there is nothing to set"
 FOREIGN: dict[SuiteName, dict[str, str]] = {
     "rows": {
+        "privacy.budget": "private answers would need somebody who holds the exact sums over everybody",
         "privacy.honest_providers": "there every row brings its own noise, and no provider adds any",
         "attributes.step": "its rows are real numbers and have no steps",
         "attributes.centre": "its rows are scaled by minimum and maximum",
@@ -31,8 +32,6 @@ FOREIGN: dict[SuiteName, dict[str, str]] = {
         "collection.share_leakage": "its shares are uniform, so any K1 - 1 of them tell nothing at all",
         "privacy.certified": "its noise has a closed formula, and no integral to enclose",
         "privacy.method": "its noise is a Gaussian on totals, calibrated in the one way there is",
-        "privacy.clipping": "devices clip to one ball and prove it: give [privacy] row_norm, and centre and scale on "
-        "[[attributes]]",
     },
 }
 
@@ -79,8 +78,6 @@ def _check_rows(definition: StudyDefinition) -> None:
     privacy, plan = definition.privacy, definition.collection
     if plan.block_rows is None:
         raise StudyError("[collection] needs block_rows and release_rows")
-    if privacy.budget is not None and not privacy.exact:
-        raise StudyError("[privacy.budget] is for exact = true: a study with noise publishes its rows")
     if not privacy.exact and not _has_pair(privacy):
         raise StudyError("[privacy] needs epsilon and delta, or exact = true for a release without noise")
     if privacy.certified and (privacy.exact or privacy.method != "sharp"):

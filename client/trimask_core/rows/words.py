@@ -6,7 +6,7 @@ from trimask_core.rows.collusion import guess_words
 from trimask_core.study import Study
 from trimask_core.towards import Towards
 
-__all__ = ["collusion_note", "honest_people", "promises", "way", "with_budget", "withdrawal", "without_noise"]
+__all__ = ["collusion_note", "honest_people", "promises", "way", "withdrawal", "without_noise"]
 
 
 def way(study: Study, receivers: str) -> str:
@@ -66,15 +66,6 @@ def without_noise(_study: Study) -> str:
     return (
         "What is published is exact: it shows sums over everybody and no single row, but it carries no "
         "differential-privacy guarantee."
-    )
-
-
-def with_budget(_study: Study, purses: str) -> str:
-    """The collector holds the sums."""
-    return (
-        f"Nothing is published. The collector answers questions with noise until {purses} is spent, and is then to erase "
-        "what it holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy "
-        "guarantee; with a changed program it could give them to others."
     )
 
 

@@ -8,7 +8,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from trimask_proto.v1 import witness_pb2 as _witness_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,86 +18,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _SumMethod:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _SumMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SumMethod.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    SUM_METHOD_UNSPECIFIED: _SumMethod.ValueType  # 0
-    """Not set."""
-    SUM_METHOD_GAUSSIAN: _SumMethod.ValueType  # 1
-    """The same noise for every column."""
-    SUM_METHOD_ELLIPTICAL: _SumMethod.ValueType  # 2
-    """Noise by range."""
-    SUM_METHOD_CLIPPED: _SumMethod.ValueType  # 3
-    """Rows scaled and clipped on the device; only where the study declares it."""
-
-class SumMethod(_SumMethod, metaclass=_SumMethodEnumTypeWrapper):
-    """How noise is shared between the columns of a sum."""
-
-SUM_METHOD_UNSPECIFIED: SumMethod.ValueType  # 0
-"""Not set."""
-SUM_METHOD_GAUSSIAN: SumMethod.ValueType  # 1
-"""The same noise for every column."""
-SUM_METHOD_ELLIPTICAL: SumMethod.ValueType  # 2
-"""Noise by range."""
-SUM_METHOD_CLIPPED: SumMethod.ValueType  # 3
-"""Rows scaled and clipped on the device; only where the study declares it."""
-Global___SumMethod: _TypeAlias = SumMethod  # noqa: Y015
-
-class _LeastSquaresMethod:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _LeastSquaresMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LeastSquaresMethod.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    LEAST_SQUARES_METHOD_UNSPECIFIED: _LeastSquaresMethod.ValueType  # 0
-    """Not set."""
-    LEAST_SQUARES_METHOD_LS: _LeastSquaresMethod.ValueType  # 1
-    """M_LS: one draw around the regularised solution."""
-    LEAST_SQUARES_METHOD_ALS: _LeastSquaresMethod.ValueType  # 2
-    """M_ALS: least squares on a sketch."""
-    LEAST_SQUARES_METHOD_NOISY_GRAM: _LeastSquaresMethod.ValueType  # 3
-    """The Gram matrix with Gaussian noise; the fit is made by who asked."""
-
-class LeastSquaresMethod(_LeastSquaresMethod, metaclass=_LeastSquaresMethodEnumTypeWrapper):
-    """How a fit is made private."""
-
-LEAST_SQUARES_METHOD_UNSPECIFIED: LeastSquaresMethod.ValueType  # 0
-"""Not set."""
-LEAST_SQUARES_METHOD_LS: LeastSquaresMethod.ValueType  # 1
-"""M_LS: one draw around the regularised solution."""
-LEAST_SQUARES_METHOD_ALS: LeastSquaresMethod.ValueType  # 2
-"""M_ALS: least squares on a sketch."""
-LEAST_SQUARES_METHOD_NOISY_GRAM: LeastSquaresMethod.ValueType  # 3
-"""The Gram matrix with Gaussian noise; the fit is made by who asked."""
-Global___LeastSquaresMethod: _TypeAlias = LeastSquaresMethod  # noqa: Y015
-
-class _PrincipalComponentsMethod:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _PrincipalComponentsMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PrincipalComponentsMethod.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    PRINCIPAL_COMPONENTS_METHOD_UNSPECIFIED: _PrincipalComponentsMethod.ValueType  # 0
-    """Not set."""
-    PRINCIPAL_COMPONENTS_METHOD_EXPONENTIAL: _PrincipalComponentsMethod.ValueType  # 1
-    """The exponential mechanism at the beta that costs epsilon for any data."""
-    PRINCIPAL_COMPONENTS_METHOD_ADAPTIVE: _PrincipalComponentsMethod.ValueType  # 2
-    """The exponential mechanism at a beta chosen privately."""
-
-class PrincipalComponentsMethod(_PrincipalComponentsMethod, metaclass=_PrincipalComponentsMethodEnumTypeWrapper):
-    """How components are made private."""
-
-PRINCIPAL_COMPONENTS_METHOD_UNSPECIFIED: PrincipalComponentsMethod.ValueType  # 0
-"""Not set."""
-PRINCIPAL_COMPONENTS_METHOD_EXPONENTIAL: PrincipalComponentsMethod.ValueType  # 1
-"""The exponential mechanism at the beta that costs epsilon for any data."""
-PRINCIPAL_COMPONENTS_METHOD_ADAPTIVE: PrincipalComponentsMethod.ValueType  # 2
-"""The exponential mechanism at a beta chosen privately."""
-Global___PrincipalComponentsMethod: _TypeAlias = PrincipalComponentsMethod  # noqa: Y015
 
 class _BudgetState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -113,7 +32,7 @@ class _BudgetStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetSta
     BUDGET_STATE_ANSWERING: _BudgetState.ValueType  # 2
     """Questions are answered."""
     BUDGET_STATE_CLOSED: _BudgetState.ValueType  # 3
-    """The factor is erased: the budget is spent, or the owner ended it, or too few rows came."""
+    """The totals are erased: the budget is spent, or the owner ended it, or too few rows came."""
 
 class BudgetState(_BudgetState, metaclass=_BudgetStateEnumTypeWrapper):
     """Where a study with a budget is in its life."""
@@ -125,7 +44,7 @@ BUDGET_STATE_COLLECTING: BudgetState.ValueType  # 1
 BUDGET_STATE_ANSWERING: BudgetState.ValueType  # 2
 """Questions are answered."""
 BUDGET_STATE_CLOSED: BudgetState.ValueType  # 3
-"""The factor is erased: the budget is spent, or the owner ended it, or too few rows came."""
+"""The totals are erased: the budget is spent, or the owner ended it, or too few rows came."""
 Global___BudgetState: _TypeAlias = BudgetState  # noqa: Y015
 
 class _EntryState:
@@ -167,9 +86,7 @@ class AskReleaseRequest(_message.Message):
     APPROXIMATE_FIELD_NUMBER: _builtins.int
     GAUSSIAN_FIELD_NUMBER: _builtins.int
     SUM_FIELD_NUMBER: _builtins.int
-    PROJECTION_FIELD_NUMBER: _builtins.int
-    LEAST_SQUARES_FIELD_NUMBER: _builtins.int
-    PRINCIPAL_COMPONENTS_FIELD_NUMBER: _builtins.int
+    GRAM_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     request_id: _builtins.bytes
@@ -183,20 +100,12 @@ class AskReleaseRequest(_message.Message):
         """Paid from the purse that adds up squares."""
 
     @_builtins.property
-    def sum(self) -> Global___SumMechanism:
+    def sum(self) -> Global___SumQuestion:
         """Sums of columns."""
 
     @_builtins.property
-    def projection(self) -> Global___ProjectionMechanism:
-        """A random projection."""
-
-    @_builtins.property
-    def least_squares(self) -> Global___LeastSquaresMechanism:
-        """Least squares."""
-
-    @_builtins.property
-    def principal_components(self) -> Global___PrincipalComponentsMechanism:
-        """Principal components."""
+    def gram(self) -> Global___GramQuestion:
+        """Sums, squares and products of columns."""
 
     def __init__(
         self,
@@ -205,23 +114,21 @@ class AskReleaseRequest(_message.Message):
         request_id: _builtins.bytes = ...,
         approximate: Global___ApproximatePrice | None = ...,
         gaussian: Global___GaussianPrice | None = ...,
-        sum: Global___SumMechanism | None = ...,
-        projection: Global___ProjectionMechanism | None = ...,
-        least_squares: Global___LeastSquaresMechanism | None = ...,
-        principal_components: Global___PrincipalComponentsMechanism | None = ...,
+        sum: Global___SumQuestion | None = ...,
+        gram: Global___GramQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "least_squares", b"least_squares", "mechanism", b"mechanism", "price", b"price", "principal_components", b"principal_components", "projection", b"projection", "sum", b"sum"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "price", b"price", "question", b"question", "sum", b"sum"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "least_squares", b"least_squares", "mechanism", b"mechanism", "price", b"price", "principal_components", b"principal_components", "projection", b"projection", "request_id", b"request_id", "study_id", b"study_id", "sum", b"sum"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "price", b"price", "question", b"question", "request_id", b"request_id", "study_id", b"study_id", "sum", b"sum"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_mechanism: _TypeAlias = _typing.Literal["sum", "projection", "least_squares", "principal_components"]  # noqa: Y015
-    _WhichOneofArgType_mechanism: _TypeAlias = _typing.Literal["mechanism", b"mechanism"]  # noqa: Y015
     _WhichOneofReturnType_price: _TypeAlias = _typing.Literal["approximate", "gaussian"]  # noqa: Y015
     _WhichOneofArgType_price: _TypeAlias = _typing.Literal["price", b"price"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_mechanism) -> _WhichOneofReturnType_mechanism | None: ...
+    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["sum", "gram"]  # noqa: Y015
+    _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_price) -> _WhichOneofReturnType_price | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_question) -> _WhichOneofReturnType_question | None: ...
 
 Global___AskReleaseRequest: _TypeAlias = AskReleaseRequest  # noqa: Y015
 
@@ -274,15 +181,12 @@ class GaussianPrice(_message.Message):
 Global___GaussianPrice: _TypeAlias = GaussianPrice  # noqa: Y015
 
 @_typing.final
-class SumMechanism(_message.Message):
-    """Sums of columns, in original units."""
+class SumQuestion(_message.Message):
+    """Sums of columns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COLUMNS_FIELD_NUMBER: _builtins.int
-    METHOD_FIELD_NUMBER: _builtins.int
-    method: Global___SumMethod.ValueType
-    """The method."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the columns; all but the ones column when empty."""
@@ -291,123 +195,38 @@ class SumMechanism(_message.Message):
         self,
         *,
         columns: _abc.Iterable[_builtins.str] | None = ...,
-        method: Global___SumMethod.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "method", b"method"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SumMechanism: _TypeAlias = SumMechanism  # noqa: Y015
+Global___SumQuestion: _TypeAlias = SumQuestion  # noqa: Y015
 
 @_typing.final
-class ProjectionMechanism(_message.Message):
-    """X^T G with G standard normal, in scaled units."""
+class GramQuestion(_message.Message):
+    """The Gram matrix of columns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COLUMNS_FIELD_NUMBER: _builtins.int
-    REDUCED_DIMENSION_FIELD_NUMBER: _builtins.int
-    FLOOR_SHARE_FIELD_NUMBER: _builtins.int
-    reduced_dimension: _builtins.int
-    """Columns of G; 1 is a random linear combination."""
-    floor_share: _builtins.float
-    """Share of the price spent on a private floor under the spectrum, in [0, 1); 0 is no floor."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the columns; all when empty."""
+        """Names of the columns, two or more."""
 
     def __init__(
         self,
         *,
         columns: _abc.Iterable[_builtins.str] | None = ...,
-        reduced_dimension: _builtins.int = ...,
-        floor_share: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "floor_share", b"floor_share", "reduced_dimension", b"reduced_dimension"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ProjectionMechanism: _TypeAlias = ProjectionMechanism  # noqa: Y015
-
-@_typing.final
-class LeastSquaresMechanism(_message.Message):
-    """A least-squares fit, in scaled units."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RESPONSE_FIELD_NUMBER: _builtins.int
-    FEATURES_FIELD_NUMBER: _builtins.int
-    METHOD_FIELD_NUMBER: _builtins.int
-    REDUCED_DIMENSION_FIELD_NUMBER: _builtins.int
-    FLOOR_SHARE_FIELD_NUMBER: _builtins.int
-    response: _builtins.str
-    """The response."""
-    method: Global___LeastSquaresMethod.ValueType
-    """The method."""
-    reduced_dimension: _builtins.int
-    """Rows of the sketch; not used by the noisy Gram matrix."""
-    floor_share: _builtins.float
-    """Share of the price spent on a private floor under the spectrum, in [0, 1); 0 is no floor."""
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the feature columns."""
-
-    def __init__(
-        self,
-        *,
-        response: _builtins.str = ...,
-        features: _abc.Iterable[_builtins.str] | None = ...,
-        method: Global___LeastSquaresMethod.ValueType = ...,
-        reduced_dimension: _builtins.int = ...,
-        floor_share: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "floor_share", b"floor_share", "method", b"method", "reduced_dimension", b"reduced_dimension", "response", b"response"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LeastSquaresMechanism: _TypeAlias = LeastSquaresMechanism  # noqa: Y015
-
-@_typing.final
-class PrincipalComponentsMechanism(_message.Message):
-    """Principal components of X^T X / n, in scaled units."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COLUMNS_FIELD_NUMBER: _builtins.int
-    COMPONENTS_FIELD_NUMBER: _builtins.int
-    METHOD_FIELD_NUMBER: _builtins.int
-    TEST_SHARE_FIELD_NUMBER: _builtins.int
-    components: _builtins.int
-    """How many components."""
-    method: Global___PrincipalComponentsMethod.ValueType
-    """The method."""
-    test_share: _builtins.float
-    """Share of mu^2 spent on choosing beta, in (0, 1); adaptive only."""
-    @_builtins.property
-    def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the columns; all when empty."""
-
-    def __init__(
-        self,
-        *,
-        columns: _abc.Iterable[_builtins.str] | None = ...,
-        components: _builtins.int = ...,
-        method: Global___PrincipalComponentsMethod.ValueType = ...,
-        test_share: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "components", b"components", "method", b"method", "test_share", b"test_share"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PrincipalComponentsMechanism: _TypeAlias = PrincipalComponentsMechanism  # noqa: Y015
+Global___GramQuestion: _TypeAlias = GramQuestion  # noqa: Y015
 
 @_typing.final
 class AskReleaseResponse(_message.Message):
@@ -418,28 +237,22 @@ class AskReleaseResponse(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
-    WITNESSED_FIELD_NUMBER: _builtins.int
     answer: _builtins.bytes
     """JSON in UTF-8, exactly as signed: request, values, guarantee."""
     signature: _builtins.bytes
     """Ed25519 signature of the collector."""
     replayed: _builtins.bool
     """Whether the answer was made earlier, for the same request."""
-    @_builtins.property
-    def witnessed(self) -> _witness_pb2.WitnessedSpend:
-        """Who has seen its price; not set in the moments suite, where providers charge ledgers of their own."""
-
     def __init__(
         self,
         *,
         answer: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
         replayed: _builtins.bool = ...,
-        witnessed: _witness_pb2.WitnessedSpend | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["witnessed", b"witnessed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "replayed", b"replayed", "signature", b"signature", "witnessed", b"witnessed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "replayed", b"replayed", "signature", b"signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

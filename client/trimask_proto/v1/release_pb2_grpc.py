@@ -170,7 +170,7 @@ class ReleaseOwnerServiceServicer:
     """
 
     def EndReleases(self, request, context):
-        """Ends answers before the budget is spent: the factor is erased. There is no way back.
+        """Ends answers before the budget is spent: right providers erase their shares of the totals. There is no way back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

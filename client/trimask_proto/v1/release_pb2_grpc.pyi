@@ -83,7 +83,7 @@ class ReleaseOwnerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ReleaseOwnerServiceAsyncStub: ...
     EndReleases: _grpc.UnaryUnaryMultiCallable[_release_pb2.EndReleasesRequest, _release_pb2.EndReleasesResponse]
-    """Ends answers before the budget is spent: the factor is erased. There is no way back."""
+    """Ends answers before the budget is spent: right providers erase their shares of the totals. There is no way back."""
 
 @_typing.type_check_only
 class ReleaseOwnerServiceAsyncStub(ReleaseOwnerServiceStub):
@@ -91,7 +91,7 @@ class ReleaseOwnerServiceAsyncStub(ReleaseOwnerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     EndReleases: _aio.UnaryUnaryMultiCallable[_release_pb2.EndReleasesRequest, _release_pb2.EndReleasesResponse]  # type: ignore[assignment]
-    """Ends answers before the budget is spent: the factor is erased. There is no way back."""
+    """Ends answers before the budget is spent: right providers erase their shares of the totals. There is no way back."""
 
 class ReleaseOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by the collector to the study's owner."""
@@ -102,6 +102,6 @@ class ReleaseOwnerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.EndReleasesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.EndReleasesResponse, _abc.Awaitable[_release_pb2.EndReleasesResponse]]:
-        """Ends answers before the budget is spent: the factor is erased. There is no way back."""
+        """Ends answers before the budget is spent: right providers erase their shares of the totals. There is no way back."""
 
 def add_ReleaseOwnerServiceServicer_to_server(servicer: ReleaseOwnerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from trimask_core.study import Study
-from trimask_terminal.suites.promises import budget_words, pair_words
+from trimask_terminal.suites.promises import pair_words
 
 __all__ = ["duty", "facts", "promises", "summary", "unmasks"]
 
@@ -27,13 +27,6 @@ def summary(study: Study) -> dict[str, Any]:
 def promises(study: Study) -> list[str]:
     """What the study promises, a sentence each."""
     protection = study.protection
-    if protection.budget is not None:
-        return [
-            (
-                f"No row is ever published. The collector keeps sums of squares and products, exactly, and gives private "
-                f"answers from them until {budget_words(protection.budget)} is spent; then it erases them."
-            )
-        ]
     if not protection.sigma:
         return [
             (
@@ -73,10 +66,6 @@ def facts(study: Study) -> list[tuple[str, str]]:
             ),
             ("noise", f"sigma = {protection.sigma:.4g} on values scaled to [-1, 1] ({protection.method})"),
         ]
-    if study.clipping is not None:
-        ball = zip(study.clipping.columns, study.clipping.centre, study.clipping.deviations, strict=True)
-        near = ", ".join(f"{name} {centre:g} (sd {deviation:g})" for name, centre, deviation in ball)
-        found.append(("devices clip", f"towards {near}, to radius {study.clipping.radius:.4g}"))
     columns = f"{study.attributes} + {rows.noise_columns} noise columns of scale {rows.tau:.3g}"
     leakage = (
         f"2^{rows.share_leakage.hex().split('p')[1]}"

@@ -5,7 +5,6 @@
  * study: `trimask_core.study`. A setting this version does not know is refused, for it may change what a device must do.
  */
 import { concat, equal, fromHex, toHex, utf8 } from "./bytes.js";
-import { Clipping } from "./clipping.js";
 import { sha256 } from "./crypto.js";
 import { StudyError } from "./errors.js";
 import { canonicalJson, plain } from "./json.js";
@@ -26,7 +25,7 @@ import { Weight } from "./weight.js";
 export const FORMAT = "trimask-study/1";
 const TEXTS = ["title", "purpose", "contact", "tls_roots", "admission", "admission_signer", "owner_key", "access", "licence"];
 const NUMBERS = ["created_ms", "release_rows"];
-const PARTS = ["format", "schema", "protection", "suite", "collector", "right", "left", "form", "clipping", "web"];
+const PARTS = ["format", "schema", "protection", "suite", "collector", "right", "left", "form", "web"];
 
 /** @typedef {typeof import("./rows/study.js") | typeof import("./moments/study.js")} SuiteCode */
 
@@ -75,7 +74,6 @@ export class Study {
     this.left = items(data["left"], "left").map((party, j) => readParty(party, `L${j + 1}`));
     /** What people are shown and asked, as it stands in the study, with ordinary numbers; null for a plain form of the schema. */
     this.form = data["form"] === null ? null : plain(objectOf(data["form"], "form"));
-    this.clipping = data["clipping"] === null ? null : new Clipping(/** @type {JsonObject} */ (data["clipping"]), this.schema);
     /** Where the survey page may come from, and its hash; null in a study without one. */
     this.web = data["web"] === null ? null : readWeb(data["web"]);
     /** How much each person's answers count; null where all count the same. Written only where there is one. */
@@ -88,7 +86,6 @@ export class Study {
     this.#code = code;
     this.#checkWeight();
     this.#readSuite(suite);
-    this.#checkClipping();
     this.#checkParties();
     checkLetters(data);
   }
@@ -125,12 +122,12 @@ export class Study {
     const sizes = { attributes: this.attributes, rowNorm, sigma, releaseRows: this.releaseRows };
     const around = { ...sizes, right: this.right.length, left: this.left.length };
     if ("RowsStudy" in this.#code) {
+      if (budget !== null) impossible("budget", 'a budget needs suite = "moments", where nobody holds the sums', "protection.budget");
       if (!(0 < rowNorm && rowNorm <= this.schema.rowNorm * (1 + 1e-12))) {
         impossible("row_norm", `must be in (0, ${this.schema.rowNorm}], the schema's largest`, "protection.row_norm");
       }
       this.#rows = new this.#code.RowsStudy(suite, around);
     } else {
-      if (this.clipping !== null) impossible("clipping", "is of the rows suite; the moments suite has a ball", "clipping");
       if (!(rowNorm > 0)) impossible("row_norm", "must be above 0", "protection.row_norm");
       this.#moments = new this.#code.MomentsStudy(suite, around, this.schema, this.weight);
     }
@@ -161,15 +158,6 @@ export class Study {
     if (budget !== null) impossible("weight", "private answers are made for rows that all count the same", "weight");
     if (promise?.neighbours.relation === "unit") impossible("weight", "an answer that changes the weight moves the whole row", "weight");
     if ((this.suite === "rows") !== (this.weight.steps === 0)) impossible("weight", "steps are of the moments suite alone", "weight.steps");
-  }
-
-  #checkClipping() {
-    if (this.clipping === null) return;
-    if (this.protection.budget === null || !this.schema.ones) {
-      impossible("clipping", "is for a study with a budget and with the ones column", "clipping");
-    }
-    // A row shortened to R is moved towards 0 with its 1, and would leave the ball.
-    if (this.protection.rowNorm < this.schema.rowNorm) impossible("clipping", "give clipping or a smaller row_norm, not both", "clipping");
   }
 
   #checkParties() {
@@ -224,12 +212,6 @@ export class Study {
   get admits() {
     if (this.admission !== "invited") throw new StudyError("this study is open: nobody is invited to it");
     return this.ownerKey ? fromHex(this.ownerKey) : this.party(this.admissionSigner).identity;
-  }
-
-  /** The row x1 a device begins with. @param {import("./schema.js").Answers} answers */
-  encode(answers) {
-    const row = this.schema.encode(answers);
-    return this.clipping === null ? row : this.clipping.apply(row);
   }
 
   /** The root of a person's weight, by which the row is multiplied; 1 in a study without weights. @param {import("./schema.js").Answers} answers */

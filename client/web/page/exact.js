@@ -147,11 +147,6 @@ function purses({ epsilon, delta, mu }) {
 
 /** @param {Study} study @param {string} purse */
 function withBudget(study, purse) {
-  if (study.suite === "rows") {
-    return `Nothing is published. The collector answers questions with noise until ${purse} is spent, and is then to erase what it ` +
-      "holds. Towards the collector itself, which sees sums over everybody, there is no differential-privacy guarantee; with a changed " +
-      "program it could give them to others.";
-  }
   return "Nothing is published as it is. The sums stay in parts with the right providers, so that nobody holds them; each adds its " +
     `own noise to every answer to a question, and gives none once ${purse} is spent by its own account. ${noiseSentence(study)}`;
 }

@@ -83,8 +83,7 @@ function promisesOf(study) {
       epsilon += left > 0 ? epsilonOf(budget.mu, left) : Infinity;
       delta = Math.max(delta, 1 / people);
     }
-    const found = promised({ towards, step: stepOf(epsilon, delta, people), guess: guessOf100(epsilon, delta), people, ...needed });
-    return rows ? [found, promised({ towards: "collector", people })] : [found];
+    return [promised({ towards, step: stepOf(epsilon, delta, people), guess: guessOf100(epsilon, delta), people, ...needed })];
   }
   if (!sigma || everybody === null) {
     const nothing = promised({ towards, people });
@@ -141,13 +140,13 @@ function groups(study) {
 
 /** Changed programs, the collector, everybody, and one institution alone. @param {Study} study @returns {Seen[]} */
 function others(study) {
-  const [people, held] = [study.releaseRows, study.protection.budget !== null];
-  const noise = study.protection.sigma > 0 || held;
+  const people = study.releaseRows;
+  const noise = study.protection.sigma > 0 || study.protection.budget !== null;
   if (study.suite === "rows") {
     const changed = study.rows.tagHolders.length > 0
       ? [sees("more_changed", "unknown"), sees("one_changed", "as_collector")]
       : [sees("collector_and_changed", "answers"), sees("one_changed", "chosen")];
-    const collector = sees("collector", held ? "held_sums" : "blocks", { number: held ? people : study.rows.blockRows });
+    const collector = sees("collector", "blocks", { number: study.rows.blockRows });
     return [...changed, collector, sees("everybody", noise ? "sums_noise" : "sums_exact", { number: people }), sees("one", "nothing")];
   }
   const bringing = noise ? [] : [sees("collector_changed", "subtracted")];

@@ -22,8 +22,7 @@ export function plainTruth(study, language) {
   const seen = seenLines(truth, names, say);
   const promises = truth.promises.map((promise) => {
     const { towards, step, guess, people, ifHalf, ifNone, providers, of, why } = promise;
-    const held = towards === "collector" && study.protection.budget !== null;
-    const sentences = [guess === null ? say(held ? "guess.held" : "guess.none") : guess >= 100 ? say("guess.sure") : say("guess", { guess })];
+    const sentences = [guess === null ? say("guess.none") : guess >= 100 ? say("guess.sure") : say("guess", { guess })];
     sentences.push(...why.map((reason) => say(`why.${reason}`, { people })));
     if (ifHalf !== null && ifNone !== null && ifNone !== step) {
       const [half, none] = [say(`step.${ifHalf}`), say(`step.${ifNone}`)];

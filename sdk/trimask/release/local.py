@@ -22,6 +22,7 @@ from trimask.release.local_papers import Sketch, sketched_fit
 from trimask.release.local_rows import (
     NEIGHBOURS,
     normals_of,
+    on_public_steps,
     one_of,
     one_step_price,
     place_of,
@@ -34,6 +35,7 @@ from trimask.release.local_rows import (
 from trimask.release.papers import FIT_METHODS, warn_of_projection
 from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
 from trimask.release.source import columns_for, formula_of
+from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.schema import ONES, Attribute, Schema
 from trimask_theory import pca as pca_theory
 from trimask_theory import projection as projection_theory
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 
 Array = NDArray[np.float64]
+_SWEEPS = 200
 
 
 def sum(  # noqa: A001 - release.local.sum
@@ -146,7 +149,9 @@ def projection(
         found = projection_theory.calibrate(*price, reduced_dim, row_norm, calibration)
     else:
         found = projection_theory.relative_calibrate(*price, reduced_dim, leverage, row_norm, calibration)
-    values = projection_theory.release(rows, reduced_dim, found.sigma, normals_of(source))
+    values = on_public_steps(
+        projection_theory.release(rows, reduced_dim, found.sigma, normals_of(source)), found.sigma
+    )
     guarantee = stated(found, row_norm, epsilon, delta, neighbours)
     return PrivateProjection(pd.DataFrame(values, index=names), found.sigma, guarantee)
 
@@ -267,7 +272,8 @@ def pca(
     data: Any,
     components: int,
     *,
-    mu: float,
+    mu: float | None = None,
+    epsilon: float | None = None,
     row_norm: float | None = None,
     method: str = "adaptive",
     test_share: float = 0.2,
@@ -277,10 +283,12 @@ def pca(
     """Principal components of D^T D / n: "adaptive" (Algorithm 3), "exponential" (1) or "rank" (4); or "noisy_gram".
 
     "noisy_gram" is about the mean, with errors, by a Gram matrix that has the price's noise: proved Gaussian DP. The others
-    are the papers', about the origin: asymptotic Gaussian DP. Only "adaptive" protects the choice of beta; the other two
-    take it from the data's own spectrum so that they are mu-private at it. "rank" replaces values by ranks: rows of any
-    size, no `row_norm`. `method` is one of these; `test_share` of mu^2 pays for choosing beta ("adaptive");
-    `neighbours` says whom the price is for (see the module), `source` is the generator (cryptographic by default).
+    are the papers', about the origin: asymptotic Gaussian DP at the price `mu`. Only "adaptive" protects the choice of
+    beta; the other two take it from the data's own spectrum so that they are mu-private at it. "exponential" may be paid
+    with `epsilon` instead: its beta then holds for any data, and delta = 0 (proved for one component). "rank" replaces
+    values by ranks: rows of any size, no `row_norm`. `method` is one of these; `test_share` of mu^2 pays for choosing beta
+    ("adaptive"); `neighbours` says whom the price is for (see the module), `source` is the generator (cryptographic by
+    default).
 
     >>> import numpy as np, trimask
     >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 3)) * [1, 0.5, 0.2]
@@ -292,6 +300,11 @@ def pca(
 
     one_of("method", method, ("adaptive", "exponential", "rank", "noisy_gram"))
     one_of("neighbours", neighbours, NEIGHBOURS)
+    if (mu is None) == (epsilon is None) or (epsilon is not None and method != "exponential"):
+        raise ParameterError("price", 'mu, or epsilon for "exponential"')
+    if epsilon is not None:
+        return _pure_components(data, components, epsilon, row_norm, neighbours, normals_of(source))
+    assert mu is not None  # noqa: S101 - for the type checker
     if method == "noisy_gram":
         if neighbours != "record":
             raise ParameterError("neighbours", "'record' for the noisy Gram matrix", neighbours)
@@ -328,3 +341,38 @@ def pca(
         guarantee = record.two_steps(guarantee, row_norm, mu=float(mu))
     shown = None if frame is None else pd.DataFrame(frame, index=names)
     return PrivateComponents(shown, beta, guarantee)
+
+
+def _pure_components(
+    data: Any, components: int, epsilon: float, row_norm: float | None, neighbours: str, normals: NormalSource
+) -> PrivateComponents:
+    """The exponential mechanism at the beta that costs epsilon for any data (`trimask_theory.pca.pure_epsilon`).
+
+    exp((epsilon / (2 R^2)) tr V^T D^T D V) changes by a factor e^epsilon at most when a row is replaced: no gap is needed,
+    and a refusal for lack of one would reveal something about the data.
+    """
+    import pandas as pd
+
+    if row_norm is None or neighbours != "record":
+        raise ParameterError(
+            "row_norm and neighbours", "a bound on a row, and 'record', where epsilon is paid"
+        )
+    rows, names = rows_of(data, row_norm)
+    p, beta = rows.shape[1], positive("epsilon", epsilon) * len(rows) / rows.shape[1] ** 2
+    if not 1 <= components < p:
+        raise ParameterError("components", f"between 1 and {p - 1}, one less than the columns", components)
+    values, vectors = np.linalg.eigh(rows.T @ rows * (p / row_norm**2 / len(rows)))
+    spectrum = pca_theory.Spectrum(values[::-1].copy(), vectors[:, ::-1].copy(), len(rows), components)
+    frame = pca_theory.gibbs(spectrum, beta, normals, _SWEEPS)[0]
+    drawn = "drawn exactly by rejection"
+    if components > 1:
+        drawn = f"drawn by {_SWEEPS} sweeps of a Gibbs chain, which reaches the law only in the limit"
+    guarantee = Guarantee(
+        neighbours=Neighbours("record", row_norm=float(row_norm)),
+        basis="proved" if components == 1 else "asymptotic",
+        because=f"exponential mechanism with the utility tr V^T X^T X V, of sensitivity R^2; {drawn}",
+        citation="McSherry and Talwar 2007; Chaudhuri, Sarwate, Sinha 2013; Yun and Dudeja 2025, Algorithm 1",
+        epsilon=float(epsilon),
+        delta=0.0,
+    )
+    return PrivateComponents(pd.DataFrame(frame, index=names), beta, guarantee)

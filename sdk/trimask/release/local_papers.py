@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from trimask.errors import ParameterError
 from trimask.release.fits import PrivateFit
-from trimask.release.local_rows import one_step_price, stated
+from trimask.release.local_rows import on_public_steps, one_step_price, stated
 from trimask.release.papers import warn_of_sketch
 from trimask_theory import least_squares
 
@@ -61,6 +62,8 @@ def sketched_fit(
         solution = least_squares.release(rows.T @ rows, r, found.sigma, normals)
     else:
         solution = least_squares.sketch(rows, r, found.sigma, normals)
+    # |e| (B'B)^{-1/2}/sqrt(r) is at least this in every direction: |e| >= sigma, and rows are at most `norm` long.
+    least = found.sigma / math.sqrt(r * (len(rows) * norm**2 + found.sigma**2))
     guarantee = stated(found, norm, *price, sketch.neighbours)
-    params = pd.Series(solution, index=list(names), dtype=float)
+    params = pd.Series(on_public_steps(solution, least), index=list(names), dtype=float)
     return PrivateFit(formula, sketch.method, params, "given", found.sigma, guarantee)

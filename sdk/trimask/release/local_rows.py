@@ -14,7 +14,7 @@ from trimask.release.results import PrivateSum
 from trimask_core.guarantee import Guarantee
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.normal import SecureNormals
-from trimask_theory import record, vector_sum
+from trimask_theory import grid_gaussian, record, vector_sum
 from trimask_theory.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NEIGHBOURS",
     "normals_of",
+    "on_public_steps",
     "one_of",
     "one_step_price",
     "place_of",
@@ -54,6 +55,11 @@ def positive(name: str, value: float) -> float:
 def normals_of(given: NormalSource | None) -> NormalSource:
     """Where noise comes from: cryptographic unless said otherwise."""
     return SecureNormals(SystemRandom()) if given is None else given
+
+
+def on_public_steps(values: Array, scale: float) -> Array:
+    """Without the low digits in which floating-point numbers of two data sets could differ; `scale` is public."""
+    return grid_gaussian.on_steps(values, scale) if scale else values
 
 
 def rows_of(data: Any, row_norm: float | None = None) -> tuple[Array, list[str]]:

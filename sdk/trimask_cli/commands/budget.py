@@ -23,9 +23,8 @@ def register_in(commands: Subparsers) -> None:
     end = commands.add_parser(
         "end-releases",
         help="end private answers before the budget is spent, and erase the data they come from",
-        description="The data that answers come from is erased permanently: the pooled factor at the collector, or every "
-        "right "
-        "provider's share of the totals. Answers already given can still be fetched.",
+        description="Every right provider's share of the totals that answers come from is erased permanently. Answers "
+        "already given can still be fetched.",
     )
     end.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
     end.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
@@ -69,6 +68,5 @@ def run_end(args: argparse.Namespace) -> int:
         if input(question).strip().lower() not in ("y", "yes"):
             raise ConfigError("nothing was ended")
     owner.end_releases(study, args.owner)
-    what = "the factor" if study.suite.name == "rows" else "every share of the totals"
-    print(f"Ended: {what} of study {study.id.hex()} is erased; answers already given can still be fetched.")
+    print(f"Ended: study {study.id.hex()}'s totals are erased; answers already given can still be fetched.")
     return 0

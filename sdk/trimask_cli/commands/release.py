@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
     from trimask.release.answer import Answer
+    from trimask_theory.moments_question import QuestionKind
 
 __all__ = ["register"]
 
@@ -33,12 +32,7 @@ def register(subparsers: Subparsers) -> None:
     mechanisms = ask.add_subparsers(title="questions", metavar="QUESTION", required=True, dest="question")
 
     total = mechanisms.add_parser("sum", help="sums of columns, in original units")
-    total.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all that the method can sum")
-    total.add_argument("--method", choices=("elliptical", "gaussian", "clipped"), default="elliptical")
-
-    projection = mechanisms.add_parser("projection", help="a random projection of the columns (M_RP, M_RLC)")
-    projection.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
-    _sketch(projection, default=1)
+    total.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
 
     ols = mechanisms.add_parser("ols", help="least squares, with standard errors")
     ols.add_argument(
@@ -47,54 +41,34 @@ def register(subparsers: Subparsers) -> None:
         help="'sbp ~ age + C(region)', or the response alone before its features",
     )
     ols.add_argument("features", nargs="*", metavar="FEATURE", help="columns; name `one` for an intercept")
-    ols.add_argument(
-        "--method", choices=("noisy_gram", "M_LS", "M_ALS"), default="noisy_gram",
-        help="default: noisy_gram; M_LS and M_ALS are papers' mechanisms with larger errors and no standard errors",
-    )  # fmt: skip
-    _sketch(ols, default=None)
 
     gram = mechanisms.add_parser("gram", help="the Gram matrix of columns, with noise")
     gram.add_argument(
         "columns", nargs="*", metavar="COLUMN", help="or groups; name `one` for sums; default: all"
     )
 
-    pca = mechanisms.add_parser("pca", help="principal components")
+    pca = mechanisms.add_parser("pca", help="principal components, about the mean, with errors")
     pca.add_argument("components", type=int, metavar="K")
     pca.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
-    pca.add_argument(
-        "--method", choices=("adaptive", "exponential", "noisy_gram"), default="adaptive",
-        help="adaptive, exponential: about the origin; noisy_gram: about the mean, with errors",
-    )  # fmt: skip
-    pca.add_argument(
-        "--test-share", type=float, default=0.2, metavar="S", help="of mu^2, for the private test"
-    )
 
     check = commands.add_parser(
         "verify",
         help="check an answer that was kept",
-        description="Check who signed an answer: the collector and, in the rows suite, every right provider that its price "
-        "is in the chain of what was spent.",
+        description="Check that the study's collector signed an answer, and every right provider its part of it.",
     )
     check.add_argument("study", type=Path, metavar="STUDY.json", help="the study, as approved")
     check.add_argument("answer", type=Path, metavar="ANSWER.json", help="what `release ask --out` wrote")
     check.set_defaults(run=verify)
 
-    for each in (total, projection, ols, gram, pca):
+    for each in (total, ols, gram, pca):
         _price(each)
         each.set_defaults(run=run)
-
-
-def _sketch(parser: argparse.ArgumentParser, default: int | None) -> None:
-    parser.add_argument("--reduced-dim", type=int, default=default, metavar="R", help="the r of the paper")
-    parser.add_argument(
-        "--floor-share", type=float, default=0.0, metavar="S", help="of the price, for a private floor"
-    )
 
 
 def _price(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=float, metavar="E", help="pay with epsilon and delta")
     parser.add_argument("--delta", type=float, metavar="D")
-    parser.add_argument("--mu", type=float, metavar="M", help="or pay with mu, where the question allows it")
+    parser.add_argument("--mu", type=float, metavar="M", help="or pay with mu")
     parser.add_argument("--request-id", metavar="HEX", help="32 digits: ask again for an answer already paid")
     parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the signed answer as JSON")
@@ -120,11 +94,7 @@ def run(args: argparse.Namespace) -> int:
         tls_name=party.tls_name,
         certificate=(args.owner / "tls.pem", args.owner / "tls.key"),
     ) as connection:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            result = _ask(connection, study.id, args)
-        for warning in said:
-            print(f"warning: {warning.message}", file=sys.stderr)
+        result = _ask(connection, study.id, args)
     document = _document(result.answer)
     if args.out is not None:
         args.out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -141,28 +111,14 @@ def run(args: argparse.Namespace) -> int:
 def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
     from trimask import release
 
-    paid = {"epsilon": args.epsilon, "delta": args.delta, "request_id": args.request_id}
+    paid = {"epsilon": args.epsilon, "delta": args.delta, "mu": args.mu, "request_id": args.request_id}
     if args.question == "sum":
-        return release.sum(connection, study_id, args.columns, mu=args.mu, method=args.method, **paid)
+        return release.sum(connection, study_id, args.columns, **paid)
     if args.question == "ols":
-        return release.ols(
-            connection, study_id, args.formula, args.features or None, mu=args.mu, method=args.method,
-            reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid,
-        )  # fmt: skip
+        return release.ols(connection, study_id, args.formula, args.features or None, **paid)
     if args.question == "gram":
-        return release.gram(connection, study_id, args.columns, mu=args.mu, **paid)
-    if args.question == "pca":
-        return release.pca(
-            connection, study_id, args.components, args.columns, mu=args.mu, method=args.method,
-            test_share=args.test_share, **paid,
-        )  # fmt: skip
-    if args.mu is not None:
-        from trimask_core.errors import ParameterError
-
-        raise ParameterError("mu", "left out: a projection is paid with --epsilon and --delta")
-    return release.projection(
-        connection, study_id, args.columns, reduced_dim=args.reduced_dim, floor_share=args.floor_share, **paid
-    )
+        return release.gram(connection, study_id, args.columns, **paid)
+    return release.pca(connection, study_id, args.components, args.columns, **paid)
 
 
 def _document(answer: Answer) -> dict[str, Any]:
@@ -174,17 +130,13 @@ def _document(answer: Answer) -> dict[str, Any]:
         "replayed": answer.replayed,
         "signed": answer.raw.decode(),
         "signature": answer.signature.hex(),
-        "spend": {
-            "number": answer.number,
-            "head": answer.head.hex(),
-            "witnesses": {role: word.hex() for role, word in answer.witnesses.items()},
-        },
     }
 
 
 def verify(args: argparse.Namespace) -> int:
     """Check an answer that was kept, and say who signed what."""
     from trimask.release.answer import Answer
+    from trimask.release.gathered import read_gathered
     from trimask_cli.study_file import read_signed
     from trimask_core.errors import ConfigError
     from trimask_core.strict_json import read_json
@@ -192,19 +144,15 @@ def verify(args: argparse.Namespace) -> int:
     study = read_signed(args.study).verify()
     try:
         kept = read_json(args.answer.read_text(encoding="utf-8"))
-        spend = kept["spend"]
-        witnesses = {str(role): bytes.fromhex(word) for role, word in spend["witnesses"].items()}
-        place = (int(spend["number"]), bytes.fromhex(spend["head"]), witnesses)
         raw, signature = str(kept["signed"]).encode(), bytes.fromhex(kept["signature"])
     except OSError as error:
         raise ConfigError(f"cannot read {args.answer}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{args.answer} is no answer of `trimask release ask --out`: {error}") from None
-    answer = Answer.checked(study, raw, signature, place)
+    answer = Answer.checked(study, raw, signature)
     print(f"{answer.mechanism} of {answer.rows} rows, request {answer.request_id}")
     print(f"signed by the collector ({study.collector.organisation})")
-    if answer.witnessed_by:
-        print(f"spend {answer.number} of this study's budget, witnessed by {', '.join(answer.witnessed_by)}")
-    else:
-        print("each right provider charged its own ledger (moments suite)")
+    kind: QuestionKind = "sums" if answer.mechanism == "sum" else "moments"
+    read_gathered(study, answer, kind, answer.parameters["columns"], answer.cost)
+    print(f"added up from what all {len(study.right)} right providers signed")
     return 0

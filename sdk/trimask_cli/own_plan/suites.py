@@ -21,7 +21,7 @@ def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
         return definition
     plan, privacy = definition.collection, definition.privacy
     common = CollectionPlan(plan.release_rows, suite, admission=plan.admission, access=plan.access)
-    bare = replace(privacy, row_norm=None, clipping=None, method="sharp", honest_providers=None)
+    bare = replace(privacy, row_norm=None, method="sharp", honest_providers=None)
     if suite == "moments":
         return replace(definition, collection=common, privacy=replace(bare, protect="record"))
     columns = len(definition.schema.columns)

@@ -147,7 +147,6 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         ),
         "RegisterStudy": _PROPOSING,
     },
-    "trimask_proto.v1.WitnessService": {"WitnessBudget": _COLLECTOR},
     "trimask_proto.v1.ProposalService": {
         "ProposeStudy": _PROPOSING,
         "GetDecision": _rule(Role.COLLECTOR, by_study=True, note="of the study asked about"),

@@ -1,4 +1,5 @@
-"""The release that is being filled, whatever the suite: which one a planned block joins, and counting the block into it."""
+"""The table of releases, whatever the suite: which one a planned block joins, counting the block into it, and the one that
+a study with a budget answers from."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_server.store.interface import Transaction
 
-__all__ = ["OpenRelease", "count_block", "release_of_planned"]
+__all__ = ["OpenRelease", "answers_state", "count_block", "end_answers", "release_of_planned", "still_needed"]
 
 
 class OpenRelease(NamedTuple):
@@ -44,4 +45,31 @@ def count_block(tx: Transaction, study_id: bytes, release: OpenRelease, rows: in
         " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
         " row_count = excluded.row_count, block_count = excluded.block_count, state = excluded.state",
         (study_id, release.number, total, release.blocks + 1, "full" if total >= release_rows else "open"),
+    )
+
+
+def answers_state(tx: Transaction, study_id: bytes) -> tuple[str, int]:
+    """(answerable, rows), (spent, rows), or (none, 0) while there is nothing to answer from."""
+    row = tx.row(
+        "SELECT state, row_count FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
+        (study_id,),
+    )
+    return ("none", 0) if row is None else (str(row[0]), int(row[1]))
+
+
+def end_answers(tx: Transaction, study_id: bytes) -> bool:
+    """No question is answered from now on; whether one was until now."""
+    return bool(
+        tx.run("UPDATE releases SET state = 'spent' WHERE study_id = ? AND state = 'answerable'", (study_id,))
+    )
+
+
+def still_needed(tx: Transaction, study_id: bytes) -> bool:
+    """Whether a release of the study is still being filled, waits to be published, or answers questions."""
+    return (
+        tx.row(
+            "SELECT 1 FROM releases WHERE study_id = ? AND state IN ('open', 'full', 'answerable')",
+            (study_id,),
+        )
+        is not None
     )

@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from trimask_core.collusion import collusion_of
 from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee, factor_words
+from trimask_core.moments.words import with_budget
 from trimask_core.study import Study
 from trimask_core.suite_words import words_of
 from trimask_core.waiting import waiting_of
@@ -183,7 +184,7 @@ def promise_words(study: Study) -> list[str]:
     """The study's guarantee, a sentence each."""
     protection, words = study.protection, words_of(study)
     if protection.budget is not None:
-        return [words.with_budget(study, "the study's budget")]
+        return [with_budget(study, "the study's budget")]
     if not protection.sigma:
         return [words.without_noise(study)]
     return [f"Towards {who}: {_guarantee_words(promise)}" for who, promise in words.promises(study)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimask_server.access import proposals, tokens
-from trimask_server.collector import ledger, scheduled_opens, stored_factors
+from trimask_server.collector import ledger, open_release, scheduled_opens
 from trimask_server.collector.console import records
 from trimask_server.store import data_keys, jobs
 from trimask_server.store.erasure import Erasers
@@ -15,11 +15,10 @@ ERASERS = Erasers(
         ledger.erase_study,
         records.erase_study,
         scheduled_opens.erase_study,
-        stored_factors.erase_study,
         tokens.erase_study,
         proposals.erase_study,
         jobs.erase_study,
         data_keys.erase_study,
     ),
-    still_needed=(stored_factors.still_needed,),
+    still_needed=(open_release.still_needed,),
 )

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trimask_core.errors import ConfigError
-from trimask_server.access.budget_witness import WitnessServicer
 from trimask_server.access.gate import Gate
 from trimask_server.access.governance import OperatorServicer, ProposalServicer
 from trimask_server.access.node_service import NodeServicer, UsedInvitations
@@ -32,6 +31,9 @@ from trimask_server.suites.registry import SUITES
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
+
+    from trimask_core.study import Study
+    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["Node", "assemble", "erasers_of"]
 
@@ -82,7 +84,7 @@ def _left(host: Host) -> Node:
     services = Services(
         gate=partial(Gate, context),
         public=[],
-        peer=[*(add for part in parts for add in part.services), WitnessServicer(context).add_to, *shared],
+        peer=[*(add for part in parts for add in part.services), *shared],
     )
     return Node(host, services)
 
@@ -119,7 +121,6 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
             RightBatchServicer(context, rows, suites.of).add_to,
             invitations.add_to,
             *(add for part in suites.all for add in part.services),
-            WitnessServicer(context).add_to,
             *shared,
         ],
         begin=opener.start,
@@ -153,16 +154,22 @@ def _collector(host: Host) -> Node:
     drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
     opens = ScheduledOpens(context.database, context.audit)
     studies = StudyServicer(context, ledger, catalogue, provider_status, opens)
+
+    def answers(study: Study) -> Answers:
+        found = suites.of(study).answers
+        assert found is not None  # noqa: S101 - only a study with a budget is asked, and only of a suite that has answers
+        return found
+
     public: list[AddServices] = [
         studies.add_to,
         DatasetServicer(context, catalogue).add_to,
-        ReleaseServicer(context, lambda study: suites.of(study).answers).add_to,
+        ReleaseServicer(context, answers).add_to,
     ]
     # The owner, known by certificate, finds everything on one connection.
     owned = StudyOwnerServicer(context, proposals, drivers, opens)
     owner: list[AddServices] = [
         owned.add_to,
-        ReleaseOwnerServicer(context, lambda study: suites.of(study).answers).add_to,
+        ReleaseOwnerServicer(context, answers).add_to,
         AdmissionOwnerServicer(context, tokens).add_to,
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimask_server.access import budget_witness, proposals
+from trimask_server.access import proposals
 from trimask_server.right import rows, used_invitations
 from trimask_server.store import data_keys
 from trimask_server.store.erasure import Erasers
@@ -14,8 +14,6 @@ ERASERS = Erasers(
         rows.erase_study,
         used_invitations.erase_study,
         proposals.erase_study,
-        budget_witness.erase_study,
         data_keys.erase_study,
     ),
-    still_needed=(budget_witness.still_needed,),
 )

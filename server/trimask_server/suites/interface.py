@@ -56,8 +56,8 @@ class CollectorPart(Protocol):
         ...
 
     @property
-    def answers(self) -> Answers:
-        """Private answers about its studies."""
+    def answers(self) -> Answers | None:
+        """Private answers about its studies, where it has studies with a budget."""
         ...
 
     def driver(self, study: Study, database: Store) -> Driver:

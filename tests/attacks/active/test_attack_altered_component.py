@@ -93,7 +93,7 @@ def test_without_the_check_the_gram_matrix_shows_the_person(
     (dataset,) = wide_lab.datasets(signed.study)
     gained = dataset.gram(units="scaled").to_numpy() - exact_gram(signed.study, PEOPLE)
     victims = [PEOPLE[names.index(name)] for name in alteration.people]
-    rows = np.sum([signed.study.encode(person) for person in victims], axis=0)
+    rows = np.sum([signed.study.schema.encode(person) for person in victims], axis=0)
     np.testing.assert_allclose(gained[0, 1:] / alteration.size, rows[1:], atol=1e-3)
 
 
@@ -148,7 +148,7 @@ def test_without_the_check_the_collector_and_one_right_provider_read_a_block_in_
     monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
     collect(wide_lab, signed)
     wide_lab.until(lambda: attack.sums)
-    people = np.array([signed.study.encode(person) for person in PEOPLE])
+    people = np.array([signed.study.schema.encode(person) for person in PEOPLE])
     for row in attack.rows():
         assert np.abs(people - row).max(axis=1).min() < 0.01  # of one of them
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimask_core.clipping import Clipping
 from trimask_core.errors import StudyError
 from trimask_core.study import Party, Protection, Study, SuiteSettings
 from trimask_core.weight import Weight
@@ -29,7 +28,6 @@ class Draft:
         self,
         suite: SuiteSettings,
         protection: Protection,
-        clipping: Clipping | None = None,
         weight: Weight | None = None,
     ) -> Study:
         """The study with these settings of its suite; `weight` is the definition's unless given."""
@@ -60,6 +58,5 @@ class Draft:
             licence=definition.licence,
             web=definition.web,
             form=None if definition.form is None else definition.form.created(self.now_ms),
-            clipping=clipping,
             weight=definition.weight if weight is None else weight,
         )

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from trimask_core.clipping import Clipping
 from trimask_core.errors import ImpossibleStudy, StudyError
 from trimask_core.guarantee import Guarantee
 from trimask_core.randomness import RandomSource
@@ -22,12 +21,12 @@ from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study import Protection, Study
-from trimask_theory import honest_rows, masked_noise, vector_sum
+from trimask_theory import honest_rows, masked_noise
 from trimask_theory.accounting import MaskedRelease
 from trimask_theory.accounting.studies import gaussian_cover, rounding
 from trimask_theory.plans.draft import Draft
 from trimask_theory.plans.rows_claims import right_providers, verify
-from trimask_theory.study_definition import ClippingPlan, CollectionPlan, PrivacyTarget
+from trimask_theory.study_definition import CollectionPlan, PrivacyTarget
 
 __all__ = ["create", "verify"]
 
@@ -83,9 +82,8 @@ def create(draft: Draft, source: RandomSource) -> Study:
         unmasking=collusion.default_unmasking(right, left) if plan.unmasking is None else plan.unmasking,
         mask_seed=source.seed(),
     )
-    clipping = None if privacy.clipping is None else _ball(privacy.clipping, plan.release_rows)
     # Without noise first: errors in sizes, grid or parties are reported before sigma is computed.
-    exact = draft.study(settings, Protection(row_norm, 0.0, "exact", budget=privacy.budget), clipping)
+    exact = draft.study(settings, Protection(row_norm, 0.0, "exact"))
     if privacy.exact:
         return exact
     protection = _protect(privacy, exact)
@@ -119,13 +117,6 @@ def _check_sizes(plan: CollectionPlan, right: int, left: int) -> int:
             "too_few_providers", "a study needs two right providers and one left provider at least"
         )
     return plan.block_rows
-
-
-def _ball(plan: ClippingPlan, rows: int) -> Clipping:
-    """Algorithm 3's ball: C is the quantile that the given share of normal rows, 1/rows by default, lies beyond."""
-    share = min(1 / rows, 0.5) if plan.probability is None else plan.probability
-    radius = vector_sum.clipping_radius(plan.deviations, share)
-    return Clipping(plan.columns, plan.centre, plan.deviations, radius)
 
 
 def _grid_exponent(row_norm: float, share_leakage: float, right: int) -> int:

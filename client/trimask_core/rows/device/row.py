@@ -43,7 +43,7 @@ def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSou
     """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
     limit = study.protection.row_norm
     row = shorten_row(
-        study.encode(answers), limit
+        study.schema.encode(answers), limit
     )  # where the study asks for a smaller R than the schema allows
     if study.weight is not None:
         root = study.weight.root(study.schema, answers)

@@ -22,7 +22,7 @@ export function packSigned(values) {
  */
 export async function rowPayloads(study, answers, source) {
   const settings = await study.rowSettings();
-  const x1 = noisyAnswers(settings, study.encode(answers), source, study.rootOf(answers));
+  const x1 = noisyAnswers(settings, study.schema.encode(answers), source, study.rootOf(answers));
   const row = await maskRow(settings, x1, source);
   const { seeds, components } = await splitRow(row, settings.right, settings.shareSteps, source);
   const holders = study.rows.tagHolders;

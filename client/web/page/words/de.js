@@ -161,7 +161,6 @@ export default {
  "rows.note.tagged": "Gruppen sind so gezählt, dass sie das vereinbarte Programm ausführen; was ein verändertes Programm könnte, steht für sich. Eines, das die erhaltenen Teile mehr als eine Spur verändert, fällt auf, bevor etwas zusammengeführt wird.",
  "rows.picture.mixed": "Nochmals gemischt von {names}",
  "rows.picture.result": "Nur Summen über {people} Menschen oder mehr",
- "rows.promise.budget": "Nichts wird veröffentlicht. Der Sammler beantwortet Fragen über alle zusammen, mit Rauschen, bis ein festes Budget verbraucht ist, und soll dann löschen, was er hat. Gegenüber dem Sammler selbst, der Summen über alle sieht, gibt es dieses Rauschen nicht; mit verändertem Programm könnte er sie weitergeben.",
  "rows.promise.exact": "Was veröffentlicht wird, zeigt Summen über {people} Menschen oder mehr und keine einzelne Zeile, aber ohne Rauschen. Wer die Antworten aller anderen kennt, könnte Ihre ausrechnen.",
  "rows.promise.people": "Was veröffentlicht wird, mischt {people} Menschen oder mehr. Keine einzelne Antwort ist darin.",
  "rows.together": "Vor allen {parts} Einrichtungen zusammen, die einen Teil bekommen, verbirgt Sie nur Ihr eigenes Rauschen: Von zwei Antworten könnten sie Ihre mit einer Wahrscheinlichkeit von bis zu {chance} erkennen.",

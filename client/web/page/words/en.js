@@ -161,7 +161,6 @@ export default {
  "rows.note.tagged": "Groups are counted as running the agreed program; what a changed program could do is listed by itself. One that alters the parts of answers it was given, by more than a trace, is found out before anything is put together.",
  "rows.picture.mixed": "Mixed again by {names}",
  "rows.picture.result": "Only sums over {people} people or more",
- "rows.promise.budget": "Nothing is published. The collector answers questions about everybody together, with noise, until a fixed budget is spent, and is then to erase what it holds. Towards the collector itself, which sees sums over everybody, there is no such noise; with a changed program it could give them to others.",
  "rows.promise.exact": "What is published shows sums over {people} people or more and no single row, but without added noise. Somebody who knows everybody else's answers could work yours out.",
  "rows.promise.people": "What is published mixes {people} people or more. No single answer is in it.",
  "rows.together": "From all {parts} institutions that get a part, together, only your own noise would hide you: of two answers they could tell yours with a chance of up to {chance}.",

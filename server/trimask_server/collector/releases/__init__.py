@@ -1,1 +1,1 @@
-"""Private answers from the pooled factor of an exact study, paid from a budget that is never refilled."""
+"""Private answers about a study with a budget, paid from it once and never refilled."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from trimask_core.budget_chain import BudgetLink
 from trimask_core.errors import Refused
+from trimask_core.guarantee import Guarantee
 from trimask_core.study import Study
-from trimask_proto.v1 import release_pb2, witness_pb2
+from trimask_proto.v1 import release_pb2
 from trimask_server.protocol.accounting import Price
 
-if TYPE_CHECKING:
-    from trimask_server.collector.releases.plan import Drawn
-
-__all__ = ["Answers", "NotBegun", "Prepared", "Unfinished"]
+__all__ = ["Answers", "Drawn", "NotBegun", "Prepared", "Unfinished"]
 
 
 class NotBegun(Exception):
@@ -33,8 +31,16 @@ class Unfinished(Exception):
         self.refusal = refusal
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What came out: JSON-ready values, and the guarantee they carry."""
+
+    values: Mapping[str, Any]
+    guarantee: Guarantee
+
+
 class Prepared(Protocol):
-    """A question that can be answered: all checks that do not need the data have passed."""
+    """A question that can be answered: all checks that do not need the data have passed, so a refusal cost nothing."""
 
     @property
     def mechanism(self) -> str:
@@ -47,11 +53,8 @@ class Prepared(Protocol):
         ...
 
     @property
-    def question(self) -> bytes | None:
-        """Names the question where it has one answer, whoever asks: then it is charged once, under any request id.
-
-        What `draw` gives must then be the same for all requests of the question.
-        """
+    def question(self) -> bytes:
+        """Names the question. It has one answer, whoever asks and under any request id, and is charged once."""
         ...
 
     async def draw(self) -> Drawn:
@@ -68,17 +71,6 @@ class Answers(Protocol):
         """Plan the question, or say why there is no answer to it."""
         ...
 
-    @property
-    def witnessed(self) -> bool:
-        """Whether providers witness each price; not where they charge ledgers of their own."""
-        ...
-
-    async def witness(
-        self, study: Study, links: Sequence[BudgetLink], number: int, answer: bytes
-    ) -> witness_pb2.WitnessedSpend:
-        """Have link `number` of the chain witnessed, the one that pays for `answer`. `Unfinished` if it cannot be now."""
-        ...
-
     async def erase(self, study: Study) -> None:
-        """Answers have ended: erase what they came from, beyond what is in the collector's own store. May be repeated."""
+        """Answers have ended: erase what they came from, wherever it is. May be repeated."""
         ...

@@ -3,34 +3,28 @@
 An entry is written with its cost before anything is computed and stays for ever. reserved -> answered is one transaction
 with the answer in it, so that an answer anybody can have seen is always on disk and paid for; the same request later is
 given the very same bytes. A crash in between leaves the entry reserved: its cost stays counted, and the same request
-resumes it with fresh noise, which is safe because nobody has seen what the first attempt drew. Where providers witness the
-ledger, a drawn answer is kept and has its place in the chain before anybody is asked to, so it is never drawn again.
-An entry whose computation failed after it had touched the data is kept, paid, as failed: the failure itself may reveal
-something about the data. Only an entry that failed before that is taken back.
+resumes it. An entry whose computation failed after it had touched the data is kept, paid, as failed: the failure itself
+may reveal something about the data. Only an entry that failed before that is taken back.
 
-A suite whose questions have one answer each, whoever asks, names them: such a question has one entry, whatever request
-id it comes under.
+A question has one answer, whoever asks, and so one entry, whatever request id it comes under.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trimask_core.budget_chain import BudgetLink
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Budget
-from trimask_server.collector.releases.factors import erase_factor
+from trimask_server.collector.open_release import end_answers
 from trimask_server.protocol.accounting import Price, left_after, require_affordable
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = ["BudgetLedger", "Entry", "EntryState"]
 
 EntryState = Literal["reserved", "answered", "failed"]
-_FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, answer, signature, question,"
-_FIELDS += " number, witnessed"
+_FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, question, answer, signature"
 
 
 @dataclass(frozen=True)
@@ -43,11 +37,9 @@ class Entry:
     price: Price
     reserve_time_ms: int
     state: EntryState
+    question: bytes
     answer: bytes | None = None
     signature: bytes | None = None
-    question: bytes | None = None
-    number: int | None = None  # its place in the chain that providers witness
-    witnessed: bytes | None = None
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
@@ -79,34 +71,12 @@ def _find(tx: Transaction, study_id: bytes, request_id: bytes, fingerprint: byte
     return entry
 
 
-def _find_question(tx: Transaction, study_id: bytes, question: bytes | None) -> Entry | None:
-    if question is None:
-        return None
+def _find_question(tx: Transaction, study_id: bytes, question: bytes) -> Entry | None:
     row = tx.row(
         f"SELECT {_FIELDS} FROM release_answers WHERE study_id = ? AND question = ?",  # noqa: S608 - constant
         (study_id, question),
     )
     return None if row is None else _entry(row)
-
-
-def _linked(tx: Transaction, study_id: bytes, request_id: bytes) -> tuple[Entry, list[BudgetLink]]:
-    chained = sorted(
-        (entry for entry in _entries(tx, study_id) if entry.number is not None),
-        key=lambda entry: entry.number or 0,
-    )
-    found = [entry for entry in chained if entry.request_id == request_id]
-    if not found:
-        raise Refused(Reason.NOT_RESERVED, "an answer that was not reserved is not given")
-    links = [
-        BudgetLink(
-            hashlib.sha256(entry.answer or b"").digest(),
-            entry.price.epsilon,
-            entry.price.delta,
-            entry.price.mu,
-        )
-        for entry in chained
-    ]
-    return found[0], links
 
 
 @dataclass(frozen=True)
@@ -123,7 +93,7 @@ class BudgetLedger:
         """The entry of a request, or None; refused if the id was used for another question."""
         return await self.database.read(lambda tx: _find(tx, study_id, request_id, fingerprint))
 
-    async def find_question(self, study_id: bytes, question: bytes | None) -> Entry | None:
+    async def find_question(self, study_id: bytes, question: bytes) -> Entry | None:
         """The entry of a question that was asked before, under whatever request id."""
         return await self.database.read(lambda tx: _find_question(tx, study_id, question))
 
@@ -151,46 +121,16 @@ class BudgetLedger:
         """Undo a reservation for which nothing was computed."""
         await self.database.write(
             lambda tx: tx.run(
-                "DELETE FROM release_answers"
-                " WHERE study_id = ? AND request_id = ? AND state = 'reserved' AND number IS NULL",
+                "DELETE FROM release_answers WHERE study_id = ? AND request_id = ? AND state = 'reserved'",
                 (study_id, request_id),
             )
         )
 
-    async def link(
-        self, study_id: bytes, request_id: bytes, answer: bytes, signature: bytes
-    ) -> tuple[Entry, list[BudgetLink]]:
-        """Keep a drawn answer and give it the next place in the chain, unless it has one: the entry, and the chain so far.
-
-        It is on disk before anybody witnesses it, so that a place never pays for a second draw.
-        """
-
-        def write(tx: Transaction) -> tuple[Entry, list[BudgetLink]]:
-            chained = [entry for entry in _entries(tx, study_id) if entry.number is not None]
-            tx.run(
-                "UPDATE release_answers SET answer = ?, signature = ?, number = ?"
-                " WHERE study_id = ? AND request_id = ? AND state = 'reserved' AND number IS NULL",
-                (answer, signature, len(chained) + 1, study_id, request_id),
-            )
-            return _linked(tx, study_id, request_id)
-
-        return await self.database.write(write)
-
-    async def linked(self, study_id: bytes, request_id: bytes) -> tuple[Entry, list[BudgetLink]]:
-        """An entry that has its place, and the chain so far."""
-        return await self.database.read(lambda tx: _linked(tx, study_id, request_id))
-
     async def answer(
-        self,
-        study_id: bytes,
-        budget: Budget,
-        request_id: bytes,
-        answer: bytes,
-        signature: bytes,
-        witnessed: bytes | None = None,
+        self, study_id: bytes, budget: Budget, request_id: bytes, answer: bytes, signature: bytes
     ) -> bool:
-        """Keep the answer; whether the budget is spent with it, in which case the factor is gone."""
-        return await self._settle(study_id, budget, request_id, "answered", answer, signature, witnessed)
+        """Keep the answer; whether the budget is spent with it, in which case answers have ended."""
+        return await self._settle(study_id, budget, request_id, "answered", answer, signature)
 
     async def fail(self, study_id: bytes, budget: Budget, request_id: bytes) -> bool:
         """Keep the entry as failed; whether the budget is spent with it."""
@@ -204,31 +144,25 @@ class BudgetLedger:
         state: EntryState,
         answer: bytes | None,
         signature: bytes | None,
-        witnessed: bytes | None = None,
     ) -> bool:
         def write(tx: Transaction) -> bool:
             changed = tx.run(
-                "UPDATE release_answers SET state = ?, answer = ?, signature = ?, witnessed = ?"
+                "UPDATE release_answers SET state = ?, answer = ?, signature = ?"
                 " WHERE study_id = ? AND request_id = ? AND state = 'reserved'",
-                (state, answer, signature, witnessed, study_id, request_id),
+                (state, answer, signature, study_id, request_id),
             )
             if changed != 1:
                 raise Refused(Reason.NOT_RESERVED, "an answer that was not reserved is not given")
             entries = _entries(tx, study_id)
-            # An interrupted entry is paid for and can still be resumed, so the factor waits for it.
+            # An interrupted entry is paid for and can still be resumed, so answers have not ended.
             if any(entry.state == "reserved" for entry in entries):
                 return False
             if not left_after(budget, [entry.price for entry in entries]).empty:
                 return False
-            return erase_factor(tx, study_id)
+            return end_answers(tx, study_id)
 
-        spent = await self.database.write(write)
-        if spent:
-            await self.database.scrub()
-        return spent
+        return await self.database.write(write)
 
     async def end(self, study_id: bytes) -> bool:
-        """Erase the factor before the budget is spent, because the owner asked for it."""
-        ended = await self.database.write(lambda tx: erase_factor(tx, study_id))
-        await self.database.scrub()
-        return ended
+        """End answers before the budget is spent, because the owner asked for it; whether they had not ended before."""
+        return await self.database.write(lambda tx: end_answers(tx, study_id))

@@ -1,4 +1,4 @@
-"""ReleaseService: plan, reserve, draw, keep, reply. Rows are never served, because there are none.
+"""ReleaseService: plan, reserve, draw, keep, reply. Nothing is served but answers with noise.
 
 The reply is sent after the answer is on disk. Questions about one study are answered one at a time, so that a reserved
 entry met here is always one that an earlier run, or a caller who went away, left behind.
@@ -12,24 +12,21 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
-from trimask_core.errors import Refused
+from trimask_core.errors import ParameterError, Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Budget, Study
-from trimask_proto.v1 import release_pb2, release_pb2_grpc, witness_pb2
+from trimask_proto.v1 import release_pb2, release_pb2_grpc
 from trimask_server.access.gate import require_access, require_owner
-from trimask_server.collector.releases.answering import Answers, NotBegun, Prepared, Unfinished
+from trimask_server.collector.open_release import answers_state
+from trimask_server.collector.releases.answering import Answers, Drawn, NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
-from trimask_server.collector.releases.factors import Factors
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context
 from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
-
-if TYPE_CHECKING:
-    from trimask_server.collector.releases.plan import Drawn
 
 __all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
 
@@ -46,6 +43,16 @@ def fingerprint_of(request: release_pb2.AskReleaseRequest) -> bytes:
     return hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
 
 
+def _price(request: release_pb2.AskReleaseRequest) -> Price:
+    """What the request offers to pay."""
+    which = request.WhichOneof("price")
+    if which == "approximate":
+        return Price(epsilon=request.approximate.epsilon, delta=request.approximate.delta)
+    if which == "gaussian":
+        return Price(mu=request.gaussian.mu)
+    raise ParameterError("price", "epsilon and delta, or mu")
+
+
 def _purses(amounts: Purses | Price | Budget) -> release_pb2.Purses:
     return release_pb2.Purses(epsilon=amounts.epsilon, delta=amounts.delta, mu=amounts.mu)
 
@@ -57,7 +64,6 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         self._node = node
         self._answers = answers
         self._ledger = BudgetLedger(node.database)
-        self._factors = Factors(node.database, node.vault)
         self._one_at_a_time: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -84,14 +90,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             raise Refused(Reason.MALFORMED, f"request_id must be {REQUEST_ID_BYTES} random bytes")
         fingerprint = fingerprint_of(request)
         entry = await self._ledger.find(study.id, request.request_id, fingerprint)
-        if entry is not None and entry.state != "reserved" and entry.question is None:
-            return _reply(entry, replayed=True)
-        from trimask_server.collector.releases.mechanisms import (
-            price_of,  # with the statistics, which take a second
-        )
-
-        price = price_of(request)
-        state, rows = await self._factors.state(study.id)
+        price = _price(request)
+        state, rows = await self._state(study.id)
         if state == "none":
             raise await self._not_answerable(study)
         asked = await self._answers(study).prepare(study, rows, request, price)
@@ -102,24 +102,24 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             raise Refused(Reason.BUDGET_SPENT, _ENDED)
         wanted = Entry(
             request.request_id, fingerprint, asked.mechanism, price, self._node.clock.now_ms(), "reserved",
-            question=asked.question,
+            asked.question,
         )  # fmt: skip
         async with self._one_at_a_time[study.id]:
             entry = await self._ledger.reserve(study.id, budget, wanted)
             if entry.state != "reserved":
                 return self._again(asked, request, fingerprint, entry)
-            if entry.number is not None:  # drawn before, and not yet witnessed by everybody
-                return await self._publish(study, budget, entry.request_id, asked, entry.price)
             drawn = await self._draw(study, budget, asked, entry, fresh=entry is wanted)
             # From here on the answer is this request's, whichever request reserved the entry.
             entry = replace(entry, fingerprint=fingerprint)
             return await self._keep(study, budget, asked, request, entry, drawn, rows)
 
+    async def _state(self, study_id: bytes) -> tuple[str, int]:
+        return await self._node.database.read(lambda tx: answers_state(tx, study_id))
+
     async def _not_answerable(self, study: Study) -> Refused:
         if await self._node.studies.state_now(study.id) == "closed":
             return Refused(
-                Reason.TOO_FEW_ROWS,
-                f"fewer than {study.release_rows} rows came; they are erased, nothing is answered",
+                Reason.TOO_FEW_ROWS, "nothing was accepted before the study closed: nothing is answered"
             )
         return Refused(Reason.NOT_ANSWERABLE, "rows are still being collected; ask when the study is closed")
 
@@ -131,7 +131,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             return await asked.draw()
         except NotBegun as error:
             # What an earlier attempt may have had charged elsewhere stays charged here.
-            if fresh or asked.question is None:
+            if fresh:
                 await self._ledger.take_back(study.id, entry.request_id)
             raise error.refusal from None
         except Unfinished as error:
@@ -155,9 +155,6 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         node = self._node
         body = _answer_body(study, asked, request, entry, drawn, rows, node.clock.now_ms())
         signature = node.keys.identity.sign("release-answer", body)
-        if self._answers(study).witnessed:
-            await self._ledger.link(study.id, entry.request_id, body, signature)
-            return await self._publish(study, budget, entry.request_id, asked, entry.price)
         try:
             spent = await self._ledger.answer(study.id, budget, entry.request_id, body, signature)
         except Refused as error:
@@ -166,28 +163,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             if error.reason is not Reason.NOT_RESERVED or kept is None:
                 raise
             return self._again(asked, request, entry.fingerprint, kept)
-        await self._answered(study, asked, entry.price, spent=spent)
-        return release_pb2.AskReleaseResponse(answer=body, signature=signature)
-
-    async def _publish(
-        self, study: Study, budget: Budget, request_id: bytes, asked: Prepared, price: Price
-    ) -> release_pb2.AskReleaseResponse:
-        """Have a drawn answer's price witnessed, and give the answer out. Without its witnesses it stays here."""
-        entry, links = await self._ledger.linked(study.id, request_id)
-        if entry.state != "reserved":  # another worker was quicker
-            return _reply(entry, replayed=True)
-        body, signature, number = entry.answer or b"", entry.signature or b"", entry.number or 0
-        try:
-            word = await self._answers(study).witness(study, links, number, body)
-        except Unfinished as error:
-            raise error.refusal from None
-        witnessed = word.SerializeToString()
-        spent = await self._ledger.answer(study.id, budget, request_id, body, signature, witnessed)
-        await self._answered(study, asked, price, spent=spent)
-        return release_pb2.AskReleaseResponse(answer=body, signature=signature, witnessed=word)
-
-    async def _answered(self, study: Study, asked: Prepared, price: Price, *, spent: bool) -> None:
-        node = self._node
+        price = entry.price
         node.log.info("answered study=%s mechanism=%s cost=%s", study.id.hex()[:12], asked.mechanism, price)
         if spent:
             node.log.info("budget spent study=%s", study.id.hex()[:12])
@@ -196,13 +172,14 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             except Refused as error:
                 # The answer is paid for and goes out; `EndReleases` finishes this.
                 node.log.warning("study=%s is spent: %s", study.id.hex()[:12], error)
+        return release_pb2.AskReleaseResponse(answer=body, signature=signature)
 
     def _again(
         self, asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes, entry: Entry
     ) -> release_pb2.AskReleaseResponse:
         """An earlier answer, for this request: the same bytes if it is the request they were made for."""
-        if entry.question is None or entry.answer is None:
-            return _reply(entry, replayed=True)
+        if entry.answer is None:
+            raise Refused(Reason.RELEASE_FAILED, _FAILED)
         kept = json.loads(entry.answer)
         body = _json(kept | _about(asked, request, fingerprint))
         signature = self._node.keys.identity.sign("release-answer", body)
@@ -213,7 +190,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     ) -> release_pb2.GetBudgetResponse:
         study, budget = self._study(request.study_id)
         entries = await self._ledger.entries(study.id)
-        state, rows = await self._factors.state(study.id)
+        state, rows = await self._state(study.id)
         collecting = state == "none" and await self._node.studies.state_now(study.id) != "closed"
         shown = release_pb2.BUDGET_STATE_COLLECTING if collecting else release_pb2.BUDGET_STATE_CLOSED
         prices = [entry.price for entry in entries]
@@ -266,15 +243,6 @@ _FAILED = (
     "this release failed after the data had been used; it stays paid for, because the failure itself may reveal something "
     "about the data. The collector's log says more"
 )
-
-
-def _reply(entry: Entry, *, replayed: bool) -> release_pb2.AskReleaseResponse:
-    if entry.answer is None or entry.signature is None:
-        raise Refused(Reason.RELEASE_FAILED, _FAILED)
-    witnessed = witness_pb2.WitnessedSpend.FromString(entry.witnessed) if entry.witnessed else None
-    return release_pb2.AskReleaseResponse(
-        answer=entry.answer, signature=entry.signature, replayed=replayed, witnessed=witnessed
-    )
 
 
 def _about(asked: Prepared, request: release_pb2.AskReleaseRequest, fingerprint: bytes) -> dict[str, Any]:

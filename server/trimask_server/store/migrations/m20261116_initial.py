@@ -11,8 +11,7 @@ Of a block that it unmasks a provider has its blinded component, encrypted, unti
 Of a batch of the moments suite a provider has what was decided, signed, and its share of the sum of accepted reports;
 `accepted` has a byte, 1 or 0, for each report in ascending order of ids (at the collector too, NULL in the rows suite);
 moments_heads says how far the ledger of deliveries, kept beside the keys, had come; restored_ledgers, which studies were
-here when the store was restored, and whether their ledger was `lost` then, for ever. budget_links is the chain of what a
-collector has spent, as far as this provider has witnessed it; budget_ends, whose answers have ended.
+here when the store was restored, and whether their ledger was `lost` then, for ever.
 
 A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased;
 `place` is where the coin of its check puts it in the order in which blocks are drawn.
@@ -36,6 +35,7 @@ CREATE TABLE studies (
   study_id BLOB PRIMARY KEY,
   signed_study TEXT NOT NULL,
   state TEXT NOT NULL,
+  turn INTEGER NOT NULL DEFAULT 0,
   registered_ms INTEGER NOT NULL,
   closed_ms INTEGER
 );
@@ -140,13 +140,6 @@ CREATE TABLE held_contents (
 );
 CREATE TABLE moments_heads (study_id BLOB PRIMARY KEY, entries INTEGER NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE restored_ledgers (study_id BLOB PRIMARY KEY, lost INTEGER NOT NULL);
-CREATE TABLE budget_links (
-  study_id BLOB NOT NULL,
-  number INTEGER NOT NULL,
-  head BLOB NOT NULL,
-  PRIMARY KEY (study_id, number)
-);
-CREATE TABLE budget_ends (study_id BLOB PRIMARY KEY);
 """,
     )
     + _AUDIT_STAYS
@@ -155,26 +148,24 @@ CREATE TABLE budget_ends (study_id BLOB PRIMARY KEY);
 _BUDGET_STAYS = Migration(
     "",
     """CREATE TRIGGER release_answers_stay BEFORE DELETE ON release_answers
-WHEN OLD.state <> 'reserved' OR OLD.number IS NOT NULL
+WHEN OLD.state <> 'reserved'
 BEGIN SELECT RAISE(ABORT, 'an answer stays in the ledger'); END;
 CREATE TRIGGER release_answers_cost BEFORE UPDATE ON release_answers
 WHEN OLD.state <> 'reserved' OR OLD.epsilon IS NOT NEW.epsilon OR OLD.delta IS NOT NEW.delta OR OLD.mu IS NOT NEW.mu
   OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id OR OLD.fingerprint <> NEW.fingerprint
-  OR OLD.question IS NOT NEW.question
-  OR (OLD.number IS NOT NULL AND (OLD.number IS NOT NEW.number OR OLD.answer IS NOT NEW.answer))
+  OR OLD.question <> NEW.question
 BEGIN SELECT RAISE(ABORT, 'what was paid does not change'); END;
 """,
     """
 CREATE FUNCTION release_answers_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
-    IF OLD.state <> 'reserved' OR OLD.number IS NOT NULL THEN RAISE EXCEPTION 'an answer stays in the ledger'; END IF;
+    IF OLD.state <> 'reserved' THEN RAISE EXCEPTION 'an answer stays in the ledger'; END IF;
     RETURN OLD;
   END IF;
   IF OLD.state <> 'reserved' OR OLD.epsilon IS DISTINCT FROM NEW.epsilon OR OLD.delta IS DISTINCT FROM NEW.delta
     OR OLD.mu IS DISTINCT FROM NEW.mu OR OLD.study_id <> NEW.study_id OR OLD.request_id <> NEW.request_id
-    OR OLD.fingerprint <> NEW.fingerprint OR OLD.question IS DISTINCT FROM NEW.question
-    OR (OLD.number IS NOT NULL AND (OLD.number IS DISTINCT FROM NEW.number OR OLD.answer IS DISTINCT FROM NEW.answer))
+    OR OLD.fingerprint <> NEW.fingerprint OR OLD.question <> NEW.question
   THEN RAISE EXCEPTION 'what was paid does not change'; END IF;
   RETURN NEW;
 END $$;
@@ -234,7 +225,7 @@ CREATE TABLE release_answers (
   study_id BLOB NOT NULL,
   request_id BLOB NOT NULL,
   fingerprint BLOB NOT NULL,
-  question BLOB,
+  question BLOB NOT NULL,
   mechanism TEXT NOT NULL,
   epsilon REAL,
   delta REAL,
@@ -243,10 +234,7 @@ CREATE TABLE release_answers (
   state TEXT NOT NULL,
   answer BLOB,
   signature BLOB,
-  number INTEGER,
-  witnessed BLOB,
   UNIQUE (study_id, request_id),
-  UNIQUE (study_id, number),
   UNIQUE (study_id, question)
 );
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);

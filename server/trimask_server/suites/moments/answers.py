@@ -9,20 +9,18 @@ committed to its part. Where one is lost after that, the entry stays reserved, a
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimask_core.budget_chain import BudgetLink
-from trimask_core.errors import ParameterError, Refused, TrimaskError
+from trimask_core.errors import Refused, TrimaskError
 from trimask_core.moments.release import asked_hash
 from trimask_core.refusals import Reason
 from trimask_core.schema import ONES
 from trimask_core.study import Study
-from trimask_proto.v1 import moments_pb2, release_pb2, witness_pb2
-from trimask_server.collector.releases.answering import NotBegun, Prepared, Unfinished
-from trimask_server.collector.releases.columns import refuse_collinear, require_known
-from trimask_server.collector.releases.plan import MOST_VALUES, Drawn
+from trimask_proto.v1 import moments_pb2, release_pb2
+from trimask_server.collector.releases.answering import Drawn, NotBegun, Prepared, Unfinished
 from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price
 from trimask_server.suites.moments.gathering import call_all, commit, deliver
@@ -32,7 +30,8 @@ from trimask_theory.moments_question import MomentsQuestion, QuestionKind
 __all__ = ["MomentsAnswers"]
 
 _SECONDS = 8.0
-_NOWHERE = "no node holds this study's rows, nor a factor of them"
+_MOST_VALUES = 50_000
+"""Numbers in one answer: about 1 MB of JSON, well below the message limit."""
 
 
 @dataclass(frozen=True)
@@ -91,45 +90,31 @@ class MomentsAnswers:
     ) -> Prepared:
         """Which totals are asked for, and with which noise."""
         number, batch_ids = await ReleaseLedger(self.node.database).answered_from(study.id)
-        which = request.WhichOneof("mechanism")
+        which = request.WhichOneof("question")
         kind: QuestionKind
         if which == "sum":
-            names, kind, mechanism = _sum_columns(study, rows, request.sum), "sums", "sum"
-            about: dict[str, Any] = {"columns": names}
-        elif which == "least_squares":
-            names, kind = _fit_columns(study, request.least_squares), "moments"
-            mechanism = "least_squares_noisy_gram"
-            about = {"features": names[:-1], "response": names[-1]}
+            names, kind = _sum_columns(study, rows, request.sum.columns), "sums"
+        elif which == "gram":
+            names, kind = _gram_columns(study, request.gram.columns), "moments"
         else:
-            raise _needs_factor(which)
+            raise Refused(Reason.MALFORMED, "ask a question: sum or gram")
         layout = study.moments.layout
         asked = MomentsQuestion.about(kind, names, layout, asdict(price))
-        if len(asked.places(layout)) > MOST_VALUES:
+        if len(asked.places(layout)) > _MOST_VALUES:
             raise Refused(
-                Reason.MALFORMED, f"an answer has at most {MOST_VALUES} numbers; ask for fewer columns"
+                Reason.MALFORMED, f"an answer has at most {_MOST_VALUES} numbers; ask for fewer columns"
             )
         asked.require_room(study, rows)
         noises = asked.noises(layout, study.moments.honest_providers)
-        about |= {
-            "method": "noisy_gram" if kind == "moments" else "elliptical",
+        about: dict[str, Any] = {
+            "columns": names,
             "units": "whole steps",
             "totals_of": list(asked.columns),
             "shifts": [noise.shift for noise in noises],
             "noise": [noise.variance(len(study.right)) ** 0.5 for noise in noises],
             "clipped_rows": layout.ball is not None,
         }
-        return _Asked(self.node, study, mechanism, about, asked, number, batch_ids)
-
-    @property
-    def witnessed(self) -> bool:
-        """Each right provider charges its own ledger, and refuses what is over budget."""
-        return False
-
-    async def witness(
-        self, study: Study, links: Sequence[BudgetLink], number: int, answer: bytes
-    ) -> witness_pb2.WitnessedSpend:
-        """Not of this suite."""
-        raise NotImplementedError
+        return _Asked(self.node, study, which, about, asked, number, batch_ids)
 
     async def erase(self, study: Study) -> None:
         """Have every right provider erase its share of the totals. Without one share the others are random numbers."""
@@ -144,19 +129,10 @@ class MomentsAnswers:
             ) from None
 
 
-def _sum_columns(study: Study, rows: int, asked: release_pb2.SumMechanism) -> list[str]:
+def _sum_columns(study: Study, rows: int, columns: Sequence[str]) -> list[str]:
     known = [column.name for column in study.moments.layout.natural]
-    if asked.method == release_pb2.SUM_METHOD_CLIPPED:
-        raise Refused(
-            Reason.NOT_DECLARED,
-            "devices hold rows of this suite to a ball and prove it (row_norm); ask for an elliptical sum, whose noise "
-            "is that of the ball",
-        )
-    if asked.method != release_pb2.SUM_METHOD_ELLIPTICAL:
-        given = "gaussian" if asked.method == release_pb2.SUM_METHOD_GAUSSIAN else asked.method
-        raise ParameterError("method", "elliptical, the only one of this suite: noise by range", given)
-    names = list(asked.columns) or [name for name in known if name != ONES]
-    require_known(names, known)
+    names = list(columns) or [name for name in known if name != ONES]
+    _require_known(names, known)
     if ONES in names:
         raise Refused(
             Reason.COLLINEAR_COLUMNS, f"the sum of {ONES} is the number of rows, {rows}, which is public"
@@ -164,38 +140,40 @@ def _sum_columns(study: Study, rows: int, asked: release_pb2.SumMechanism) -> li
     return names
 
 
-def _fit_columns(study: Study, asked: release_pb2.LeastSquaresMechanism) -> list[str]:
-    if asked.method in (release_pb2.LEAST_SQUARES_METHOD_LS, release_pb2.LEAST_SQUARES_METHOD_ALS):
-        raise _needs_factor("least_squares")
-    if asked.method != release_pb2.LEAST_SQUARES_METHOD_NOISY_GRAM:
-        raise ParameterError("method", "noisy_gram", asked.method)
-    # A setting that would be ignored is refused: who asked believes it counts.
-    if asked.floor_share or asked.reduced_dimension:
-        raise ParameterError("floor_share and reduced_dimension", "left out for the noisy Gram matrix")
-    if not asked.features:
-        raise ParameterError("features", "at least one column")
-    names = [*asked.features, asked.response]
-    require_known(names, [column.name for column in study.moments.layout.natural])
-    refuse_collinear(study, names)
+def _gram_columns(study: Study, columns: Sequence[str]) -> list[str]:
+    names = list(columns)
+    _require_known(names, [column.name for column in study.moments.layout.natural], least=2)
+    _refuse_collinear(study, names)
     return names
 
 
-def _needs_factor(which: str | None) -> Refused:
-    if which == "least_squares":
-        return Refused(
-            Reason.NEEDS_FACTOR,
-            f"M_LS and M_ALS draw from the pooled factor; {_NOWHERE}. Ask with method noisy_gram",
+def _require_known(names: Sequence[str], known: Sequence[str], least: int = 1) -> None:
+    """Refuse names a study does not have, too few, and one given twice. What is refused here costs nothing: it follows from
+    the signed study, and reveals nothing about anybody."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise Refused(Reason.UNKNOWN_COLUMN, f"this study has no column {name!r}; {hint}")
+    if len(set(names)) != len(names) or len(names) < least:
+        raise Refused(Reason.COLLINEAR_COLUMNS, f"name at least {least} columns, and each only once")
+
+
+def _refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
+    """Refuse columns that are linear combinations of each other whatever is answered.
+
+    The indicators of a categorical attribute add up to the ones column; so two whole groups, or one and the ones
+    column, hold the same constant twice.
+    """
+    names = set(chosen)
+    whole_groups = [
+        group
+        for group, levels in study.schema.groups.items()
+        if names.issuperset(f"{group}_{level}" for level in levels)
+    ]
+    constants = ([ONES] if ONES in names else []) + whole_groups
+    if len(constants) > 1:
+        raise Refused(
+            Reason.COLLINEAR_COLUMNS,
+            f"{' and '.join(constants)} hold the same constant: leave one level of {constants[-1]} out",
         )
-    if which == "projection":
-        return Refused(
-            Reason.NEEDS_FACTOR,
-            f"a random projection draws from the pooled factor; {_NOWHERE}. Ask for the Gram matrix (release.gram) "
-            "and project that",
-        )
-    if which == "principal_components":
-        return Refused(
-            Reason.NEEDS_FACTOR,
-            f"the exponential mechanism draws from the pooled factor; {_NOWHERE}. Ask for the Gram matrix "
-            "(release.gram): its eigenvectors cost nothing more",
-        )
-    return Refused(Reason.MALFORMED, "name a mechanism: sum or least_squares")

@@ -16,7 +16,6 @@ from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Tally
-from trimask_server.collector.releases.factors import Factors
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.context import current_request, current_study
 from trimask_server.operations.tracing import span
@@ -114,8 +113,6 @@ class RowsWork:
 
     async def _publish_full(self, keep_back: int) -> bool:
         study = self._study
-        if study.protection.budget is not None:
-            return False  # its factors stay here, and answers leave one by one
         full = [release for release in await self._catalogue.releases(study.id) if release.state == "full"]
         for release in full[: len(full) - keep_back] if keep_back else full:
             await self._publisher.publish(
@@ -131,20 +128,15 @@ class RowsWork:
         return False
 
     async def finish(self, remainder: int) -> bool:
-        """No more blocks can be made: merge, publish (or keep to answer from) what is large enough, forget the rest."""
+        """No more blocks can be made: merge, publish what is large enough, forget the rest."""
         study = self._study
-        if study.protection.budget is not None:
-            await Factors(self._ledger.database, self._node.vault).make_answerable(
-                study.id, study.release_rows
-            )
-        else:
-            await self._factors.merge_short_release(study.id)
+        await self._factors.merge_short_release(study.id)
         while await self._publish_full(keep_back=0):
             pass
         releases = await self._catalogue.releases(study.id)
         short = sum(release.rows for release in releases if release.state == "open")
         unused = short + remainder
-        published = any(release.state in ("published", "answerable", "spent") for release in releases)
+        published = any(release.state == "published" for release in releases)
         if unused and not published:
             await self._ledger.note(study.id, _too_few(study, unused))
         await self._factors.discard(study.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimask_core.errors import Refused
@@ -9,12 +10,75 @@ from trimask_core.refusals import Reason
 from trimask_core.rows.rotation import Matrix
 from trimask_server.audit.log import AuditLog
 from trimask_server.collector.open_release import count_block, release_of_planned
-from trimask_server.collector.stored_factors import StoredFactors
-from trimask_server.protocol.pool import fold
-from trimask_server.store.data_keys import Vault
+from trimask_server.protocol.pool import factor_from_bytes, factor_to_bytes, fold
+from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["FactorLedger"]
+__all__ = ["FactorLedger", "StoredFactors"]
+
+
+@dataclass(frozen=True)
+class StoredFactors:
+    """Reads and writes the `factor` of releases, inside transactions: second moments of people's answers, so encrypted, each
+    under its own key."""
+
+    vault: Vault
+
+    def save(self, tx: Transaction, study_id: bytes, number: int, factor: Matrix) -> None:
+        """Write a release's factor; the release is there."""
+        # Under a fresh key each time: the difference of two factors is one block's, which nobody may see.
+        destroy_keys(tx, study_id, [release_scope(number)])
+        stored = self.vault.obtain(tx, study_id, release_scope(number)).encrypt(
+            factor_to_bytes(factor), b"factor"
+        )
+        tx.run(
+            "UPDATE releases SET factor = ? WHERE study_id = ? AND release_number = ?",
+            (stored, study_id, number),
+        )
+
+    def load(self, tx: Transaction, study_id: bytes, number: int) -> Matrix | None:
+        """A release's factor; None if it has none any more."""
+        row = tx.row(
+            "SELECT factor FROM releases WHERE study_id = ? AND release_number = ?",
+            (study_id, number),
+        )
+        if row is None or row[0] is None:
+            return None
+        key = self.vault.find(tx, study_id, release_scope(number))
+        return None if key is None else factor_from_bytes(key.decrypt(row[0], b"factor"))
+
+    @staticmethod
+    def forget_unpublished(tx: Transaction, study_id: bytes) -> None:
+        """Erase the factors of releases that will never be published. `Store.scrub` finishes it on disk."""
+        for (number,) in tx.rows(
+            "SELECT release_number FROM releases WHERE study_id = ? AND state IN ('open', 'full')",
+            (study_id,),
+        ):
+            StoredFactors.forget_one(tx, study_id, number, "discarded")
+
+    @staticmethod
+    def forget_one(tx: Transaction, study_id: bytes, number: int, new_state: str) -> None:
+        """Erase one release's factor, with its key."""
+        tx.run(
+            "UPDATE releases SET factor = NULL, state = ? WHERE study_id = ? AND release_number = ?",
+            (new_state, study_id, number),
+        )
+        destroy_keys(tx, study_id, [release_scope(number)])
+
+    @staticmethod
+    def drop(tx: Transaction, study_id: bytes, numbers: Sequence[int]) -> None:
+        """Remove releases that were pooled into another, with their keys."""
+        tx.run_many(
+            "DELETE FROM releases WHERE study_id = ? AND release_number = ?",
+            [(study_id, number) for number in numbers],
+        )
+        destroy_keys(tx, study_id, [release_scope(number) for number in numbers])
+
+    @staticmethod
+    def erase_study(tx: Transaction, study_id: bytes) -> int:
+        """Erase whatever factor is left; each release's number, size and state stay beside what was published of it."""
+        tx.run("UPDATE releases SET factor = NULL WHERE study_id = ?", (study_id,))
+        return 0
 
 
 @dataclass(frozen=True)
@@ -115,7 +179,5 @@ class FactorLedger:
 
     async def discard(self, study_id: bytes) -> None:
         """Forget every factor that will never be published."""
-        await self.database.write(
-            lambda tx: self._factors.forget(tx, study_id, ["open", "full"], "discarded")
-        )
+        await self.database.write(lambda tx: self._factors.forget_unpublished(tx, study_id))
         await self.database.scrub()

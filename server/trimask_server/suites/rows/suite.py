@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
@@ -24,15 +22,13 @@ from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.rows.attempt_shares import AttemptShares
 from trimask_server.suites.rows.check_ledger import CheckLedger
 from trimask_server.suites.rows.check_store import CheckStore
+from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.masks import Frames
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.row_checks import RowCheckPeerServicer, RowChecks, RowCheckServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
-
-if TYPE_CHECKING:
-    from trimask_server.collector.releases.answering import Answers
 
 __all__ = ["RowsSuite"]
 
@@ -104,14 +100,8 @@ class _Collector:
         self._node = node
         self._provider_status = provider_status
         self._collection = CollectionServicer(node)
+        self.answers = None
         self.services: list[AddServices] = [self._collection.add_to]
-
-    @cached_property
-    def answers(self) -> Answers:
-        """Made when one is asked for: the statistics behind it take a second to import."""
-        from trimask_server.suites.rows.answers import RowsAnswers
-
-        return RowsAnswers(self._node)
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Blocks tried until they are pooled."""
@@ -132,9 +122,9 @@ class RowsSuite:
     name: str = "rows"
 
     def erasers(self, role: NodeRole) -> Erasers:
-        """Checks of rows, contents at unmasking nodes. (Attempts are in memory, rows and factors in the roles' tables.)"""
+        """Checks of rows, factors, contents at unmasking nodes. (Attempts are in memory, rows in the roles' tables.)"""
         if role == "collector":
-            return Erasers((CheckLedger.erase_study,))
+            return Erasers((CheckLedger.erase_study, StoredFactors.erase_study))
         return Erasers((CheckStore.erase_study, HeldContents.erase_study))
 
     def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:
