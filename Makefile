@@ -70,8 +70,8 @@ lint: $(STAMP)
 docs: $(STAMP)  ## the pages and the reference from docstrings, in out/docs; a warning is an error
 	$(BIN)/mkdocs build
 
-simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7; ADVERSARIES=1: with a hostile party
-	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED)) $(if $(ADVERSARIES),--adversaries)
+simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7; ADVERSARIES=1: with a hostile party; WITHDRAWALS=1: people withdraw in every seed
+	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED)) $(if $(ADVERSARIES),--adversaries) $(if $(WITHDRAWALS),--withdrawals)
 
 faults: $(STAMP)  ## random schedules of kill -9 on a real cluster: SCHEDULES=50 FIRST=0
 	PYTHONPATH=tests/support:tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)

@@ -194,13 +194,13 @@ class Client:
         Refused
             A provider refused; `reason` says why.
         """
-        submission = self._unfinished.find(answers)
-        if submission is None:
+
+        def make() -> SealedSubmission:
             if not self._asked_for_keys:
                 self.refresh_keys()
-            submission = self.prepare(answers)
-            self._unfinished.keep(answers, submission)
-        return self._go_on(submission)
+            return self.prepare(answers)
+
+        return self._go_on(self._unfinished.begin(answers, make))
 
     def resume(self) -> tuple[Receipt, ...]:
         """Go on with what an earlier `submit` could not finish, of this client or another with the same folder and

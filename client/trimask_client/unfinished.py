@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,33 +39,35 @@ class Unfinished:
         self._study_id, self.folder = study_id, folder
         self._invited = "" if invitation is None else invitation.key.public.hex()
         self._last: dict[str, Any] | None = None
+        self._disk = None if folder is None else FileDisk(Path(folder))
         self._vault: Vault | None = None
-        if folder is not None:
-            self._vault = Vault(
-                FileDisk(Path(folder)), device_key(Path(folder) / "device.key", source), source
-            )
+        if folder is not None and self._disk is not None:
+            self._vault = Vault(self._disk, device_key(Path(folder) / "device.key", source), source)
 
     def __repr__(self) -> str:
         return "Unfinished(<secret>)"
 
-    def find(self, answers: Mapping[str, object]) -> SealedSubmission | None:
-        """The unfinished submission of these answers; `InvitationError` if there is one of others under the invitation."""
-        for record in self._records():
-            if record["answers"] == _digest(answers):
-                return self._submission(record)
-            if self._invited:
-                raise InvitationError(
-                    "an earlier submission under this invitation may have been accepted; submit the same answers again, "
-                    "or call resume() to go on with it"
-                )
-        return None
+    def begin(self, answers: Mapping[str, object], make: Callable[[], SealedSubmission]) -> SealedSubmission:
+        """The unfinished submission of these answers, or a new one, kept before this returns: of two programs that begin at
+        once, one makes it. `InvitationError` if there is one of other answers under the invitation."""
+        with nullcontext() if self._disk is None else self._disk.lock("unfinished", wait=True):
+            for record in self._records():
+                if record["answers"] == _digest(answers):
+                    return self._submission(record)
+                if self._invited:
+                    raise InvitationError(
+                        "an earlier submission under this invitation may have been accepted; submit the same answers "
+                        "again, or call resume() to go on with it"
+                    )
+            made = make()
+            self._keep(answers, made)
+            return made
 
     def all(self) -> list[SealedSubmission]:
         """Everything unfinished."""
         return [self._submission(record) for record in self._records()]
 
-    def keep(self, answers: Mapping[str, object], submission: SealedSubmission) -> None:
-        """On disk when this returns, if there is a folder."""
+    def _keep(self, answers: Mapping[str, object], submission: SealedSubmission) -> None:
         record = {
             "study_id": self._study_id.hex(),
             "invited": self._invited,

@@ -69,12 +69,16 @@ def test_who_lists_what_came_learns_what_went_away(with_rows: Any) -> None:
     with_rows(test)
 
 
-@pytest.mark.parametrize("state", ["paused", "closing"])
-def test_while_a_study_closes_nothing_that_was_counted_is_withdrawn(with_rows: Any, state: str) -> None:
+@pytest.mark.parametrize(("state", "turn"), [("paused", 1), ("closing", 0), ("refused", 1)])
+def test_while_a_study_closes_nothing_that_was_counted_is_withdrawn(
+    with_rows: Any, state: str, turn: int
+) -> None:
+    """Nor where the provider's operator has refused the study meanwhile."""
+
     async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
         await withdrawals.withdraw(STUDY, IDS[0], 7)
         await rows.assign(STUDY, BLOCK, IDS[1:2])
-        await rows.database.write(lambda tx: tx.run("UPDATE studies SET state = ?", (state,)))
+        await rows.database.write(lambda tx: tx.run("UPDATE studies SET state = ?, turn = ?", (state, turn)))
         await _refused("study_paused", withdrawals.withdraw(STUDY, IDS[2], 8))
         assert await withdrawals.withdraw(STUDY, IDS[0], 8) == 7
         await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[1], 8))

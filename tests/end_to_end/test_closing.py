@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,11 @@ from trimask_cli.study_file import seed_file, write_seed, write_signed
 from trimask_client import Client
 from trimask_core.closing import Closing, closing_of
 from trimask_core.errors import Refused
+from trimask_core.moments import payloads
+from trimask_core.moments.field import P
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy
+from trimask_core.study import Study
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_server.collector.batches import Batches
@@ -216,6 +220,43 @@ def test_repro_reports_that_are_withdrawn_are_not_counted(lab: Lab) -> None:
     assert (ended.published_rows, "nothing was published" in ended.note) == (0, True)
 
 
+def test_repro_a_false_report_is_not_promised(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two were added up and a false one waited: three were announced, and both erased when the third was refused."""
+    signed = open_moments(lab, release_rows=3)
+    study, honest = signed.study, payloads.build_report
+
+    def false(*given: Any) -> list[int]:
+        elements = honest(*given)
+        return [(elements[0] + 1) % P, *elements[1:]]
+
+    def submit(first: int, report: Any) -> None:
+        monkeypatch.setattr(payloads, "build_report", report)
+        with Client(signed) as device:
+            device.submit(moments_people(1, first)[0])
+
+    submit(0, honest)
+    submit(1, honest)
+    submit(2, false)
+    lab.wait(study, lambda now: (now.pending_rows, now.pooled_rows) == (0, 2))
+    submit(3, false)
+    now = lab.wait(study, lambda now: now.pending_rows == 1)
+    told = closing_of(study, pending=1, masking=0, pooled=now.pooled_rows)
+    assert (told.published, told.erased) == (3, 0)
+    owner.close_study(study, lab.owner, told)
+    now = lab.wait(study, lambda now: now.state not in ("paused", "closing"))
+    assert (now.state, now.pooled_rows) == ("open", 2)
+    assert "of those that are there now 0 would be, and 2 erased" in now.note
+    lab.until(lambda: not any(_paused(lab, study, role) for role in ("R1", "R2", "R3")))
+    submit(4, honest)
+    lab.wait(study, lambda now: now.pending_rows == 1)
+    owner.close_study(study, lab.owner, told)
+    assert lab.wait(study, lambda now: now.state == "closed").published_rows == 3
+
+
+def _paused(lab: Lab, study: Study, role: str) -> bool:
+    return lab.query(role, "SELECT state FROM studies WHERE study_id = ?", (study.id,)) != [("open",)]
+
+
 def test_nothing_is_announced_and_then_erased(at_terminal: Owner) -> None:
     """Somebody withdraws between what was said and the order: the study goes on, whoever is told so."""
     study, sent = at_terminal.signed.study, at_terminal.collect(48, total=48)
@@ -236,9 +277,9 @@ def test_nothing_is_announced_and_then_erased(at_terminal: Owner) -> None:
     status, said = at_terminal.close("--yes", "--json")
     assert (status, json.loads(said)["state"]) == (1, "open")
     assert json.loads(said)["note"].startswith("not closed: 48")
-    for role in ("R1", "R2", "R3"):
-        states = at_terminal.lab.query(role, "SELECT state FROM studies WHERE study_id = ?", (study.id,))
-        assert states == [("open",)]
+    at_terminal.lab.until(
+        lambda: not any(_paused(at_terminal.lab, study, role) for role in ("R1", "R2", "R3"))
+    )
     at_terminal.withdraw(waiting[1])  # as before
     at_terminal.collect(2, total=48)
     assert at_terminal.close("--yes")[0] == 0

@@ -119,6 +119,17 @@ def test_what_comes_from_outside(package: str) -> None:
         assert outside <= OUTSIDE[package], f"{path.relative_to(ROOT)} imports {outside - OUTSIDE[package]}"
 
 
+def test_nothing_of_the_product_needs_what_only_the_papers_need() -> None:
+    papers = "theory/trimask_theory/papers"
+    assert not [
+        path
+        for package in ALLOWED
+        for path in files(package)
+        if not path.is_relative_to(ROOT / papers)
+        and any("trimask_theory.papers" in name for name in imported(path))
+    ]
+
+
 def test_the_model_of_the_app_has_no_window() -> None:
     for path in (*files("mobile/trimask_mobile/model"), ROOT / "mobile/trimask_mobile/theme.py"):
         assert not {name for name in top_levels(path) if name in OUTSIDE["mobile/trimask_mobile"]}, path.name

@@ -6,6 +6,11 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from trimask_core.errors import Refused
+from trimask_core.refusals import Reason
+from trimask_server.collector.batches import Batches
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Page
@@ -24,13 +29,19 @@ class _Calls:
         self.held = held
         self.generations = list(KNOWN.values())
         self.called: list[tuple[str, int]] = []
+        self.marks: dict[int, int] = {}
+
+    async def before(self, party: int) -> None:
+        """Before a page is there."""
 
     async def list_pending(self, party: int, token: str) -> Page:
         self.called.append(("list", party))
         start = int(token or "0")
         ids = self.held[party][start : start + 2]
         more = str(start + 2) if len(ids) == 2 else ""
-        return Page([_id(number) for number in ids], more, self.generations[party])
+        await self.before(party)
+        marks = bytes(self.marks.get(number, 0) for number in ids)
+        return Page([_id(number) for number in ids], more, self.generations[party], marks)
 
     async def stop_intake(self, party: int) -> None:
         self.called.append(("stop", party))
@@ -39,13 +50,9 @@ class _Calls:
 class _Ledger:
     def __init__(self, *blocks: Block) -> None:
         self.found = list(blocks)
-        self.noted: list[int] = []
 
     async def blocks(self, *_: object) -> list[Block]:
         return self.found
-
-    async def note_pending(self, _: bytes, rows: int) -> None:
-        self.noted.append(rows)
 
 
 def _intake(calls: _Calls, ledger: _Ledger) -> Intake:
@@ -58,14 +65,15 @@ def _complete(intake: Intake, *, closing: bool = False) -> list[bytes] | None:
 
 
 def test_only_what_every_provider_holds_and_later_pages_join() -> None:
-    calls, ledger = _Calls([1, 2, 3], [3, 1]), _Ledger()
-    intake = _intake(calls, ledger)
+    calls = _Calls([1, 2, 3], [3, 1])
+    intake = _intake(calls, _Ledger())
     found = _complete(intake)
     assert found is not None
     assert set(found) == {_id(1), _id(3)}
+    assert intake.usable == 2
     calls.held[1].append(2)
     assert _complete(intake) == [*found, _id(2)]
-    assert ledger.noted == [2, 3]
+    assert intake.usable == 3
     assert not [name for name, _ in calls.called if name == "stop"]
 
 
@@ -121,3 +129,57 @@ def test_a_count_at_close_that_a_restored_store_was_in_is_made_again() -> None:
     assert _complete(intake, closing=True) is None
     calls.generations[1] = KNOWN["R2"]
     assert _complete(intake, closing=True) == [_id(1)]
+
+
+def test_repro_a_count_that_failed_does_not_go_on_behind_the_next() -> None:
+    """R2 did not answer; R1's pages, still read for that count, moved the next one past rows that it then missed."""
+    calls = _Calls([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    intake, slow, pages = _intake(calls, _Ledger()), asyncio.Event(), []
+
+    async def before(party: int) -> None:
+        pages.append(party)
+        if party == 1 and pages.count(1) == 1:
+            asyncio.get_running_loop().call_later(0.01, slow.set)
+            raise Refused(Reason.UNREACHABLE, "away")
+        if party == 0:
+            await (slow.wait() if pages.count(0) == 1 else asyncio.sleep(0))
+
+    calls.before = before  # type: ignore[method-assign]
+
+    async def course() -> list[bytes] | None:
+        with pytest.raises(Refused):
+            await intake.complete(KNOWN, closing=True)
+        return await intake.complete(KNOWN, closing=True)
+
+    assert asyncio.run(course()) == [_id(number) for number in range(1, 6)]
+
+
+def test_repro_rows_whose_check_is_never_decided_are_not_promised() -> None:
+    """They are erased when the study closes; the status counted them as waiting."""
+    calls = _Calls([1, 2, 3], [1, 2, 3])
+    calls.marks = {2: 2}
+    intake = _intake(calls, _Ledger())
+    assert len(_complete(intake) or []) == 3
+    assert intake.usable == 2
+
+
+def test_a_collector_that_was_restored_takes_a_turn_that_all_follow() -> None:
+    """R2 was told turns since the backup: it follows no lower one, so the next is taken and told."""
+    told: dict[int, int] = {0: 0, 1: 7}
+    outnumbered: list[int] = []
+
+    class Calls:
+        async def pause_intake(self, party: int, turn: int) -> int:
+            told[party] = max(told[party], turn)
+            return told[party]
+
+    class Studies:
+        async def outnumber(self, _: bytes, turn: int) -> None:
+            outnumbered.append(turn)
+
+    node, study = SimpleNamespace(studies=Studies()), SimpleNamespace(id=b"s" * 32, right=[0, 1])
+    batches: Any = Batches(node, study, None, Calls(), None)  # type: ignore[arg-type]
+    assert not asyncio.run(batches.tell_intake("open", 2))
+    assert outnumbered == [7]
+    assert asyncio.run(batches.tell_intake("open", 8))
+    assert (told, outnumbered) == ({0: 8, 1: 8}, [7])

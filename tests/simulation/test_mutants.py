@@ -17,6 +17,7 @@ from trimask_core.refusals import Reason
 from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
 from trimask_server.right.rows import RowStore
+from trimask_server.right.withdrawals import WithdrawalStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import batch_store, deliveries, rounds
 from trimask_server.suites.moments.checking import sum_accepted
@@ -219,11 +220,71 @@ MOMENTS_MUTANTS: dict[str, tuple[Mutate, str]] = {
 MOMENTS_ALWAYS = ["accept anything", "agree without asking"]
 
 
-def _hunt(mutate: Mutate, seeds: range, folder: Path, patch: pytest.MonkeyPatch, suite: str = "rows") -> str:
+def _gone_unsaid(patch: pytest.MonkeyPatch) -> None:
+    """Providers list what comes and not what goes away; the collector counts on (it promised 64 of 63 so)."""
+    pending = RowStore.pending
+
+    async def came(*given: Any) -> list[Any]:
+        return [row for row in await pending(*given) if row[2] != 3]
+
+    patch.setattr(RowStore, "pending", came)
+
+
+def _close_at_once(patch: pytest.MonkeyPatch) -> None:
+    """What was announced goes with the order, and nobody counts before it closes."""
+
+    async def pause(self: StudyRegistry, study_id: bytes, also: Any) -> None:
+        await self.set_state(study_id, "closing", also)
+
+    patch.setattr(StudyRegistry, "pause", pause)
+
+
+def _withdrawn_while_counted(patch: pytest.MonkeyPatch) -> None:
+    """A pause keeps submissions out, and withdrawals not."""
+    patch.setattr(WithdrawalStore, "_refuse_counted", lambda *_: None)
+
+
+def _late_calls_count(patch: pytest.MonkeyPatch) -> None:
+    """The last call about intake that comes holds, not the last that was made."""
+    follow = StudyRegistry.follow
+
+    async def obey(self: StudyRegistry, study_id: bytes, turn: int, also: Any) -> int:
+        forget = "UPDATE studies SET turn = 0 WHERE study_id = ? AND state IN ('open', 'paused')"
+        await self._database.write(lambda tx: tx.run(forget, (study_id,)))
+        await follow(self, study_id, turn, also)
+        if not turn:
+            resume = "UPDATE studies SET state = 'open' WHERE study_id = ? AND state = 'paused'"
+            await self._database.write(lambda tx: tx.run(resume, (study_id,)))
+        return turn
+
+    patch.setattr(StudyRegistry, "follow", obey)
+
+
+# Where people withdraw.
+WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
+    "gone unsaid": (_gone_unsaid, "the status says"),
+    "close at once": (_close_at_once, "not agreed to|were there"),
+    "withdrawn while counted": (_withdrawn_while_counted, "not agreed to|were there|need not"),
+    "late calls count": (_late_calls_count, "not agreed to|were there|need not"),
+}
+WITHDRAWAL_ALWAYS = [
+    ("gone unsaid", "rows", 4),
+    ("gone unsaid", "moments", 9),
+]  # with a seed that notices soon
+
+
+def _hunt(
+    mutate: Mutate,
+    seeds: range,
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    suite: str = "rows",
+    withdrawing: bool | None = None,
+) -> str:
     mutate(patch)
     for seed in seeds:
         (folder / str(seed)).mkdir()
-        result = run_seed(seed, folder / str(seed), suite=suite)
+        result = run_seed(seed, folder / str(seed), suite=suite, withdrawing=withdrawing)
         if result.error:
             return result.error
     return ""
@@ -255,3 +316,12 @@ def test_moments_mutant_is_noticed_in_more_seeds(
 ) -> None:
     mutate, words = MOMENTS_MUTANTS[name]
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch, "moments"))
+
+
+@pytest.mark.parametrize(("name", "suite", "first"), WITHDRAWAL_ALWAYS)
+def test_withdrawal_mutant_is_noticed(
+    name: str, suite: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate, words = WITHDRAWAL_MUTANTS[name]
+    seeds = range(first, first + 8)
+    assert re.search(words, _hunt(mutate, seeds, tmp_path, monkeypatch, suite, withdrawing=True))

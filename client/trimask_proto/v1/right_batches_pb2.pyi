@@ -142,25 +142,25 @@ Global___ListPendingResponse: _TypeAlias = ListPendingResponse  # noqa: Y015
 
 @_typing.final
 class PauseIntakeRequest(_message.Message):
-    """Pauses intake."""
+    """Pauses intake, or ends a pause."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
-    RESUME_FIELD_NUMBER: _builtins.int
+    TURN_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
-    resume: _builtins.bool
-    """Whether a pause is over: the study goes on as before."""
+    turn: _builtins.int
+    """How often intake has been paused or resumed: odd while it is paused. The highest that a provider was told holds."""
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
-        resume: _builtins.bool = ...,
+        turn: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resume", b"resume", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -172,12 +172,17 @@ class PauseIntakeResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    TURN_FIELD_NUMBER: _builtins.int
+    turn: _builtins.int
+    """The highest that this provider was told; higher than the request's if the collector was restored from a backup."""
     def __init__(
         self,
+        *,
+        turn: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -97,8 +97,8 @@ class RightBatchServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PauseIntake(self, request, context):
-        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-        be repeated.
+        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+        repeated, and a copy that comes late changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

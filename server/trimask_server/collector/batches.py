@@ -180,17 +180,20 @@ class Batches:
         if block.attempts + 1 >= _WORRYING_ATTEMPTS:
             await self._ledger.note(self._study.id, "")
 
-    async def tell_intake(self, state: str) -> bool:
+    async def tell_intake(self, state: str, turn: int) -> bool:
         """Have every right provider take submissions in, pause, or stop, whoever does not answer; whether all did."""
 
-        async def tell(party: Party) -> None:
-            if state == "closing":
-                await self._calls.stop_intake(party)
-            else:
-                await self._calls.pause_intake(party, resume=state == "open")
+        async def tell(party: Party) -> int:
+            if state != "closing":
+                return await self._calls.pause_intake(party, turn)
+            await self._calls.stop_intake(party)
+            return turn
 
         answers = await asyncio.gather(*map(tell, self._study.right), return_exceptions=True)
-        return not any(answers)
+        highest = max((answer for answer in answers if isinstance(answer, int)), default=turn)
+        if highest > turn:  # this collector was restored from a backup made before that
+            await self._node.studies.outnumber(self._study.id, highest)
+        return answers == [turn] * len(answers)
 
     async def erase_unused(self) -> int:
         """Have every right provider erase the study's rows that are in no block; the most that one of them had."""

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from trimask_core.counted import Counted, CountedBlock
 from trimask_server.protocol.plans import split_ids
-from trimask_server.store.interface import Store
+from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["UNPUBLISHED", "Catalogue", "Release", "dataset_folder"]
+__all__ = ["Catalogue", "Progress", "Release", "dataset_folder"]
 
-UNPUBLISHED = ("open", "full", "answerable")
-"""The states of releases whose rows closing a study publishes, or keeps to answer from, or erases."""
+_UNPUBLISHED = ("open", "full", "answerable")
 
 
 def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
@@ -34,6 +33,15 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """Complete submissions that wait, are in a block being worked on, and are pooled and in no published release."""
+
+    pending: int
+    masking: int
+    pooled: int
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """Reads the tables that suites write (`releases`, `datasets`, and `blocks` once they are pooled)."""
 
@@ -51,6 +59,23 @@ class Catalogue:
                 )
             ]
         )
+
+    async def progress(self, study_id: bytes) -> Progress:
+        """How far a study's submissions are, all at one moment: none is counted twice, or not at all, on its way."""
+
+        def read(tx: Transaction) -> Progress:
+            def total(column: str, rest: str) -> int:
+                row = tx.row(f"SELECT sum({column}) FROM {rest}", (study_id,))  # noqa: S608 - words of this module
+                return int((row and row[0]) or 0)
+
+            marks = ", ".join(f"'{state}'" for state in _UNPUBLISHED)
+            return Progress(
+                total("pending_rows", "progress WHERE study_id = ?"),
+                total("row_count", "blocks WHERE study_id = ? AND state = 'planned'"),
+                total("row_count", f"releases WHERE study_id = ? AND state IN ({marks})"),
+            )
+
+        return await self.database.read(read)
 
     async def counted(self, study_id: bytes, number: int) -> Counted:
         """Which submissions a release counts, block by block in the order they were planned."""

@@ -15,13 +15,14 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
 from trimask_server.collector.batches import Batches
-from trimask_server.collector.catalogue import UNPUBLISHED, Catalogue
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.intake import Intake
-from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
+from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger, write_note
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.restores import Restores
 from trimask_server.collector.right_calls import RightCalls
 from trimask_server.node.context import NodeContext
+from trimask_server.store.interface import Transaction
 
 __all__ = ["BatchDriver", "BatchWork", "Driver"]
 
@@ -109,7 +110,10 @@ class BatchDriver:
         self._rest: dict[
             bytes, tuple[int, float]
         ] = {}  # blocks that failed: how often, and until when they wait
-        self._told = ""  # what every right provider has been told about intake: a state of the study
+        self._told = (
+            "",
+            0,
+        )  # what every right provider was told about intake: a state of the study, and its turn
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -144,12 +148,16 @@ class BatchDriver:
         if self._suspicious:
             if await self.handle_restores():
                 self._intake.count_anew()
-            self._suspicious, self._told = False, ""
-        state = self._node.studies.state(study_id)
-        if self._told != state and await self._batches.tell_intake(state):
-            self._told = state  # whatever happens to blocks
+            self._suspicious, self._told = False, ("", 0)
+        state, turn = await self._node.studies.intake(study_id)
+        if self._told != (state, turn) and await self._batches.tell_intake(state, turn):
+            self._told = (state, turn)  # whatever happens to blocks
         if state == "paused":
-            await self._count_before_closing()
+            if self._told != (state, turn):
+                raise Refused(
+                    Reason.UNREACHABLE, "intake is paused, and a right provider has not said what it holds"
+                )
+            await self._count_before_closing(turn)
             return True
         closing = state == "closing"
         unfinished = await self._ledger.blocks(study_id, "planned", "pooled", "given_up", "cancelled")
@@ -164,6 +172,7 @@ class BatchDriver:
             return True
         if await self._work.check(self._intake, closing=closing):
             return True
+        await self._ledger.note_pending(study_id, self._intake.usable)
         ids = self._work.choose(self._intake.accepted if self._work.checks_rows else ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
@@ -195,12 +204,16 @@ class BatchDriver:
             raise
         self._rest.pop(block.block_id, None)
 
-    async def _count_before_closing(self) -> None:
-        """Intake is paused: once nothing can change any more, close, or go on if that breaks what the owner was told."""
+    async def _count_before_closing(self, turn: int) -> None:
+        """Intake is paused: once nothing can change any more, close, or go on if that breaks what the owner was told.
+
+        Every right provider has paused, so nothing comes or goes. Where submissions are checked in their block they are all
+        put into blocks first; elsewhere rows are checked, and blocks that were planned are bound.
+        """
         study_id, planned = self._study.id, await self._ledger.blocks(self._study.id, "planned", "cancelled")
         for block in planned:
-            if block.state == "cancelled":
-                await self._batches.release(block)
+            if block.state == "cancelled" or not self._work.checks_rows:
+                await self._move_on(block, closing=True)
                 return
             if not block.attempts and not await self._batches.bind(block):
                 return  # a row of it was withdrawn
@@ -210,31 +223,32 @@ class BatchDriver:
             return
         if await self._work.check(self._intake, closing=True):
             return
-        if self._intake.stale:
+        ids = [] if self._work.checks_rows else self._work.choose(ready, closing=True)
+        if ids:
+            await self._ledger.plan(study_id, self._node.source.read(16), ids)
+        if ids or self._intake.stale:
             self._intake.count_anew()
             return
-        releases = await Catalogue(self._ledger.database).releases(study_id)
-        outcome = closing_of(
-            self._study,
-            pending=self._intake.usable,
-            masking=sum(block.rows for block in planned),
-            pooled=sum(release.rows for release in releases if release.state in UNPUBLISHED),
-        )
+        await self._ledger.note_pending(study_id, self._intake.usable)
+        there = await Catalogue(self._ledger.database).progress(study_id)
+        outcome = closing_of(self._study, pending=there.pending, masking=there.masking, pooled=there.pooled)
         published, erased = await self._ledger.announced(study_id)
-        studies, audit = self._node.studies, self._node.audit
         self._intake.count_anew()
-        if outcome.published >= published or outcome.erased <= erased:
-            await studies.set_state(study_id, "closing", audit.entry("study_closing", study=study_id.hex()))
-            return
-        if not await self._batches.tell_intake("open"):  # it can be counted again, while only some know
-            raise Refused(Reason.UNREACHABLE, "a right provider does not answer; intake stays paused")
-        await self._ledger.note(
-            study_id,
-            f"{NOT_CLOSED}{published:,} complete submissions were to be published; of those that are there now "
-            f"{outcome.published:,} would be, and {outcome.erased:,} erased. The study goes on collecting; "
-            "`trimask study close STUDY.json --erase` ends it all the same",
-        )
-        await studies.pause(study_id, audit.entry("study_resumed", study=study_id.hex()), resume=True)
+        goes_on = outcome.published < published and outcome.erased > erased
+        entry = self._node.audit.entry("study_resumed" if goes_on else "study_closing", study=study_id.hex())
+
+        def also(tx: Transaction) -> None:
+            entry(tx)
+            if goes_on:
+                write_note(
+                    tx,
+                    study_id,
+                    f"{NOT_CLOSED}{published:,} complete submissions were to be published; of those that are there now "
+                    f"{outcome.published:,} would be, and {outcome.erased:,} erased. The study goes on collecting; "
+                    "`trimask study close STUDY.json --erase` ends it all the same",
+                )
+
+        await self._node.studies.end_pause(study_id, turn, "open" if goes_on else "closing", also)
 
     async def _close(self, remainder: int) -> None:
         study, node = self._study, self._node

@@ -94,12 +94,11 @@ class Intake:
         """
         last = closing or paused
         if last and self._whole:
-            await self._ledger.note_pending(self._study.id, len(self._ready))
             return list(self._ready)
         whole = (1 << len(self._study.right)) - 1
         planned: set[bytes] = set()
         if last:
-            # Intake is stopped first and everything is counted again, so that the last count is the whole one.
+            # Intake has stopped, and everything is counted again, so that the last count is the whole one.
             self.count_anew()
         # A block that waits may be bound at some right providers only: the others list its rows.
         for block in await self._ledger.blocks(
@@ -108,8 +107,8 @@ class Intake:
             planned.update(split_ids(block.submission_ids))
 
         async def one(index: int, party: Party) -> bool:
-            if last:
-                await (self._calls.stop_intake(party) if closing else self._calls.pause_intake(party))
+            if closing:
+                await self._calls.stop_intake(party)
             while True:
                 page = await self._calls.list_pending(party, self._tokens[index])
                 if known.get(f"R{index + 1}") != page.store_generation:
@@ -134,7 +133,12 @@ class Intake:
                     return True
                 self._tokens[index] = page.next_token
 
-        trusted = await asyncio.gather(*(one(index, party) for index, party in enumerate(self._study.right)))
-        await self._ledger.note_pending(self._study.id, len(self._ready))
+        # All of them end: one that went on reading would move the place where the next count goes on.
+        asked = [one(index, party) for index, party in enumerate(self._study.right)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        trusted = list(answers)
         self._whole = last and all(trusted)
         return list(self._ready) if all(trusted) else None

@@ -11,7 +11,7 @@ from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study"]
+__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study", "write_note"]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
@@ -329,12 +329,7 @@ class Ledger:
 
     async def note(self, study_id: bytes, note: str) -> None:
         """Store a note for the study's owner."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
-                (study_id, note),
-            )
-        )
+        await self.database.write(lambda tx: write_note(tx, study_id, note))
 
     async def read_note(self, study_id: bytes) -> str:
         """The note, or nothing."""
@@ -342,6 +337,14 @@ class Ledger:
             lambda tx: tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
         )
         return "" if row is None else str(row[0])
+
+
+def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
+    """Store a note for the study's owner."""
+    tx.run(
+        "INSERT INTO notes (study_id, note) VALUES (?, ?) ON CONFLICT (study_id) DO UPDATE SET note = excluded.note",
+        (study_id, note),
+    )
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

@@ -72,10 +72,11 @@ class RightCalls:
         places = split_places(accepted, page.places)
         return Page(ids, page.next_page_token, page.store_generation, page.checked, places)
 
-    async def pause_intake(self, party: Party, *, resume: bool = False) -> None:
-        """Have a provider accept nothing and let nothing be withdrawn for now; or go on as before."""
-        request = right_batches_pb2.PauseIntakeRequest(study_id=self._study.id, resume=resume)
-        await self._node.peers.call(self._stub(party).PauseIntake, request)
+    async def pause_intake(self, party: Party, turn: int) -> int:
+        """Have a provider accept nothing and let nothing be withdrawn for now, or go on; the highest turn it was told."""
+        request = right_batches_pb2.PauseIntakeRequest(study_id=self._study.id, turn=turn)
+        answer = await self._node.peers.call(self._stub(party).PauseIntake, request)
+        return int(answer.turn)
 
     async def stop_intake(self, party: Party) -> None:
         """Have a provider stop accepting submissions."""

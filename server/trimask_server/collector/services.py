@@ -14,7 +14,7 @@ from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
 from trimask_server.access.proposals import Proposals
-from trimask_server.collector.catalogue import UNPUBLISHED, Catalogue
+from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
 from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.provider_status import ProviderStatus
@@ -96,8 +96,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         described = await self._provider_status.describe_cached(study)
         # The state first: a study that is closed then has its last numbers.
         state = await self._node.studies.state_now(study.id)
-        # Read one right after the other: a block that changes state in between is counted twice, or not at all.
-        pending = await self._ledger.pending_rows(study.id)
+        progress = await self._catalogue.progress(study.id)
         blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
         releases = await self._catalogue.releases(study.id)
         refusals = [
@@ -122,9 +121,9 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         )
         return study_pb2.GetStudyStatusResponse(
             state=_STATES[state],
-            pending_rows=pending,
-            masking_rows=sum(block.rows for block in blocks if block.state == "planned"),
-            pooled_rows=sum(release.rows for release in releases if release.state in UNPUBLISHED),
+            pending_rows=progress.pending,
+            masking_rows=progress.masking,
+            pooled_rows=progress.pooled,
             published_rows=sum(release.rows for release in releases if release.state == "published"),
             pooled_blocks=sum(block.state != "planned" for block in blocks),
             failed_attempts=await self._ledger.failed_attempts(study.id),
@@ -263,7 +262,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         else:
             found = await ledger.abandon(study.id, named, healthy=request.healthy)
             if request.release_number:
-                said = f"release {named} with its {found.rows} rows is given up by the study's owner"
+                said = f"release {request.release_number} with its {found.rows} rows is given up by the study's owner"
                 await ledger.note(study.id, said)
             self._drivers.look()
         return study_pb2.AbandonBlockResponse(

@@ -112,11 +112,10 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.PauseIntakeRequest, context: Context
     ) -> right_batches_pb2.PauseIntakeResponse:
         study = self._study(request.study_id, context)
-        entry = self._node.audit.entry(
-            "study_resumed" if request.resume else "study_paused", study=study.id.hex()
-        )
-        await self._node.studies.pause(study.id, entry, resume=request.resume)
-        return right_batches_pb2.PauseIntakeResponse()
+        kind = "study_paused" if request.turn % 2 else "study_resumed"
+        entry = self._node.audit.entry(kind, study=study.id.hex())
+        turn = await self._node.studies.follow(study.id, request.turn, entry)
+        return right_batches_pb2.PauseIntakeResponse(turn=turn)
 
     async def StopIntake(
         self, request: right_batches_pb2.StopIntakeRequest, context: Context

@@ -101,7 +101,7 @@ class WithdrawalStore:
     def _refuse_counted(self, tx: Transaction, study_id: bytes, submission_id: bytes) -> None:
         """While a study closes, what is there was counted: without it the others' rows might be too few, and erased."""
         if tx.row(
-            "SELECT 1 FROM studies WHERE study_id = ? AND state IN ('paused', 'closing')", (study_id,)
+            "SELECT 1 FROM studies WHERE study_id = ? AND (turn % 2 = 1 OR state = 'closing')", (study_id,)
         ) and tx.row(
             "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
             " AND payload IS NOT NULL",

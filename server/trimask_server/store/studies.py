@@ -133,27 +133,72 @@ class StudyRegistry:
         """
         earlier = _STATES[: _STATES.index(state)]
         if self.state(study_id) in earlier:
-            await self._move(study_id, earlier, state, also)
+            marks = ", ".join("?" * len(earlier))
+            await self._move(f"state = '{state}'", study_id, also, f"state IN ({marks})", *earlier)
 
-    async def pause(
-        self, study_id: bytes, also: Callable[[Transaction], None] | None = None, *, resume: bool = False
+    # Pausing. The collector numbers every pause and every end of one: a study's turn, odd while it is paused. A right
+    # provider follows the highest it was told, so that a late call neither ends a later pause nor begins one anew.
+
+    async def intake(self, study_id: bytes) -> tuple[str, int]:
+        """Its state and turn in the store."""
+        row = await self._database.read(
+            lambda tx: tx.row("SELECT state, turn FROM studies WHERE study_id = ?", (study_id,))
+        )
+        if row is None:
+            raise Refused(Reason.UNKNOWN_STUDY, "this node does not know that study")
+        return row[0], row[1]
+
+    async def pause(self, study_id: bytes, also: Callable[[Transaction], None]) -> None:
+        """Pause an open study; a study in any other state stays as it is."""
+        await self._move("state = 'paused', turn = turn + 1", study_id, also, "state = 'open'")
+
+    async def end_pause(
+        self, study_id: bytes, turn: int, state: str, also: Callable[[Transaction], None]
     ) -> None:
-        """Pause an open study, or end a pause; a study in any other state stays as it is."""
-        await self._move(study_id, *((("paused",), "open") if resume else (("open",), "paused")), also)
+        """Have a study go on ("open") or close; nothing happens if that pause is over."""
+        change = "state = 'open', turn = turn + 1" if state == "open" else "state = 'closing'"
+        await self._move(change, study_id, also, "state = 'paused' AND turn = ?", turn)
+
+    async def follow(self, study_id: bytes, turn: int, also: Callable[[Transaction], None]) -> int:
+        """Pause, or go on, as the collector says; the highest turn it said. Any other state stays."""
+
+        def write(tx: Transaction) -> int:
+            earlier, state = ("open", "paused") if turn % 2 else ("paused", "open")
+            newer = tx.run(
+                "UPDATE studies SET turn = ? WHERE study_id = ? AND turn < ?", (turn, study_id, turn)
+            )
+            if newer and tx.run(
+                "UPDATE studies SET state = ? WHERE study_id = ? AND state = ?", (state, study_id, earlier)
+            ):
+                also(tx)
+            row = tx.row("SELECT turn FROM studies WHERE study_id = ?", (study_id,))
+            return turn if row is None else int(row[0])
+
+        highest = await self._database.write(write)
+        await self.refresh()
+        return highest
+
+    async def outnumber(self, study_id: bytes, turn: int) -> None:
+        """Take the next turn after one that this store has forgotten, paused or not as it is."""
+        await self._database.write(
+            lambda tx: tx.run(
+                "UPDATE studies SET turn = ? + (? + turn) % 2 WHERE study_id = ? AND turn <= ?",
+                (turn + 1, turn + 1, study_id, turn),
+            )
+        )
 
     async def _move(
         self,
+        change: str,
         study_id: bytes,
-        earlier: tuple[str, ...],
-        state: str,
         also: Callable[[Transaction], None] | None,
+        where: str,
+        *values: int | str,
     ) -> None:
-        marks = ", ".join("?" * len(earlier))
-
         def write(tx: Transaction) -> None:
             moved = tx.run(
-                f"UPDATE studies SET state = ? WHERE study_id = ? AND state IN ({marks})",  # noqa: S608 - marks only
-                (state, study_id, *earlier),
+                f"UPDATE studies SET {change} WHERE study_id = ? AND {where}",  # noqa: S608 - words of this module
+                (study_id, *values),
             )
             if moved and also is not None:
                 also(tx)

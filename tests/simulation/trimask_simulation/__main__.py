@@ -56,9 +56,10 @@ class HostileTable:
         return "\n".join(lines)
 
 
-def _run(seed: int, *, keep: bool, hostile: bool) -> Result:
+def _run(seed: int, chosen: argparse.Namespace, *, keep: bool) -> Result:
+    kind = adversary_of(seed) if chosen.adversaries else ""
     with tempfile.TemporaryDirectory(prefix="trimask-simulation-") as folder:
-        return run_seed(seed, Path(folder), keep=keep, adversary=adversary_of(seed) if hostile else "")
+        return run_seed(seed, Path(folder), keep=keep, adversary=kind, withdrawing=chosen.withdrawals or None)
 
 
 def main() -> int:
@@ -70,9 +71,12 @@ def main() -> int:
     parser.add_argument(
         "--adversaries", action="store_true", help="a hostile party in every seed (ADVERSARIES=1)"
     )
+    parser.add_argument(
+        "--withdrawals", action="store_true", help="people withdraw in every seed (WITHDRAWALS=1)"
+    )
     chosen = parser.parse_args()
     if chosen.seed is not None:
-        result = _run(chosen.seed, keep=True, hostile=chosen.adversaries)
+        result = _run(chosen.seed, chosen, keep=True)
         print("\n".join(result.lines))
         print(f"\nseed {result.seed}: {result.error or 'every promise was kept'}")
         print(f"trace {result.digest}\n{_table(result.faults, result.counts)}")
@@ -81,10 +85,10 @@ def main() -> int:
     counts: Counter[str] = Counter()
     hostile = HostileTable()
     failed: list[Result] = []
-    again = "ADVERSARIES=1 " if chosen.adversaries else ""
+    again = "ADVERSARIES=1 " if chosen.adversaries else "WITHDRAWALS=1 " if chosen.withdrawals else ""
     begun = time.monotonic()
     for done, seed in enumerate(range(chosen.first, chosen.first + chosen.seeds), 1):
-        result = _run(seed, keep=False, hostile=chosen.adversaries)
+        result = _run(seed, chosen, keep=False)
         faults += result.faults
         counts += Counter(result.counts)
         if chosen.adversaries:

@@ -133,6 +133,11 @@ class Device:
     trace: Trace
     faults: Faults
     seed: int
+    leave_at: list[float] = field(default_factory=list)
+    """When somebody who answered here withdraws, soonest first."""
+    stays: bool = False
+    """Whether it is looked at now and then when nothing waits any more, for somebody may withdraw yet."""
+    idle: bool = False
     receipts: dict[bytes, Receipt] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -200,9 +205,17 @@ class Device:
         queue.send(now=not self.faults.on)
         entries = queue.entries()
         self.receipts.update({entry.submission_id: entry.receipt for entry in entries if entry.receipt})
+        here = sorted(entry.submission_id for entry in entries if entry.state in ("waiting", "sent"))
+        if here and self.leave_at and self.leave_at[0] <= self.loop.time():
+            self.leave_at.pop(0)
+            queue.withdraw(self._chance.choice(here))
         if len(entries) < len(self.people):
             return self._chance.uniform(0.5, 4.0)
         due = queue.next_ms()
-        if due is None:
-            return None
-        return min(20.0, max(0.5, (due - self._clock.now_ms()) / 1000))
+        pauses = [] if due is None else [(due - self._clock.now_ms()) / 1000]
+        if here:
+            pauses += [at - self.loop.time() for at in self.leave_at[:1]]
+        self.idle = not pauses
+        if self.stays:
+            pauses.append(self._chance.uniform(1.0, 4.0))
+        return min(20.0, max(0.5, min(pauses))) if pauses else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,6 +54,9 @@ class MomentsOracle(Oracle):
 
     def _stage_at(self, name: str, batch_id: bytes) -> int:
         return self._decided.get((name, batch_id), (-1, None))[0]
+
+    def _counting(self, ids: Iterable[bytes]) -> int:
+        return len(honest(self.people, ids, self.false))
 
     def _expected(self, batch_id: bytes) -> tuple[bytes, list[int]]:
         """The hash of what must be accepted of a batch, and the people it is of."""
@@ -161,7 +164,7 @@ class MomentsOracle(Oracle):
             wanted.clear()
         for person, count in enumerate(total):
             require(count == wanted[person], f"person {person} is published {count} times")
-        lost = set(receipts) - complete
+        lost = set(receipts) - complete - self._withdrawn
         require(not lost, f"{len(lost)} accepted reports are in no batch")
         require(bool(wanted) or not complete or "nothing was published" in note, "the owner is not told")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from trimask_core.closing import Closing, closing_of
 from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
@@ -60,6 +62,15 @@ class Oracle:
     _stages: dict[bytes, int] = field(default_factory=dict)
     _released: set[bytes] = field(default_factory=set)  # plans that were given up before anything was masked
     _published: dict[str, bytes] = field(default_factory=dict)
+    # What each right provider holds, or has in a block, by its last commit; and what was ever withdrawn.
+    _held: dict[str, set[bytes]] = field(default_factory=dict)
+    _withdrawn: set[bytes] = field(default_factory=set)
+    orders: set[tuple[int, int]] = field(default_factory=set)
+    """What its owner announced, and ordered."""
+    # The collector's state of the study; when it was last to close: what was announced, what was there, published before.
+    _state: str = "open"
+    _close: tuple[int, int, Closing, int] | None = None
+    _stayed_open: int = 0
     # Every data key ever seen on a disk, wrapped as it is there.
     _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
     checks: int = 0
@@ -75,6 +86,7 @@ class Oracle:
         self._wrapped.setdefault(name, set()).update(keys)
         if name == "collector":
             self._collector(connection)
+            self._closes(connection)
         elif name.startswith("R"):
             self._right(name, connection)
 
@@ -109,10 +121,15 @@ class Oracle:
         ):
             self._block(name, block_id, joined)
         rows = connection.execute(
-            "SELECT submission_id, payload IS NULL, payload_hash, block_id FROM submissions"
+            "SELECT submission_id, payload IS NULL, payload_hash, block_id, withdrawn_ms FROM submissions"
         )
-        for submission_id, erased, digest, block_id in rows:
+        held = self._held[name] = set()
+        for submission_id, erased, digest, block_id, withdrawn_ms in rows:
             key = (name, submission_id)
+            if block_id is not None or not erased:
+                held.add(submission_id)
+            if withdrawn_ms is not None:
+                self._withdrawn.add(submission_id)
             require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
             require(bool(erased) or key not in self._erased, f"{name}: an erased row came back")
             if erased:
@@ -145,6 +162,61 @@ class Oracle:
                 require(factor is None, f"collector: the factor of a {state} release is still there")
         require(not pooled, "collector: pooled blocks belong to a release that is not there")
         self._published_once(connection)
+
+    def _closes(self, connection: sqlite3.Connection) -> None:
+        """Whenever the study pauses, goes on or closes: that this is right by what right providers hold at that moment."""
+        (state,) = connection.execute("SELECT state FROM studies").fetchone() or ("open",)
+        before, self._state = self._state, state
+        if state not in ("open", "closing") or before == state:
+            return
+        query = "SELECT told_published, told_erased FROM progress"
+        published, erased = connection.execute(query).fetchone() or (0, 0)
+        require((published, erased) in self.orders, f"collector: nobody announced {published} and {erased}")
+        there = self._there(connection)
+        broken = there.published < published and there.erased > erased
+        said = f"{published} and {erased} were announced, {there.published} and {there.erased} are there"
+        if state == "open":
+            require(broken, f"collector: it stays open, and need not: {said}")
+            self._stayed_open += 1
+        else:
+            require(not broken, f"collector: it closes, and that was not agreed to: {said}")
+            rows = connection.execute(
+                "SELECT sum(row_count) FROM releases WHERE state = 'published'"
+            ).fetchone()
+            self._close = (published, erased, there, rows[0] or 0)
+
+    def _there(self, connection: sqlite3.Connection) -> Closing:
+        """What closing does to what is there."""
+        pending, masking, pooled = self._progress(connection)
+        counting = self._counting
+        return closing_of(self.study, pending=counting(pending), masking=counting(masking), pooled=pooled)
+
+    def _progress(self, connection: sqlite3.Connection) -> tuple[set[bytes], list[bytes], int]:
+        """Who waits by the right providers' own stores, who is in a block, and how many are in no published release."""
+        blocks = connection.execute(
+            "SELECT submission_ids, state FROM blocks WHERE state NOT IN ('cancelled', 'released')"
+        ).fetchall()
+        planned = {name for joined, _ in blocks for name in split(joined)}
+        masking = [name for joined, state in blocks if state == "planned" for name in split(joined)]
+        releases = connection.execute("SELECT row_count, state FROM releases").fetchall()
+        complete = (
+            set.intersection(*self._held.values()) if len(self._held) == len(self.study.right) else set()
+        )
+        pooled = sum(rows for rows, state in releases if state in ("open", "full", "answerable"))
+        return complete - planned, masking, pooled
+
+    def require_told(self, path: Path, *told: int) -> None:
+        """Nothing has changed for a while: what the status says is what is there."""
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            pending, masking, pooled = self._progress(connection)
+        there = (len(pending), len(masking), pooled)
+        require(
+            told == there, f"the status says that {told} wait, are in a block and are pooled, and {there} are"
+        )
+
+    def _counting(self, ids: Iterable[bytes]) -> int:
+        """How many of these submissions will be counted."""
+        return len(list(ids))
 
     def _stage(self, block_id: bytes, joined: bytes, row_count: int, state: str) -> int:
         """How far a block of the collector's has come: 0 for planned."""
@@ -198,7 +270,27 @@ class Oracle:
         complete = self._complete(folders)
         self._all_published(total, in_blocks, complete, receipts, note)
         self._once(total)
-        return {"accepted": len(receipts), "complete": len(complete), "published": sum(total)}
+        return {
+            "accepted": len(receipts),
+            "complete": len(complete),
+            "published": sum(total),
+            "withdrawn": len(self._withdrawn),
+            **self._as_announced(sum(total)),
+        }
+
+    def _as_announced(self, published: int) -> dict[str, int]:
+        """What was there when it closed is published, and is what was announced, or the owner agreed to it."""
+        require(self._close is not None, "the study is closed, and was never closing")
+        assert self._close is not None
+        told, _, there, before = self._close
+        if not told:  # it closed at once, and people went on withdrawing until every right provider had heard
+            return {"closed: nothing was announced": 1, "stayed open": self._stayed_open}
+        require(
+            published - before == there.published,
+            f"{told} were announced, {there.published} were there, {published - before} are published",
+        )
+        kind = "as" if told == there.published else "more than" if told < there.published else "less than"
+        return {f"closed: {kind} announced": 1, "stayed open": self._stayed_open}
 
     def _once(self, total: list[int]) -> None:
         require(max(total) <= 1, "a person is published twice")
@@ -212,9 +304,12 @@ class Oracle:
         note: str,
     ) -> None:
         if len(complete) >= self.study.release_rows:
-            require(in_blocks == complete, "complete rows and rows in blocks differ")
-            self._same(total, complete, "what was published")
-            lost = set(receipts) - complete
+            # Where somebody has withdrawn, those who wait may be too few for a block.
+            few = self.study.rows.block_rows if self._withdrawn else 1
+            left = complete - in_blocks
+            require(in_blocks <= complete and len(left) < few, "complete rows and rows in blocks differ")
+            self._same(total, in_blocks, "what was published")
+            lost = set(receipts) - complete - self._withdrawn
             require(not lost, f"{len(lost)} accepted rows are in no block")
         else:
             require(sum(total) == 0, "fewer rows than the guarantee needs were published")
@@ -224,13 +319,14 @@ class Oracle:
             )
 
     def _complete(self, folders: Mapping[str, Path]) -> set[bytes]:
-        """Submissions every right provider took in."""
+        """Submissions every right provider took in, and let nobody withdraw."""
         held: list[set[bytes]] = []
         for name in sorted(folders):
             if name.startswith("R"):
                 connection = sqlite3.connect(folders[name] / "right.sqlite3")
                 self.after_commit(name, connection)
-                held.append({row[0] for row in connection.execute("SELECT submission_id FROM submissions")})
+                kept = "SELECT submission_id FROM submissions WHERE withdrawn_ms IS NULL"
+                held.append({row[0] for row in connection.execute(kept)})
                 (left,) = connection.execute(
                     "SELECT count(*) FROM submissions WHERE payload IS NOT NULL"
                 ).fetchone()

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from trimask_client import client as client_module
 from trimask_core import submission as submission_module
+from trimask_core.closing import closing_of
 from trimask_core.errors import Refused
 from trimask_core.hpke import hpke_seal
 from trimask_core.randomness import DeterministicRandom, RandomSource
@@ -43,13 +44,14 @@ from trimask_simulation.parties import Party
 from trimask_simulation.people import PEOPLE, Keys, answers_of, make_study, person_of
 from trimask_simulation.trace import Trace
 
-__all__ = ["Result", "adversary_of", "right_of", "run_seed", "suite_of"]
+__all__ = ["Result", "adversary_of", "right_of", "run_seed", "suite_of", "withdrawing_of"]
 
 _DEVICES = 6
 _TRIES_BESIDE_AN_ADVERSARY = 8
 _FAULTY_SECONDS = 120.0
 # Once faults have stopped, everything must be over in this much virtual time: a few timeouts of everything.
 _PATIENCE_SECONDS = 600.0
+_LATE_SECONDS = 60.0  # no copy of a message is later
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Result:
 def suite_of(seed: int) -> str:
     """Every second seed is of the moments suite."""
     return ("rows", "moments")[seed % 2]
+
+
+def withdrawing_of(seed: int) -> bool:
+    """In every second seed of each suite people withdraw, and few more take part than a release needs."""
+    return seed // 2 % 2 == 1
 
 
 def adversary_of(seed: int) -> str:
@@ -96,7 +103,14 @@ def _scene(seed: int, suite: str, adversary: Adversary | None) -> tuple[SignedSt
 
 class _World:
     def __init__(
-        self, seed: int, folder: Path, *, suite: str, keep: bool, adversary: Adversary | None
+        self,
+        seed: int,
+        folder: Path,
+        *,
+        suite: str,
+        keep: bool,
+        adversary: Adversary | None,
+        withdrawing: bool,
     ) -> None:
         self.seed = seed
         self.adversary = adversary
@@ -119,10 +133,15 @@ class _World:
         times = (lambda _: 1) if adversary is None else adversary.copies
         order = [person for person in range(PEOPLE) for _ in range(times(person))]
         self._chance.shuffle(order)
+        leave_at: list[float] = []
+        if withdrawing:
+            chance = random.Random(f"withdrawing {seed}")
+            order = order[: self.signed.study.release_rows + chance.randrange(6)]
+            leave_at = sorted(chance.uniform(5.0, 1.5 * _FAULTY_SECONDS) for _ in range(chance.randint(0, 4)))
         self.devices = [
             Device(
                 f"D{i}", self.signed, [answers_of(person) for person in order[i::_DEVICES]],
-                self.loop, self.network, self.trace, self.faults, seed,
+                self.loop, self.network, self.trace, self.faults, seed, leave_at[i::_DEVICES], withdrawing,
             )
             for i in range(_DEVICES)
         ]  # fmt: skip
@@ -207,19 +226,71 @@ class _World:
         answering = [self.loop.create_task(device.run()) for device in self.devices]
         everybody = asyncio.gather(*answering)
         if self._chance.random() < 0.5:
-            await everybody
+            while not self._idle():
+                await asyncio.sleep(1.0)
         else:  # some are still sending when the study closes
             await asyncio.sleep(self._chance.uniform(20.0, 1.2 * _FAULTY_SECONDS))
-        self.trace.event("owner", "closes the study")
-        await self._until_done(peers, owner.CloseStudy, study_pb2.CloseStudyRequest(study_id=study.id))
         asking = StudyServiceStub(peers.channel(study.collector))
+        await self._close(peers, owner.CloseStudy, asking.GetStudyStatus)
         question = study_pb2.GetStudyStatusRequest(study_id=study.id)
         while (
             await self._until_done(peers, asking.GetStudyStatus, question)
         ).state != study_pb2.STUDY_STATE_CLOSED:
             await asyncio.sleep(2.0)
         self.trace.event("owner", "the study is closed")
+        for device in self.devices:
+            device.stays = False
         await everybody
+
+    def _idle(self) -> bool:
+        return all(device.idle for device in self.devices)
+
+    async def _close(self, peers: SimulatedPeers, close: Any, ask: Any) -> None:
+        """As `trimask study close` does: say what the status promises, and order that; again while the study stays open."""
+        study = self.signed.study
+        question = study_pb2.GetStudyStatusRequest(study_id=study.id)
+        quiet = 0
+        while True:
+            quiet += self._idle() and not self.faults.on
+            if quiet:
+                await asyncio.sleep(_LATE_SECONDS)  # the last late copy has come, and been counted
+            status = await self._until_done(peers, ask, question)
+            if quiet and self.adversary is None:
+                path = self.parties["collector"].database_path
+                self.oracle.require_told(path, status.pending_rows, status.masking_rows, status.pooled_rows)
+            told = closing_of(
+                study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+            )
+            if not quiet:
+                self._somebody_leaves()
+            await asyncio.sleep(self._chance.uniform(0.0, 6.0))
+            if not told.published and not self._idle() and self.adversary is None:
+                continue  # few would
+            self.trace.event(
+                "owner", f"closes the study, {told.published} to publish, {told.erased} to erase"
+            )
+            order = study_pb2.CloseStudyRequest(study_id=study.id)
+            if self.adversary is None:
+                order.published_rows, order.erased_rows = told.published, told.erased
+            self.oracle.orders.add((order.published_rows, order.erased_rows))
+            await self._until_done(peers, close, order)
+            while (
+                status := await self._until_done(peers, ask, question)
+            ).state == study_pb2.STUDY_STATE_PAUSED:
+                await asyncio.sleep(1.0)
+            if status.state != study_pb2.STUDY_STATE_OPEN:
+                return
+            self.trace.event("owner", f"hears {status.note}")
+            if quiet == 2:  # the first time, false reports that nobody had looked at may have been promised
+                raise Violation(f"nothing changes any more, and the status still promises {told.published}")
+            await asyncio.sleep(self._chance.uniform(1.0, 20.0))
+
+    def _somebody_leaves(self) -> None:
+        """Where people withdraw, the worst moment is between what was announced and what is counted."""
+        now = self.loop.time()
+        for device in self._chance.sample(self.devices, self._chance.choice((0, 1, 2))):
+            if device.stays and len(device.leave_at) < 2:
+                device.leave_at = sorted([*device.leave_at, now + self._chance.uniform(0.0, 5.0)])
 
     async def _until_done(self, peers: SimulatedPeers, method: Any, request: Any) -> Any:
         while True:
@@ -316,13 +387,25 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         yield
 
 
-def run_seed(seed: int, folder: Path, *, suite: str = "", keep: bool = False, adversary: str = "") -> Result:
+def run_seed(
+    seed: int,
+    folder: Path,
+    *,
+    suite: str = "",
+    keep: bool = False,
+    adversary: str = "",
+    withdrawing: bool | None = None,
+) -> Result:
     """Simulate a seed in an empty folder, of its own suite or another; `keep` keeps the text of the trace.
 
-    With an `adversary`, a kind of `ADVERSARIES`, one party of a study of the rows suite is hostile.
+    With an `adversary`, a kind of `ADVERSARIES`, one party of a study of the rows suite is hostile. With `withdrawing`
+    people withdraw, whatever the seed says.
     """
     hostile = Adversary(adversary, seed) if adversary else None
-    world = _World(seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile)
+    leaving = hostile is None and (withdrawing_of(seed) if withdrawing is None else withdrawing)
+    world = _World(
+        seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile, withdrawing=leaving
+    )
     counts: dict[str, int] = {}
     error = ""
     collecting = gc.isenabled()

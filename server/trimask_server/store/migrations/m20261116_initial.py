@@ -35,6 +35,7 @@ CREATE TABLE studies (
   study_id BLOB PRIMARY KEY,
   signed_study TEXT NOT NULL,
   state TEXT NOT NULL,
+  turn INTEGER NOT NULL DEFAULT 0,
   registered_ms INTEGER NOT NULL,
   closed_ms INTEGER
 );
