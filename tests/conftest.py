@@ -19,7 +19,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.party_files import load_party, read_secret
+from trimask_core.party_files import admission_key, load_party, read_secret
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.discrete import PUBLISHING_STEPS
@@ -188,9 +188,10 @@ def _make_study(
         "left": tuple(cards[role] for role in roles[right:-1]),
         "tls_roots": held.tls_roots,
     }
-    if changes.get("admission") == "invited" and "admission_signer" not in changes:
-        held.identities["owner"] = SigningKey.generate(source)
-        values |= {"admission_signer": "owner", "owner_key": held.identities["owner"].public.hex()}
+    held.identities["owner"] = admission_key(keys / "owner") if keys else SigningKey.generate(source)
+    values["owner_key"] = held.identities["owner"].public.hex()
+    if changes.get("admission") == "invited":
+        values["admission_signer"] = "owner"
     study = Study(**{**values, "suite": settings, **changes})
     held_secrets = {
         role: MomentsSecret(source.seed()) if keys is None else MomentsSecret.load(keys / role)

@@ -7,11 +7,62 @@ from the counts that everybody may ask for, so that an owner knows before closin
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from trimask_core.errors import Refused
+from trimask_core.identity import SigningKey, verify
+from trimask_core.refusals import Reason
 from trimask_core.study import Study
 
-__all__ = ["Closing", "closing_of"]
+__all__ = ["Closing", "closing_of", "sign_abandon", "sign_close", "verify_abandon", "verify_close"]
+
+_CLOSE, _ABANDON = "close-study", "abandon-draw"
+
+
+class _Order(Protocol):
+    """An order to close a study, as on the wire (`CloseOrder`)."""
+
+    study_id: bytes
+    close_time_ms: int
+    published_rows: int
+    erased_rows: int
+    signature: bytes
+
+
+def _close_message(order: _Order) -> bytes:
+    numbers = (order.close_time_ms, order.published_rows, order.erased_rows)
+    return order.study_id + b"".join(number.to_bytes(8, "big") for number in numbers)
+
+
+def sign_close(key: SigningKey, order: _Order) -> bytes:
+    """The owner's signature on an order to close a study."""
+    return key.sign(_CLOSE, _close_message(order))
+
+
+def verify_close(study: Study, order: _Order, now_ms: int) -> None:
+    """Raise unless the study's owner has ordered it closed, by now. No collector ends intake on its own: it would choose who
+    is in the last block."""
+    message = _close_message(order)
+    verify(bytes.fromhex(study.owner_key), _CLOSE, message, order.signature, "the owner's order to close")
+    if order.study_id != study.id or order.close_time_ms > now_ms:
+        raise Refused(Reason.NO_ORDER, "the owner's order is for another study, or a later time")
+
+
+def sign_abandon(key: SigningKey, study_id: bytes, number: int) -> bytes:
+    """The owner's signature on an order to give a draw up, and erase its rows."""
+    return key.sign(_ABANDON, study_id + number.to_bytes(4, "big"))
+
+
+def verify_abandon(study: Study, number: int, signature: bytes) -> None:
+    """Raise unless the study's owner has given this draw up: else whoever dislikes its outcome could toss again."""
+    message = study.id + number.to_bytes(4, "big")
+    verify(
+        bytes.fromhex(study.owner_key),
+        _ABANDON,
+        message,
+        signature,
+        f"the owner's order to abandon draw {number}",
+    )
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ The file `counted.bin`, whose hash is in the signed manifest, has for each block
 of its submissions in ascending order, and whether each was counted: in the moments suite the right providers refuse a
 report whose proof fails. In that suite the list is bound by what every right provider signed (`accepted_hash`). In the rows
 suite each block has the signature of every right provider over its list, given when it bound these rows to this block: a
-list with another id in it needs them all. That a listed block was not cancelled or given up, and is in the release, is the
-collector's word, as the release itself is.
+list with another id in it needs them all. That a listed block was not given up, and is in the release, is the collector's
+word, as the release itself is.
 
 A submission id is the hash of a key that only the receipt holds, so the list names nobody: it tells how many people
 answered, which is published anyway, and to anybody who sees a receipt, whether it counts and in which block.
@@ -174,7 +174,6 @@ class Counted:
         if len({block.block_id for block in blocks}) != len(blocks):
             raise VerificationError(f"{COUNTED_FILE} has a block twice")
         if len({name for block in blocks for name in block}) != sum(map(len, blocks)):
-            # A plan that was cancelled has signatures too, and its rows are signed for again in another block.
             raise VerificationError(f"{COUNTED_FILE} has a submission in two blocks")
         return cls(tuple(blocks))
 

@@ -35,11 +35,11 @@ def load_party(path: Path) -> Party:
 
 
 def admission_key(owner: Path) -> SigningKey:
-    """The key with which an owner signs invitations, from the owner's folder."""
+    """The key with which an owner signs invitations and orders, from the owner's folder."""
     path = owner / ADMISSION_KEY
     if not path.exists():
         raise ConfigError(
-            f"{path} is missing: the owner signs invitations with it; `trimask study new` makes it"
+            f"{path} is missing: the owner signs invitations and orders with it; `trimask study new` makes it"
         )
     return SigningKey(read_secret(path))
 

@@ -107,7 +107,7 @@ class Reason(StrEnum):
     UNKNOWN_STUDY = "unknown_study", _NOT_FOUND, _LATER, "The node does not know the study, or not yet.", "unknown_study"
     STUDY_CLOSED = "study_closed", _NOT_NOW, _NEVER, "The study accepts no more submissions.", "closed"
     STUDY_PAUSED = (
-        "study_paused", _AWAY, _LATER, "The study is being closed: what is there is counted and combined first.", "busy")
+        "study_paused", _AWAY, _LATER, "What is there is being counted or combined.", "busy")
     STUDY_REFUSED = "study_refused", _NOT_NOW, _LATER, "The node's operator has refused the study.", "stopped"
     NO_INVITATION = "no_invitation", _DENIED, _NEVER, "The study is for invited people; no invitation was sent.", "uninvited"
     BAD_INVITATION = "bad_invitation", _DENIED, _NEVER, "The invitation is not for this study, or this submission.", "link"
@@ -172,7 +172,11 @@ class Reason(StrEnum):
     # Blocks and attempts, between nodes
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
-    ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the plan was not checked, or not accepted."
+    ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the block was not checked, or not accepted."
+    DRAW_UNFINISHED = "draw_unfinished", _NOT_NOW, _LATER, "The last draw is not over, or a block of it is not bound."
+    DRAW_DIFFERS = "draw_differs", _NOT_NOW, _NEVER, "The node knows this draw with other lists or verdicts."
+    DRAW_OVER = "draw_over", _NOT_NOW, _NEVER, "The draw is over, or was abandoned by the study's owner."
+    NO_ORDER = "no_order", _DENIED, _LATER, "The study's owner has not ordered this, or not yet."
     CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node knows this check of rows with other commitments."
     ROW_ALREADY_USED = "row_already_used", _NOT_NOW, _NEVER, "A row of the plan is in another block, or erased."
     BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
@@ -186,8 +190,7 @@ class Reason(StrEnum):
     PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the attempt, have another plan of the block."
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
-    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong number of rows or columns."
-    NOT_FINITE = "not_finite", _INVALID, _NEVER, "A matrix holds NaN or infinity."
+    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong size, or holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
@@ -209,10 +212,7 @@ class Reason(StrEnum):
     BUDGET_SPENT = "budget_spent", _NOT_NOW, _NEVER, "The budget cannot pay for this; it is never refilled."
     NOT_ANSWERABLE = "not_answerable", _NOT_NOW, _LATER, "Rows are still being collected."
     TOO_FEW_ROWS = "too_few_rows", _NOT_NOW, _NEVER, "Too few rows came; they are erased."
-    UNKNOWN_COLUMN = "unknown_column", _INVALID, _NEVER, "The study has no such column."
-    COLLINEAR_COLUMNS = "collinear_columns", _INVALID, _NEVER, "The columns named depend on each other."
-    NO_ROOM = "no_room", _INVALID, _NEVER, "The noise at this price does not fit the numbers that providers add up."
-    NO_SUCH_PURSE = "no_such_purse", _INVALID, _NEVER, "The study's budget is not kept in this currency."
+    BAD_QUESTION = "bad_question", _INVALID, _NEVER, "The study cannot answer this; it cost nothing."
     REQUEST_CONFLICT = "request_conflict", _EXISTS, _NEVER, "The request id was used for another question."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."
     RELEASE_FAILED = "release_failed", Status.INTERNAL, _NEVER, "The answer failed after it was paid; the price is spent."

@@ -80,8 +80,14 @@ def _check_signer(study: StudySettings) -> None:
         raise StudyError("study field reminders must be of type bool")
     if study.reminders and study.admission == "open":
         raise ImpossibleStudy("reminders", "an open study has no invitations: take reminders out")
+    if not re.fullmatch("[0-9a-f]{64}", study.owner_key):
+        raise ImpossibleStudy(
+            "owner_key", "owner_key must be the key with which the owner orders the study closed"
+        )
+    if study.owner_key == study.collector.identity.hex():
+        raise ImpossibleStudy("owner_key", "owner_key must not be the collector's own")
     if study.admission == "open":
-        if signer or study.owner_key:
+        if signer:
             raise ImpossibleStudy(
                 "admission_signer", "an open study has no invitations: take admission_signer out"
             )
@@ -93,12 +99,6 @@ def _check_signer(study: StudySettings) -> None:
             f"admission_signer must be 'owner' or a right provider's role, {providers[0]} to {providers[-1]}; "
             "the collector may not admit people",
         )
-    if (signer == "owner") != bool(re.fullmatch("[0-9a-f]{64}", study.owner_key)):
-        raise ImpossibleStudy(
-            "admission_signer", "owner_key must be the owner's key where the owner signs, and empty otherwise"
-        )
-    if study.owner_key == study.collector.identity.hex():
-        raise ImpossibleStudy("admission_signer", "owner_key must not be the collector's own")
 
 
 def _check_weight(study: StudySettings, weight: Weight) -> None:

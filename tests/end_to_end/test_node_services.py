@@ -12,9 +12,12 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
+from trimask_core.closing import sign_close
 from trimask_core.errors import Refused
+from trimask_core.party_files import admission_key
 from trimask_lab import Lab
 from trimask_proto.v1 import node_pb2, node_pb2_grpc, right_batches_pb2, right_batches_pb2_grpc
+from trimask_proto.v1.common_pb2 import CloseOrder
 
 PEER_SERVICES = {
     "collector": {
@@ -32,6 +35,7 @@ PEER_SERVICES = {
     "R1": {
         "RightBatchService",
         "RowCheckService",
+        "RowDrawService",
         "RowCheckPeerService",
         "InvitationService",
         "RightMaskingService",
@@ -97,8 +101,17 @@ def test_listing_what_waits_does_not_stop_intake_and_stopping_does(lab: Lab) -> 
         assert listed.submission_ids == kept.submission_id
         client.submit({"x": 2.0, "y": 2.0})
         late = client.prepare({"x": 3.0, "y": 3.0})
+        order = CloseOrder(study_id=study_id, close_time_ms=1 << 47)
+        order.signature = sign_close(admission_key(lab.owner), order)
+        with pytest.raises(grpc.RpcError, match="a later time"):
+            stub.StopIntake(right_batches_pb2.StopIntakeRequest(order=order))
+        order.close_time_ms = 0  # which the owner has not signed
+        with pytest.raises(grpc.RpcError, match="the owner's order to close does not verify"):
+            stub.StopIntake(right_batches_pb2.StopIntakeRequest(order=order))
+        client.submit({"x": 2.0, "y": 3.0})
+        order.signature = sign_close(admission_key(lab.owner), order)
         for _ in range(2):  # stopping twice is stopping once
-            stub.StopIntake(right_batches_pb2.StopIntakeRequest(study_id=study_id))
+            stub.StopIntake(right_batches_pb2.StopIntakeRequest(order=order))
         with pytest.raises(Refused, match="no more submissions"):
             client.upload(late, 1)
         client.upload(late, 2)  # each provider is told for itself

@@ -18,6 +18,7 @@ from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
 from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.clock import SystemClock
+from trimask_core.closing import Closing
 from trimask_core.errors import Refused
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_server.collector.console.overview import invitation_values, together_words
@@ -79,11 +80,9 @@ def test_an_owner_signs_in_and_sees_the_study(
     assert min(page.evaluate(CONTRAST))[0] >= 4.5
     (cookie,) = context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/console")
-    page.get_by_label("Or close by itself at (UTC)").fill("2099-01-31T18:00")
-    page.get_by_role("button", name="Set").click()
-    assert "It will close on 2099-01-31 18:00 UTC" in page.locator("main").inner_text()
-    page.get_by_role("button", name="Close the study").click()
-    assert "Tick the box" in page.locator("[role=alert]").inner_text()
+    owner.close_study(filled.study, ops_lab.folder / "owner", close_ms=4_073_652_000_000)
+    page.reload()
+    assert "It will close on 2099-02-01 22:00 UTC" in page.locator("main").inner_text()
     assert owner.study_status(filled.study).state == "open"
     page.get_by_role("button", name="Sign out").click()
     assert page.locator("h1").inner_text() == "Owner's console"
@@ -112,18 +111,18 @@ def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
     page = f"/console/studies/{filled.study.id.hex()}"
     cookie = f"trimask_owner_{filled.study.id.hex()[:16]}="
     mine = cookie + _token(ops_lab, filled, "owner")
-    sure = {"sure": "yes"}
+    sure = {"count": "60", "expires": "2099-01-01"}
     # A stranger, a researcher, a forged form, a form from elsewhere: nothing is shown or done.
     assert _ask(ops_lab, "GET", page)[0] == 303
     assert _ask(ops_lab, "GET", page, Cookie=cookie + _token(ops_lab, filled, "datasets"))[0] == 303
-    assert _ask(ops_lab, "POST", f"{page}/close", sure)[0] == 303
-    status, text = _ask(ops_lab, "POST", f"{page}/close", sure, Cookie=mine)
+    assert _ask(ops_lab, "POST", f"{page}/invited", sure)[0] == 303
+    status, text = _ask(ops_lab, "POST", f"{page}/invited", sure, Cookie=mine)
     assert (status, "not sent from this page" in text) == (409, True)
     word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="form_token" value="')[1][:64]
     elsewhere = _ask(
         ops_lab,
         "POST",
-        f"{page}/close",
+        f"{page}/invited",
         sure | {"form_token": word},
         Cookie=mine,
         Origin="http://evil.example",
@@ -155,11 +154,8 @@ def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
     word = _ask(ops_lab, "GET", page, Cookie=mine)[1].split('name="form_token" value="')[1][:64]
     noted = {"count": "60", "expires": "2099-01-01", "form_token": word}
     assert _ask(ops_lab, "POST", f"{page}/invited", noted, Cookie=mine)[0] == 303
-    sure = {"sure": "yes", "form_token": word}
-    status, text = _ask(ops_lab, "POST", f"{page}/close", sure, Cookie=mine)
-    assert (status, "This page is out of date" in text) == (409, True)
-    told = {"published": "33", "erased": "0"}
-    assert _ask(ops_lab, "POST", f"{page}/close", sure | told, Cookie=mine)[0] == 303
+    assert "trimask study close" in _ask(ops_lab, "GET", page, Cookie=mine)[1]
+    owner.close_study(signed.study, ops_lab.folder / "owner", Closing(33, 0, 0, ""))
     ops_lab.until(lambda: owner.study_status(signed.study).state == "closed")
     text = _ask(ops_lab, "GET", page, Cookie=mine)[1]
     name = text.split(f"{page}/datasets/")[1].split("/")[0]

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_server.collector.batches import Batches
-from trimask_server.collector.ledger import Ledger
-from trimask_server.suites.rows import checking
+from trimask_server.right import batches
 from trimask_simulation.adversaries import ADVERSARIES, Adversary
 from trimask_simulation.world import Result, adversary_of, right_of, run_seed
 
@@ -28,8 +26,12 @@ def _run(seed: int, folder: Path) -> Result:
     "seed", [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3, 5, 7, 16))]
 )
 def test_honest_rows_are_counted_once_or_reported(seed: int, tmp_path: Path) -> None:
-    counts = _run(seed, tmp_path).counts
-    if adversary_of(seed) == "Sybil fleet":
+    result = _run(seed, tmp_path)
+    counts = result.counts
+    if adversary_of(seed) == "choosing collector":
+        assert result.acts["choosing collector"]
+        assert counts["published"] == counts["complete"]
+    elif adversary_of(seed) == "Sybil fleet":
         assert (
             counts["published"] == counts["complete"] > 42
         )  # theirs count too; nobody else's is lost or doubled
@@ -52,48 +54,13 @@ def test_every_kind_has_its_seeds_with_and_without_tags() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_that_is_refused_for_ever_would_be_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the simulation found: a plan that a provider refuses for good was no try, so it was never given up."""
-    next_attempt, bind = Ledger.next_attempt, Batches.bind
-    binding: list[bool] = []
-
-    async def marked(self: Batches, block: object) -> bool:
-        binding.append(True)
-        try:
-            return await bind(self, block)  # type: ignore[arg-type]
-        finally:
-            binding.pop()
-
-    async def uncounted(self: Ledger, block_id: bytes) -> int:
-        return 0 if binding else await next_attempt(self, block_id)
-
-    monkeypatch.setattr(Batches, "bind", marked)
-    monkeypatch.setattr(Ledger, "next_attempt", uncounted)
-    assert "not over" in run_seed(16, tmp_path, adversary="equivocating collector").error
-
-
-@pytest.mark.slow
-def test_a_plan_that_is_declined_for_ever_would_be_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same where a provider says of every plan that it is not the drawn one."""
+def test_what_is_not_refused_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector that ends intake on its own, where right providers take its word."""
     (tmp_path / "kept").mkdir()
-    assert not run_seed(70, tmp_path / "kept", adversary="equivocating collector").error
-    monkeypatch.setattr(Batches, "_declined_for_ever", lambda *_: False)
-    (tmp_path / "broken").mkdir()
-    assert "not over" in run_seed(70, tmp_path / "broken", adversary="equivocating collector").error
-
-
-@pytest.mark.slow
-def test_a_full_disk_costs_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the simulation found: a provider whose disk stayed full failed a check so often that it was given up."""
-    (tmp_path / "kept").mkdir()
-    assert not run_seed(69, tmp_path / "kept", adversary="poisoning devices").error
-    monkeypatch.setattr(checking, "PASSING", frozenset())
+    assert not run_seed(10, tmp_path / "kept", adversary="choosing collector").error
+    monkeypatch.setattr(batches, "verify_close", lambda *_: None)
     (tmp_path / "broken").mkdir()
     assert (
-        "neither counted nor reported"
-        in run_seed(69, tmp_path / "broken", adversary="poisoning devices").error
+        "what must be refused was not"
+        in run_seed(10, tmp_path / "broken", adversary="choosing collector").error
     )

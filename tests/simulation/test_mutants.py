@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from trimask_core.moments.field import P
 from trimask_core.refusals import Reason
 from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
+from trimask_server.protocol.draw import Draw, DrawnBlock
 from trimask_server.right.rows import RowStore
-from trimask_server.right.withdrawals import WithdrawalStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import batch_store, deliveries, rounds
 from trimask_server.suites.moments.checking import sum_accepted
-from trimask_server.suites.rows import driver, factor_ledger
+from trimask_server.suites.rows import draw_driver, draw_store, driver, factor_ledger
 from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -39,23 +40,16 @@ def _fold_loses_a_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def _assign_anew(patch: pytest.MonkeyPatch) -> None:
-    """A plan is taken whatever block its rows were in."""
+    """Rows that are in a block are drawn again."""
+    settle = draw_store.DrawStore.settle
 
-    async def assign(self: RowStore, study_id: bytes, block_id: bytes, ids: list[bytes]) -> None:
-        def write(tx: Any) -> None:
-            tx.run(
-                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (block_id, study_id, b"".join(ids)),
-            )
-            tx.run_many(
-                "UPDATE submissions SET block_id = ? WHERE study_id = ? AND submission_id = ?",
-                [(block_id, study_id, submission_id) for submission_id in ids],
-            )
+    async def settled(self: Any, draw: Draw, *more: Any) -> None:
+        await settle(self, draw, *more)
+        await self.database.write(
+            lambda tx: tx.run("UPDATE submissions SET block_id = NULL WHERE payload IS NOT NULL")
+        )
 
-        await self.database.write(write)
-
-    patch.setattr(RowStore, "assign", assign)
-    _plan_in_memory(patch)
+    patch.setattr(draw_store.DrawStore, "settle", settled)
 
 
 def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
@@ -113,13 +107,19 @@ def _no_scrub(patch: pytest.MonkeyPatch) -> None:
 
 
 def _small_blocks(patch: pytest.MonkeyPatch) -> None:
-    """At close the remainder becomes a block of its own, however small."""
+    """The last block is cut short."""
+    blocks = Draw.blocks
 
-    def choose(self: Any, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        n = self._study.rows.block_rows
-        return sorted(ready[:n]) if len(ready) >= n or closing else []
+    def short(draw: Draw) -> list[DrawnBlock]:
+        return [replace(block, submission_ids=block.submission_ids[:-32]) for block in blocks(draw)]
 
-    patch.setattr(driver.RowsWork, "choose", choose)
+    patch.setattr(Draw, "blocks", short)
+
+
+def _small_pool(patch: pytest.MonkeyPatch) -> None:
+    """A block is drawn out of n rows, not 2 n, while the study is open."""
+    patch.setattr(Draw, "opens", property(lambda draw: len(draw.accepted) >= draw.study.rows.block_rows))
+    patch.setattr(draw_driver.DrawDriver, "_worth_it", lambda *given: given[1].usable >= 9)
 
 
 def _states_go_back(patch: pytest.MonkeyPatch) -> None:
@@ -161,6 +161,7 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
     "erase without asking": (_erase_without_asking, "still holds"),
     "no scrub": (_no_scrub, "still holds a destroyed data key"),
     "small blocks": (_small_blocks, "has . rows|not over|differ"),
+    "small pool": (_small_pool, "a draw of .* rows"),
     "states go back": (_states_go_back, "has the study closing|the study is closing"),
     "counts lost": (_counts_lost, "counted refusals"),
 }
@@ -239,38 +240,17 @@ def _close_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StudyRegistry, "pause", pause)
 
 
-def _withdrawn_while_counted(patch: pytest.MonkeyPatch) -> None:
-    """A pause keeps submissions out, and withdrawals not."""
-    patch.setattr(WithdrawalStore, "_refuse_counted", lambda *_: None)
-
-
-def _late_calls_count(patch: pytest.MonkeyPatch) -> None:
-    """The last call about intake that comes holds, not the last that was made."""
-    follow = StudyRegistry.follow
-
-    async def obey(self: StudyRegistry, study_id: bytes, turn: int, also: Any) -> int:
-        forget = "UPDATE studies SET turn = 0 WHERE study_id = ? AND state IN ('open', 'paused')"
-        await self._database.write(lambda tx: tx.run(forget, (study_id,)))
-        await follow(self, study_id, turn, also)
-        if not turn:
-            resume = "UPDATE studies SET state = 'open' WHERE study_id = ? AND state = 'paused'"
-            await self._database.write(lambda tx: tx.run(resume, (study_id,)))
-        return turn
-
-    patch.setattr(StudyRegistry, "follow", obey)
-
-
 # Where people withdraw.
 WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
     "gone unsaid": (_gone_unsaid, "the status says"),
     "close at once": (_close_at_once, "not agreed to|were there"),
-    "withdrawn while counted": (_withdrawn_while_counted, "not agreed to|were there|need not"),
-    "late calls count": (_late_calls_count, "not agreed to|were there|need not"),
 }
-WITHDRAWAL_ALWAYS = [
+# With a seed that notices soon.
+WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
     ("gone unsaid", "moments", 9),
-]  # with a seed that notices soon
+    pytest.param("close at once", "moments", 7, marks=pytest.mark.slow),
+]
 
 
 def _hunt(
@@ -318,7 +298,7 @@ def test_moments_mutant_is_noticed_in_more_seeds(
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch, "moments"))
 
 
-@pytest.mark.parametrize(("name", "suite", "first"), WITHDRAWAL_ALWAYS)
+@pytest.mark.parametrize(("name", "suite", "first"), WITHDRAWAL_HUNTS)
 def test_withdrawal_mutant_is_noticed(
     name: str, suite: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("row_checks",
          {"study_id": study_id, "check_id": short, "submission_ids": bytes([1]) * 16, "held": b"\1", "commitments": b"c",
           "seed": b"s"}),
+        ("draws", {"study_id": study_id, "number": 1, "own": b"o"}),
         ("held_contents",
          {"study_id": study_id, "block_id": short, "component": 1, "number": 1, "plan_hash": b"h", "row_count": 1,
           "content": b"c", "fixed": 1}),
@@ -87,7 +88,7 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
     rows += [
         ("complete_by_day", {"study_id": study_id, "day": 20000, "complete": 5}),
         ("invited", {"study_id": study_id, "made_ms": 1, "count": 9, "expire_ms": 2}),
-        ("scheduled_closes", {"study_id": study_id, "close_ms": 3}),
+        ("close_orders", {"study_id": study_id, "content": b"order"}),
         ("scheduled_opens", {"study_id": study_id, "open_ms": 3, "signed_study": b"{}"}),
     ]
     return [
@@ -100,7 +101,8 @@ def _collector(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
           "delta": 1e-7, "mu": None, "reserve_time_ms": 1, "state": "answered", "answer": b"a", "signature": b"s",
           "question": b"q"}),
         ("row_checks",
-         {"study_id": study_id, "check_id": short, "content": b"c", "state": "open", "tries": 0}),
+         {"study_id": study_id, "check_id": short, "content": b"c", "state": "open"}),
+        ("draws", {"study_id": study_id, "number": 1, "content": b"c", "state": "open"}),
         ("notes", {"study_id": study_id, "note": "n"}),
         ("progress", {"study_id": study_id, "pending_rows": 7}),
         ("refused_reports", {"study_id": study_id, "reason": "bad_bits", "count": 2}),

@@ -13,6 +13,7 @@ from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
+from trimask_core.party_files import admission_key
 from trimask_core.protection import Budget, Protection
 from trimask_core.schema import Attribute, Derived, Schema
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
@@ -83,6 +84,7 @@ def moments_study(
         right=tuple(lab.parties[f"R{k}"] for k in range(1, lab.right + 1)),
         left=(),
         tls_roots=(lab.folder / "authority" / "ca.pem").read_text(),
+        owner_key=admission_key(lab.owner).public.hex(),
         **changes,
     )
     signed = SignedStudy(study)

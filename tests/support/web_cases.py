@@ -64,7 +64,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Made:
-    """A signed study, and its parties' keys by role; "owner" where the owner invites."""
+    """A signed study, and the keys of its parties, and of its owner, by role."""
 
     signed: SignedStudy
     identities: Mapping[str, SigningKey] = field(repr=False)
@@ -95,7 +95,7 @@ def made_study(
     source = Recorded(label)
     left = left if suite == "rows" else 0
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
-    identities = {role: SigningKey.generate(source) for role in roles}
+    identities = {role: SigningKey.generate(source) for role in [*roles, "owner"]}
     sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
     cards = {
         role: Party(
@@ -113,12 +113,10 @@ def made_study(
         "contact": "owner@example.org", "created_ms": CREATED, "schema": schema, "protection": protection, "suite": settings,
         "release_rows": 2 * block_rows, "collector": cards["collector"],
         "right": tuple(cards[role] for role in roles[:right]), "left": tuple(cards[role] for role in roles[right:-1]),
-        "tls_roots": "",
+        "tls_roots": "", "owner_key": identities["owner"].public.hex(),
     }  # fmt: skip
     if invited:
-        identities["owner"] = SigningKey.generate(source)
         given |= {"admission": "invited", "admission_signer": "owner"}
-        given["owner_key"] = identities["owner"].public.hex()
     if web:
         given["web"] = Web(("https://survey.example",), "ab" * 32)
     study = Study(**given | changes)

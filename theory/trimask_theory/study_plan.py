@@ -59,7 +59,7 @@ def create_study(
 ) -> Study:
     """The study, with its noise calibrated; `ImpossibleStudy` or `ParameterError` if it cannot be.
 
-    `owner_key`: the public key with which the owner signs invitations; used where the owner admits.
+    `owner_key`: the public key with which the owner orders the study closed, and signs invitations where the owner admits.
     """
     check_definition(definition)
     draft = Draft(definition, collector, tuple(right), tuple(left), tls_roots, now_ms, owner_key)

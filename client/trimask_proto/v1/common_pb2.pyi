@@ -151,3 +151,43 @@ class RefusalCount(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RefusalCount: _TypeAlias = RefusalCount  # noqa: Y015
+
+@_typing.final
+class CloseOrder(_message.Message):
+    """The order of a study's owner to close it, signed with the key that the study names."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    CLOSE_TIME_MS_FIELD_NUMBER: _builtins.int
+    PUBLISHED_ROWS_FIELD_NUMBER: _builtins.int
+    ERASED_ROWS_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    close_time_ms: _builtins.int
+    """Not before this time, in milliseconds since 1970; 0 for at once."""
+    published_rows: _builtins.int
+    """How many complete submissions are to be published by what the owner was told. If fewer would be once they are counted, and
+    more than `erased_rows` erased, the study stays open. 0: it closes, whatever is there.
+    """
+    erased_rows: _builtins.int
+    """How many complete submissions are to be erased by what the owner was told."""
+    signature: _builtins.bytes
+    """Ed25519 signature of the owner over the above."""
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        close_time_ms: _builtins.int = ...,
+        published_rows: _builtins.int = ...,
+        erased_rows: _builtins.int = ...,
+        signature: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time_ms", b"close_time_ms", "erased_rows", b"erased_rows", "published_rows", b"published_rows", "signature", b"signature", "study_id", b"study_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseOrder: _TypeAlias = CloseOrder  # noqa: Y015

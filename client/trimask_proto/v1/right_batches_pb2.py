@@ -22,53 +22,48 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\"N\n\x12\x46indMissingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06refuse\x18\x03 \x01(\x08\"*\n\x13\x46indMissingResponse\x12\x13\n\x0bmissing_ids\x18\x01 \x01(\x0c\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x81\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x0e\n\x06places\x18\x05 \x01(\x0c\"4\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04turn\x18\x02 \x01(\r\"#\n\x13PauseIntakeResponse\x12\x0c\n\x04turn\x18\x01 \x01(\r\"%\n\x11StopIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x14\n\x12StopIntakeResponse\"\xac\x01\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12.\n\x08\x61\x62sences\x18\x05 \x03(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\x12\x17\n\x0f\x62ound_signature\x18\x06 \x01(\x0c\"U\n\nRowAbsence\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\x12\x0e\n\x06places\x18\x04 \x01(\x0c\"P\n\x14\x43onfirmAbsentRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06places\x18\x03 \x01(\x0c\"F\n\x15\x43onfirmAbsentResponse\x12-\n\x07\x61\x62sence\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.RowAbsence\"\x85\x01\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\x12\x11\n\tnot_drawn\x18\x03 \x01(\x08\x12\x13\n\x0bskipped_ids\x18\x04 \x01(\x0c\x12\x16\n\x0eskipped_places\x18\x05 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xcc\x06\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12`\n\rConfirmAbsent\x12&.trimask_proto.v1.ConfirmAbsentRequest\x1a\'.trimask_proto.v1.ConfirmAbsentResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponse\x12Z\n\x0b\x46indMissing\x12$.trimask_proto.v1.FindMissingRequest\x1a%.trimask_proto.v1.FindMissingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"N\n\x12\x46indMissingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06refuse\x18\x03 \x01(\x08\"*\n\x13\x46indMissingResponse\x12\x13\n\x0bmissing_ids\x18\x01 \x01(\x0c\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x86\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x13\n\x0b\x64raw_number\x18\x05 \x01(\r\"4\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04turn\x18\x02 \x01(\r\"#\n\x13PauseIntakeResponse\x12\x0c\n\x04turn\x18\x01 \x01(\r\"@\n\x11StopIntakeRequest\x12+\n\x05order\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.CloseOrder\"\x14\n\x12StopIntakeResponse\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"E\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xea\x05\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponse\x12Z\n\x0b\x46indMissing\x12$.trimask_proto.v1.FindMissingRequest\x1a%.trimask_proto.v1.FindMissingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.right_batches_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINDMISSINGREQUEST']._serialized_start=58
-  _globals['_FINDMISSINGREQUEST']._serialized_end=136
-  _globals['_FINDMISSINGRESPONSE']._serialized_start=138
-  _globals['_FINDMISSINGRESPONSE']._serialized_end=180
-  _globals['_LISTPENDINGREQUEST']._serialized_start=182
-  _globals['_LISTPENDINGREQUEST']._serialized_end=259
-  _globals['_LISTPENDINGRESPONSE']._serialized_start=262
-  _globals['_LISTPENDINGRESPONSE']._serialized_end=391
-  _globals['_PAUSEINTAKEREQUEST']._serialized_start=393
-  _globals['_PAUSEINTAKEREQUEST']._serialized_end=445
-  _globals['_PAUSEINTAKERESPONSE']._serialized_start=447
-  _globals['_PAUSEINTAKERESPONSE']._serialized_end=482
-  _globals['_STOPINTAKEREQUEST']._serialized_start=484
-  _globals['_STOPINTAKEREQUEST']._serialized_end=521
-  _globals['_STOPINTAKERESPONSE']._serialized_start=523
-  _globals['_STOPINTAKERESPONSE']._serialized_end=543
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=546
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=718
-  _globals['_ROWABSENCE']._serialized_start=720
-  _globals['_ROWABSENCE']._serialized_end=805
-  _globals['_CONFIRMABSENTREQUEST']._serialized_start=807
-  _globals['_CONFIRMABSENTREQUEST']._serialized_end=887
-  _globals['_CONFIRMABSENTRESPONSE']._serialized_start=889
-  _globals['_CONFIRMABSENTRESPONSE']._serialized_end=959
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=962
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=1095
-  _globals['_CANCELBLOCKREQUEST']._serialized_start=1097
-  _globals['_CANCELBLOCKREQUEST']._serialized_end=1172
-  _globals['_CANCELBLOCKRESPONSE']._serialized_start=1174
-  _globals['_CANCELBLOCKRESPONSE']._serialized_end=1195
-  _globals['_ERASEBLOCKREQUEST']._serialized_start=1197
-  _globals['_ERASEBLOCKREQUEST']._serialized_end=1295
-  _globals['_ERASEBLOCKRESPONSE']._serialized_start=1297
-  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1338
-  _globals['_ERASESTUDYREQUEST']._serialized_start=1340
-  _globals['_ERASESTUDYREQUEST']._serialized_end=1377
-  _globals['_ERASESTUDYRESPONSE']._serialized_start=1379
-  _globals['_ERASESTUDYRESPONSE']._serialized_end=1420
-  _globals['_RIGHTBATCHSERVICE']._serialized_start=1423
-  _globals['_RIGHTBATCHSERVICE']._serialized_end=2267
+  _globals['_FINDMISSINGREQUEST']._serialized_start=89
+  _globals['_FINDMISSINGREQUEST']._serialized_end=167
+  _globals['_FINDMISSINGRESPONSE']._serialized_start=169
+  _globals['_FINDMISSINGRESPONSE']._serialized_end=211
+  _globals['_LISTPENDINGREQUEST']._serialized_start=213
+  _globals['_LISTPENDINGREQUEST']._serialized_end=290
+  _globals['_LISTPENDINGRESPONSE']._serialized_start=293
+  _globals['_LISTPENDINGRESPONSE']._serialized_end=427
+  _globals['_PAUSEINTAKEREQUEST']._serialized_start=429
+  _globals['_PAUSEINTAKEREQUEST']._serialized_end=481
+  _globals['_PAUSEINTAKERESPONSE']._serialized_start=483
+  _globals['_PAUSEINTAKERESPONSE']._serialized_end=518
+  _globals['_STOPINTAKEREQUEST']._serialized_start=520
+  _globals['_STOPINTAKEREQUEST']._serialized_end=584
+  _globals['_STOPINTAKERESPONSE']._serialized_start=586
+  _globals['_STOPINTAKERESPONSE']._serialized_end=606
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=608
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=707
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=709
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=778
+  _globals['_CANCELBLOCKREQUEST']._serialized_start=780
+  _globals['_CANCELBLOCKREQUEST']._serialized_end=855
+  _globals['_CANCELBLOCKRESPONSE']._serialized_start=857
+  _globals['_CANCELBLOCKRESPONSE']._serialized_end=878
+  _globals['_ERASEBLOCKREQUEST']._serialized_start=880
+  _globals['_ERASEBLOCKREQUEST']._serialized_end=978
+  _globals['_ERASEBLOCKRESPONSE']._serialized_start=980
+  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1021
+  _globals['_ERASESTUDYREQUEST']._serialized_start=1023
+  _globals['_ERASESTUDYREQUEST']._serialized_end=1060
+  _globals['_ERASESTUDYRESPONSE']._serialized_start=1062
+  _globals['_ERASESTUDYRESPONSE']._serialized_end=1103
+  _globals['_RIGHTBATCHSERVICE']._serialized_start=1106
+  _globals['_RIGHTBATCHSERVICE']._serialized_end=1852
 # @@protoc_insertion_point(module_scope)

@@ -3,10 +3,9 @@
 isort:skip_file
 """
 
-from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf.internal import containers as _containers
+from trimask_proto.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -110,7 +109,7 @@ class ListPendingResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     CHECKED_FIELD_NUMBER: _builtins.int
-    PLACES_FIELD_NUMBER: _builtins.int
+    DRAW_NUMBER_FIELD_NUMBER: _builtins.int
     submission_ids: _builtins.bytes
     """The ids, 16 bytes each, one after the other."""
     next_page_token: _builtins.str
@@ -121,8 +120,8 @@ class ListPendingResponse(_message.Message):
     """For each id: 1 if the row was checked and accepted here, 2 if it is in a check that is not decided here, 3 if it is here no
     more (withdrawn, or refused by its check), else 0. Rows of the rows suite are checked before they may be planned.
     """
-    places: _builtins.bytes
-    """Of each id that was checked and accepted here its place in the order that the coin of its check gave, 32 bytes each."""
+    draw_number: _builtins.int
+    """Rows suite: the number of the last draw that this provider has begun."""
     def __init__(
         self,
         *,
@@ -130,11 +129,11 @@ class ListPendingResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         store_generation: _builtins.bytes = ...,
         checked: _builtins.bytes = ...,
-        places: _builtins.bytes = ...,
+        draw_number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "next_page_token", b"next_page_token", "places", b"places", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "draw_number", b"draw_number", "next_page_token", b"next_page_token", "store_generation", b"store_generation", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -194,17 +193,19 @@ class StopIntakeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    STUDY_ID_FIELD_NUMBER: _builtins.int
-    study_id: _builtins.bytes
-    """SHA-256 id of the study."""
+    ORDER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def order(self) -> _common_pb2.CloseOrder:
+        """The owner's order."""
+
     def __init__(
         self,
         *,
-        study_id: _builtins.bytes = ...,
+        order: _common_pb2.CloseOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order", b"order"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["order", b"order"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -237,24 +238,14 @@ class AssignBlockRequest(_message.Message):
     BLOCK_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
-    ABSENCES_FIELD_NUMBER: _builtins.int
-    BOUND_SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
     """Id of the block, 16 bytes."""
     submission_ids: _builtins.bytes
-    """The ids of its rows, 16 bytes each, sorted."""
+    """The ids of its rows, 16 bytes each, sorted; empty in the rows suite."""
     signature: _builtins.bytes
     """Ed25519 signature of the collector over study id, block id and the ids."""
-    bound_signature: _builtins.bytes
-    """Rows suite: this provider's own signature in an earlier answer to this plan, if the collector has one. A provider whose store
-    was restored from before the plan then binds it again, whatever has come since.
-    """
-    @_builtins.property
-    def absences(self) -> _containers.RepeatedCompositeFieldContainer[Global___RowAbsence]:
-        """Rows suite: words of right providers on rows they have no longer, which the plan may leave out."""
-
     def __init__(
         self,
         *,
@@ -262,140 +253,38 @@ class AssignBlockRequest(_message.Message):
         block_id: _builtins.bytes = ...,
         submission_ids: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
-        absences: _abc.Iterable[Global___RowAbsence] | None = ...,
-        bound_signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absences", b"absences", "block_id", b"block_id", "bound_signature", b"bound_signature", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignBlockRequest: _TypeAlias = AssignBlockRequest  # noqa: Y015
 
 @_typing.final
-class RowAbsence(_message.Message):
-    """A right provider's word on rows that it cannot put into a block: not here, withdrawn, or not accepted."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROLE_FIELD_NUMBER: _builtins.int
-    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
-    SIGNATURE_FIELD_NUMBER: _builtins.int
-    PLACES_FIELD_NUMBER: _builtins.int
-    role: _builtins.str
-    """Its role in the study, such as "R2"."""
-    submission_ids: _builtins.bytes
-    """The ids, 16 bytes each."""
-    signature: _builtins.bytes
-    """Ed25519 signature of the provider over study id, the ids and the places."""
-    places: _builtins.bytes
-    """The place of each row, 32 bytes each, as it was named in the question: nobody knew it before the row was checked."""
-    def __init__(
-        self,
-        *,
-        role: _builtins.str = ...,
-        submission_ids: _builtins.bytes = ...,
-        signature: _builtins.bytes = ...,
-        places: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["places", b"places", "role", b"role", "signature", b"signature", "submission_ids", b"submission_ids"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RowAbsence: _TypeAlias = RowAbsence  # noqa: Y015
-
-@_typing.final
-class ConfirmAbsentRequest(_message.Message):
-    """Asks about rows."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STUDY_ID_FIELD_NUMBER: _builtins.int
-    SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
-    PLACES_FIELD_NUMBER: _builtins.int
-    study_id: _builtins.bytes
-    """SHA-256 id of the study."""
-    submission_ids: _builtins.bytes
-    """The ids, 16 bytes each."""
-    places: _builtins.bytes
-    """The place of each row, 32 bytes each, as whoever misses it in a plan has named it."""
-    def __init__(
-        self,
-        *,
-        study_id: _builtins.bytes = ...,
-        submission_ids: _builtins.bytes = ...,
-        places: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["places", b"places", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ConfirmAbsentRequest: _TypeAlias = ConfirmAbsentRequest  # noqa: Y015
-
-@_typing.final
-class ConfirmAbsentResponse(_message.Message):
-    """What is not here."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ABSENCE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def absence(self) -> Global___RowAbsence:
-        """The provider's word on those it cannot put into a block; without ids if it has them all."""
-
-    def __init__(
-        self,
-        *,
-        absence: Global___RowAbsence | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ConfirmAbsentResponse: _TypeAlias = ConfirmAbsentResponse  # noqa: Y015
-
-@_typing.final
 class AssignBlockResponse(_message.Message):
-    """The rows are bound, unless some were withdrawn or the plan is not the drawn one."""
+    """The rows are bound, unless some were withdrawn."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WITHDRAWN_IDS_FIELD_NUMBER: _builtins.int
     BOUND_SIGNATURE_FIELD_NUMBER: _builtins.int
-    NOT_DRAWN_FIELD_NUMBER: _builtins.int
-    SKIPPED_IDS_FIELD_NUMBER: _builtins.int
-    SKIPPED_PLACES_FIELD_NUMBER: _builtins.int
     withdrawn_ids: _builtins.bytes
     """Ids in the plan that were withdrawn here, 16 bytes each. If there are any, nothing was bound, and the plan must be
     cancelled.
     """
     bound_signature: _builtins.bytes
     """Ed25519 signature of the provider over the plan's hash, once it is bound; empty otherwise."""
-    not_drawn: _builtins.bool
-    """Nothing was bound: of the rows that could be planned here these come first, 16 bytes each; or too few are accepted for a draw."""
-    skipped_ids: _builtins.bytes
-    """The rows that come before the last of the plan's and are not in it."""
-    skipped_places: _builtins.bytes
-    """The place of each of those, 32 bytes each."""
     def __init__(
         self,
         *,
         withdrawn_ids: _builtins.bytes = ...,
         bound_signature: _builtins.bytes = ...,
-        not_drawn: _builtins.bool = ...,
-        skipped_ids: _builtins.bytes = ...,
-        skipped_places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_signature", b"bound_signature", "not_drawn", b"not_drawn", "skipped_ids", b"skipped_ids", "skipped_places", b"skipped_places", "withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_signature", b"bound_signature", "withdrawn_ids", b"withdrawn_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -463,7 +352,7 @@ class EraseBlockRequest(_message.Message):
     block_id: _builtins.bytes
     """Id of the block, 16 bytes."""
     submission_ids: _builtins.bytes
-    """The ids of its rows, as in AssignBlockRequest; may be empty."""
+    """The ids of its rows, as in AssignBlockRequest; may be empty, and is in the rows suite."""
     signature: _builtins.bytes
     """Ed25519 signature of the collector over study id, block id and the ids; with the ids only."""
     def __init__(

@@ -56,11 +56,6 @@ class RightBatchServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockResponse.FromString,
                 _registered_method=True)
-        self.ConfirmAbsent = channel.unary_unary(
-                '/trimask_proto.v1.RightBatchService/ConfirmAbsent',
-                request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentRequest.SerializeToString,
-                response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentResponse.FromString,
-                _registered_method=True)
         self.CancelBlock = channel.unary_unary(
                 '/trimask_proto.v1.RightBatchService/CancelBlock',
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.CancelBlockRequest.SerializeToString,
@@ -105,7 +100,7 @@ class RightBatchServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StopIntake(self, request, context):
-        """Takes no more submissions in: the study is closing. Stopping twice is stopping once.
+        """Takes no more submissions in: the study is closing, by an order of its owner. Stopping twice is stopping once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,22 +108,15 @@ class RightBatchServiceServicer:
 
     def AssignBlock(self, request, context):
         """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-        is declined whole; so is, in the rows suite, one that is not the drawn one.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ConfirmAbsent(self, request, context):
-        """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out.
+        is declined whole. In the rows suite a block is one that was drawn (RowDrawService), and this provider knows its rows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelBlock(self, request, context):
-        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
-        row is used in one block only.
+        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block, and for
+        a drawn one: a row is used in one block only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,7 +130,7 @@ class RightBatchServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseStudy(self, request, context):
-        """Erases every row of a study that closed without them.
+        """Erases every row of a study that closed without them. Refused unless its intake was stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -177,11 +165,6 @@ def add_RightBatchServiceServicer_to_server(servicer, server):
                     servicer.AssignBlock,
                     request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockResponse.SerializeToString,
-            ),
-            'ConfirmAbsent': grpc.unary_unary_rpc_method_handler(
-                    servicer.ConfirmAbsent,
-                    request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentRequest.FromString,
-                    response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentResponse.SerializeToString,
             ),
             'CancelBlock': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelBlock,
@@ -314,33 +297,6 @@ class RightBatchService:
             '/trimask_proto.v1.RightBatchService/AssignBlock',
             trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockRequest.SerializeToString,
             trimask__proto_dot_v1_dot_right__batches__pb2.AssignBlockResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ConfirmAbsent(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trimask_proto.v1.RightBatchService/ConfirmAbsent',
-            trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentRequest.SerializeToString,
-            trimask__proto_dot_v1_dot_right__batches__pb2.ConfirmAbsentResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,21 +44,19 @@ class RightBatchServiceStub:
     repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]
-    """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
+    """Takes no more submissions in: the study is closing, by an order of its owner. Stopping twice is stopping once."""
     AssignBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]
     """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-    is declined whole; so is, in the rows suite, one that is not the drawn one.
+    is declined whole. In the rows suite a block is one that was drawn (RowDrawService), and this provider knows its rows.
     """
-    ConfirmAbsent: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.ConfirmAbsentRequest, _right_batches_pb2.ConfirmAbsentResponse]
-    """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
     CancelBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.CancelBlockRequest, _right_batches_pb2.CancelBlockResponse]
-    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
-    row is used in one block only.
+    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block, and for
+    a drawn one: a row is used in one block only.
     """
     EraseBlock: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.EraseBlockRequest, _right_batches_pb2.EraseBlockResponse]
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]
-    """Erases every row of a study that closed without them."""
+    """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
     FindMissing: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]
     """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
@@ -78,21 +76,19 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     repeated, and a copy that comes late changes nothing.
     """
     StopIntake: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.StopIntakeRequest, _right_batches_pb2.StopIntakeResponse]  # type: ignore[assignment]
-    """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
+    """Takes no more submissions in: the study is closing, by an order of its owner. Stopping twice is stopping once."""
     AssignBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.AssignBlockRequest, _right_batches_pb2.AssignBlockResponse]  # type: ignore[assignment]
     """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-    is declined whole; so is, in the rows suite, one that is not the drawn one.
+    is declined whole. In the rows suite a block is one that was drawn (RowDrawService), and this provider knows its rows.
     """
-    ConfirmAbsent: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.ConfirmAbsentRequest, _right_batches_pb2.ConfirmAbsentResponse]  # type: ignore[assignment]
-    """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
     CancelBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.CancelBlockRequest, _right_batches_pb2.CancelBlockResponse]  # type: ignore[assignment]
-    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
-    row is used in one block only.
+    """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block, and for
+    a drawn one: a row is used in one block only.
     """
     EraseBlock: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.EraseBlockRequest, _right_batches_pb2.EraseBlockResponse]  # type: ignore[assignment]
     """Erases a pooled block's rows, and everything held for it."""
     EraseStudy: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.EraseStudyRequest, _right_batches_pb2.EraseStudyResponse]  # type: ignore[assignment]
-    """Erases every row of a study that closed without them."""
+    """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
     FindMissing: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.FindMissingRequest, _right_batches_pb2.FindMissingResponse]  # type: ignore[assignment]
     """Which of some submissions this provider neither holds nor has in a block, so that another need not hold them for ever."""
 
@@ -127,7 +123,7 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.StopIntakeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.StopIntakeResponse, _abc.Awaitable[_right_batches_pb2.StopIntakeResponse]]:
-        """Takes no more submissions in: the study is closing. Stopping twice is stopping once."""
+        """Takes no more submissions in: the study is closing, by an order of its owner. Stopping twice is stopping once."""
 
     @_abc_1.abstractmethod
     def AssignBlock(
@@ -136,16 +132,8 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.AssignBlockResponse, _abc.Awaitable[_right_batches_pb2.AssignBlockResponse]]:
         """Binds rows to a block, until it is erased or (if work on it never began here) cancelled. A plan with a withdrawn row
-        is declined whole; so is, in the rows suite, one that is not the drawn one.
+        is declined whole. In the rows suite a block is one that was drawn (RowDrawService), and this provider knows its rows.
         """
-
-    @_abc_1.abstractmethod
-    def ConfirmAbsent(
-        self,
-        request: _right_batches_pb2.ConfirmAbsentRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_right_batches_pb2.ConfirmAbsentResponse, _abc.Awaitable[_right_batches_pb2.ConfirmAbsentResponse]]:
-        """Signs which of some rows this provider cannot put into a block, so that others let a plan leave them out."""
 
     @_abc_1.abstractmethod
     def CancelBlock(
@@ -153,8 +141,8 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.CancelBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.CancelBlockResponse, _abc.Awaitable[_right_batches_pb2.CancelBlockResponse]]:
-        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block: a
-        row is used in one block only.
+        """Frees the rows of a plan that another provider declined. Refused once this provider has begun to work on the block, and for
+        a drawn one: a row is used in one block only.
         """
 
     @_abc_1.abstractmethod
@@ -171,7 +159,7 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _right_batches_pb2.EraseStudyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_right_batches_pb2.EraseStudyResponse, _abc.Awaitable[_right_batches_pb2.EraseStudyResponse]]:
-        """Erases every row of a study that closed without them."""
+        """Erases every row of a study that closed without them. Refused unless its intake was stopped."""
 
     @_abc_1.abstractmethod
     def FindMissing(

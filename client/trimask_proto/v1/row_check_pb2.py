@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/row_check.proto\x12\x10trimask_proto.v1\"\xb3\x01\n\x08RowCheck\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x63heck_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x11\n\tmask_seed\x18\x05 \x01(\x0c\x12\x36\n\x0b\x63ommitments\x18\x06 \x03(\x0b\x32!.trimask_proto.v1.CheckCommitment\x12\r\n\x05\x63oins\x18\x07 \x03(\x0c\"E\n\x0f\x43heckCommitment\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x11\n\tcoin_hash\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"?\n\x12\x43ommitCheckRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"L\n\x13\x43ommitCheckResponse\x12\x35\n\ncommitment\x18\x01 \x01(\x0b\x32!.trimask_proto.v1.CheckCommitment\">\n\x11RevealCoinRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"\"\n\x12RevealCoinResponse\x12\x0c\n\x04\x63oin\x18\x01 \x01(\x0c\"?\n\x12\x44\x65\x63ideCheckRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"\'\n\x13\x44\x65\x63ideCheckResponse\x12\x10\n\x08verdicts\x18\x01 \x01(\x0c\"?\n\x12GetOpeningsRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"Z\n\x15GetTagOpeningsRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\"D\n\x16GetTagOpeningsResponse\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x01(\x0c\"5\n\x13GetOpeningsResponse\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x10\n\x08openings\x18\x02 \x01(\x0c\x32\xa2\x02\n\x0fRowCheckService\x12Z\n\x0b\x43ommitCheck\x12$.trimask_proto.v1.CommitCheckRequest\x1a%.trimask_proto.v1.CommitCheckResponse\x12W\n\nRevealCoin\x12#.trimask_proto.v1.RevealCoinRequest\x1a$.trimask_proto.v1.RevealCoinResponse\x12Z\n\x0b\x44\x65\x63ideCheck\x12$.trimask_proto.v1.DecideCheckRequest\x1a%.trimask_proto.v1.DecideCheckResponse2\xd6\x01\n\x13RowCheckPeerService\x12Z\n\x0bGetOpenings\x12$.trimask_proto.v1.GetOpeningsRequest\x1a%.trimask_proto.v1.GetOpeningsResponse\x12\x63\n\x0eGetTagOpenings\x12\'.trimask_proto.v1.GetTagOpeningsRequest\x1a(.trimask_proto.v1.GetTagOpeningsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/row_check.proto\x12\x10trimask_proto.v1\"\xa0\x01\n\x08RowCheck\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x63heck_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tmask_seed\x18\x04 \x01(\x0c\x12\x36\n\x0b\x63ommitments\x18\x05 \x03(\x0b\x32!.trimask_proto.v1.CheckCommitment\x12\r\n\x05\x63oins\x18\x06 \x03(\x0c\"E\n\x0f\x43heckCommitment\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x11\n\tcoin_hash\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"?\n\x12\x43ommitCheckRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"L\n\x13\x43ommitCheckResponse\x12\x35\n\ncommitment\x18\x01 \x01(\x0b\x32!.trimask_proto.v1.CheckCommitment\">\n\x11RevealCoinRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"\"\n\x12RevealCoinResponse\x12\x0c\n\x04\x63oin\x18\x01 \x01(\x0c\"?\n\x12\x44\x65\x63ideCheckRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"\'\n\x13\x44\x65\x63ideCheckResponse\x12\x10\n\x08verdicts\x18\x01 \x01(\x0c\"?\n\x12GetOpeningsRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\"Z\n\x15GetTagOpeningsRequest\x12)\n\x05\x63heck\x18\x01 \x01(\x0b\x32\x1a.trimask_proto.v1.RowCheck\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\"D\n\x16GetTagOpeningsResponse\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12\x0c\n\x04tags\x18\x03 \x01(\x0c\"5\n\x13GetOpeningsResponse\x12\x0c\n\x04held\x18\x01 \x01(\x0c\x12\x10\n\x08openings\x18\x02 \x01(\x0c\x32\xa2\x02\n\x0fRowCheckService\x12Z\n\x0b\x43ommitCheck\x12$.trimask_proto.v1.CommitCheckRequest\x1a%.trimask_proto.v1.CommitCheckResponse\x12W\n\nRevealCoin\x12#.trimask_proto.v1.RevealCoinRequest\x1a$.trimask_proto.v1.RevealCoinResponse\x12Z\n\x0b\x44\x65\x63ideCheck\x12$.trimask_proto.v1.DecideCheckRequest\x1a%.trimask_proto.v1.DecideCheckResponse2\xd6\x01\n\x13RowCheckPeerService\x12Z\n\x0bGetOpenings\x12$.trimask_proto.v1.GetOpeningsRequest\x1a%.trimask_proto.v1.GetOpeningsResponse\x12\x63\n\x0eGetTagOpenings\x12\'.trimask_proto.v1.GetTagOpeningsRequest\x1a(.trimask_proto.v1.GetTagOpeningsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,31 +32,31 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.row_check_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ROWCHECK']._serialized_start=55
-  _globals['_ROWCHECK']._serialized_end=234
-  _globals['_CHECKCOMMITMENT']._serialized_start=236
-  _globals['_CHECKCOMMITMENT']._serialized_end=305
-  _globals['_COMMITCHECKREQUEST']._serialized_start=307
-  _globals['_COMMITCHECKREQUEST']._serialized_end=370
-  _globals['_COMMITCHECKRESPONSE']._serialized_start=372
-  _globals['_COMMITCHECKRESPONSE']._serialized_end=448
-  _globals['_REVEALCOINREQUEST']._serialized_start=450
-  _globals['_REVEALCOINREQUEST']._serialized_end=512
-  _globals['_REVEALCOINRESPONSE']._serialized_start=514
-  _globals['_REVEALCOINRESPONSE']._serialized_end=548
-  _globals['_DECIDECHECKREQUEST']._serialized_start=550
-  _globals['_DECIDECHECKREQUEST']._serialized_end=613
-  _globals['_DECIDECHECKRESPONSE']._serialized_start=615
-  _globals['_DECIDECHECKRESPONSE']._serialized_end=654
-  _globals['_GETOPENINGSREQUEST']._serialized_start=656
-  _globals['_GETOPENINGSREQUEST']._serialized_end=719
-  _globals['_GETTAGOPENINGSREQUEST']._serialized_start=721
-  _globals['_GETTAGOPENINGSREQUEST']._serialized_end=811
-  _globals['_GETTAGOPENINGSRESPONSE']._serialized_start=813
-  _globals['_GETTAGOPENINGSRESPONSE']._serialized_end=881
-  _globals['_GETOPENINGSRESPONSE']._serialized_start=883
-  _globals['_GETOPENINGSRESPONSE']._serialized_end=936
-  _globals['_ROWCHECKSERVICE']._serialized_start=939
-  _globals['_ROWCHECKSERVICE']._serialized_end=1229
-  _globals['_ROWCHECKPEERSERVICE']._serialized_start=1232
-  _globals['_ROWCHECKPEERSERVICE']._serialized_end=1446
+  _globals['_ROWCHECK']._serialized_end=215
+  _globals['_CHECKCOMMITMENT']._serialized_start=217
+  _globals['_CHECKCOMMITMENT']._serialized_end=286
+  _globals['_COMMITCHECKREQUEST']._serialized_start=288
+  _globals['_COMMITCHECKREQUEST']._serialized_end=351
+  _globals['_COMMITCHECKRESPONSE']._serialized_start=353
+  _globals['_COMMITCHECKRESPONSE']._serialized_end=429
+  _globals['_REVEALCOINREQUEST']._serialized_start=431
+  _globals['_REVEALCOINREQUEST']._serialized_end=493
+  _globals['_REVEALCOINRESPONSE']._serialized_start=495
+  _globals['_REVEALCOINRESPONSE']._serialized_end=529
+  _globals['_DECIDECHECKREQUEST']._serialized_start=531
+  _globals['_DECIDECHECKREQUEST']._serialized_end=594
+  _globals['_DECIDECHECKRESPONSE']._serialized_start=596
+  _globals['_DECIDECHECKRESPONSE']._serialized_end=635
+  _globals['_GETOPENINGSREQUEST']._serialized_start=637
+  _globals['_GETOPENINGSREQUEST']._serialized_end=700
+  _globals['_GETTAGOPENINGSREQUEST']._serialized_start=702
+  _globals['_GETTAGOPENINGSREQUEST']._serialized_end=792
+  _globals['_GETTAGOPENINGSRESPONSE']._serialized_start=794
+  _globals['_GETTAGOPENINGSRESPONSE']._serialized_end=862
+  _globals['_GETOPENINGSRESPONSE']._serialized_start=864
+  _globals['_GETOPENINGSRESPONSE']._serialized_end=917
+  _globals['_ROWCHECKSERVICE']._serialized_start=920
+  _globals['_ROWCHECKSERVICE']._serialized_end=1210
+  _globals['_ROWCHECKPEERSERVICE']._serialized_start=1213
+  _globals['_ROWCHECKPEERSERVICE']._serialized_end=1427
 # @@protoc_insertion_point(module_scope)

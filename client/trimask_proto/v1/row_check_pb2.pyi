@@ -27,7 +27,6 @@ class RowCheck(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     CHECK_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_IDS_FIELD_NUMBER: _builtins.int
-    SIGNATURE_FIELD_NUMBER: _builtins.int
     MASK_SEED_FIELD_NUMBER: _builtins.int
     COMMITMENTS_FIELD_NUMBER: _builtins.int
     COINS_FIELD_NUMBER: _builtins.int
@@ -37,8 +36,6 @@ class RowCheck(_message.Message):
     """Id of the check, 16 bytes."""
     submission_ids: _builtins.bytes
     """The ids of the rows, 16 bytes each, sorted."""
-    signature: _builtins.bytes
-    """Ed25519 signature of the collector over study id, check id and the ids."""
     mask_seed: _builtins.bytes
     """The seed of B_0, which the study names by its hash."""
     @_builtins.property
@@ -55,14 +52,13 @@ class RowCheck(_message.Message):
         study_id: _builtins.bytes = ...,
         check_id: _builtins.bytes = ...,
         submission_ids: _builtins.bytes = ...,
-        signature: _builtins.bytes = ...,
         mask_seed: _builtins.bytes = ...,
         commitments: _abc.Iterable[Global___CheckCommitment] | None = ...,
         coins: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["check_id", b"check_id", "coins", b"coins", "commitments", b"commitments", "mask_seed", b"mask_seed", "signature", b"signature", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check_id", b"check_id", "coins", b"coins", "commitments", b"commitments", "mask_seed", b"mask_seed", "study_id", b"study_id", "submission_ids", b"submission_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class RowCheckServiceStub:
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     def __init__(self, channel):
@@ -54,12 +54,13 @@ class RowCheckServiceStub:
 
 
 class RowCheckServiceServicer:
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     def CommitCheck(self, request, context):
-        """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin.
+        """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin. A
+        check is one of the present draw's, which says what its rows are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,8 +108,8 @@ def add_RowCheckServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RowCheckService:
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     @staticmethod

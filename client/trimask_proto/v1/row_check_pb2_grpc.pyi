@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RowCheckServiceStub:
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     @_typing.overload
@@ -36,7 +36,9 @@ class RowCheckServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RowCheckServiceAsyncStub: ...
     CommitCheck: _grpc.UnaryUnaryMultiCallable[_row_check_pb2.CommitCheckRequest, _row_check_pb2.CommitCheckResponse]
-    """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin."""
+    """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin. A
+    check is one of the present draw's, which says what its rows are.
+    """
     RevealCoin: _grpc.UnaryUnaryMultiCallable[_row_check_pb2.RevealCoinRequest, _row_check_pb2.RevealCoinResponse]
     """This provider's coin, once it has seen what every right provider committed to."""
     DecideCheck: _grpc.UnaryUnaryMultiCallable[_row_check_pb2.DecideCheckRequest, _row_check_pb2.DecideCheckResponse]
@@ -46,13 +48,15 @@ class RowCheckServiceStub:
 
 @_typing.type_check_only
 class RowCheckServiceAsyncStub(RowCheckServiceStub):
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CommitCheck: _aio.UnaryUnaryMultiCallable[_row_check_pb2.CommitCheckRequest, _row_check_pb2.CommitCheckResponse]  # type: ignore[assignment]
-    """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin."""
+    """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin. A
+    check is one of the present draw's, which says what its rows are.
+    """
     RevealCoin: _aio.UnaryUnaryMultiCallable[_row_check_pb2.RevealCoinRequest, _row_check_pb2.RevealCoinResponse]  # type: ignore[assignment]
     """This provider's coin, once it has seen what every right provider committed to."""
     DecideCheck: _aio.UnaryUnaryMultiCallable[_row_check_pb2.DecideCheckRequest, _row_check_pb2.DecideCheckResponse]  # type: ignore[assignment]
@@ -61,8 +65,8 @@ class RowCheckServiceAsyncStub(RowCheckServiceStub):
     """
 
 class RowCheckServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by right providers to the collector in studies of the rows suite: before rows may be planned, all right providers
-    check together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
+    """Served by right providers to the collector in studies of the rows suite: before rows are drawn, all right providers check
+    together that each of them has the noise columns a device adds. What is checked with is drawn by a coin they toss.
     """
 
     @_abc_1.abstractmethod
@@ -71,7 +75,9 @@ class RowCheckServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _row_check_pb2.CommitCheckRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_row_check_pb2.CommitCheckResponse, _abc.Awaitable[_row_check_pb2.CommitCheckResponse]]:
-        """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin."""
+        """Binds those of the rows that are here and in no other check to this one, for ever, and commits to this provider's coin. A
+        check is one of the present draw's, which says what its rows are.
+        """
 
     @_abc_1.abstractmethod
     def RevealCoin(

@@ -541,6 +541,8 @@ class AbandonBlockRequest(_message.Message):
     RELEASE_NUMBER_FIELD_NUMBER: _builtins.int
     HEALTHY_FIELD_NUMBER: _builtins.int
     LOOK_FIELD_NUMBER: _builtins.int
+    DRAW_NUMBER_FIELD_NUMBER: _builtins.int
+    ORDER_SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     block_id: _builtins.bytes
@@ -551,6 +553,10 @@ class AbandonBlockRequest(_message.Message):
     """Give it up although nothing is wrong with it."""
     look: _builtins.bool
     """Only say how it is; nothing is given up."""
+    draw_number: _builtins.int
+    """Or that of a draw of the rows suite that does not come to its end: every row in it is erased."""
+    order_signature: _builtins.bytes
+    """With a draw: Ed25519 signature of the owner over study id and number, as in AbandonDrawRequest."""
     def __init__(
         self,
         *,
@@ -559,10 +565,12 @@ class AbandonBlockRequest(_message.Message):
         release_number: _builtins.int = ...,
         healthy: _builtins.bool = ...,
         look: _builtins.bool = ...,
+        draw_number: _builtins.int = ...,
+        order_signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "healthy", b"healthy", "look", b"look", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_id", b"block_id", "draw_number", b"draw_number", "healthy", b"healthy", "look", b"look", "order_signature", b"order_signature", "release_number", b"release_number", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -606,27 +614,19 @@ class CloseStudyRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    STUDY_ID_FIELD_NUMBER: _builtins.int
-    PUBLISHED_ROWS_FIELD_NUMBER: _builtins.int
-    ERASED_ROWS_FIELD_NUMBER: _builtins.int
-    study_id: _builtins.bytes
-    """SHA-256 id."""
-    published_rows: _builtins.int
-    """How many complete submissions are to be published by what the owner was told. If fewer would be once they are counted, and
-    more than `erased_rows` erased, the study stays open. 0: it closes, whatever is there.
-    """
-    erased_rows: _builtins.int
-    """How many complete submissions are to be erased by what the owner was told."""
+    ORDER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def order(self) -> _common_pb2.CloseOrder:
+        """The owner's order; the last one counts, until it is carried out."""
+
     def __init__(
         self,
         *,
-        study_id: _builtins.bytes = ...,
-        published_rows: _builtins.int = ...,
-        erased_rows: _builtins.int = ...,
+        order: _common_pb2.CloseOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order", b"order"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["erased_rows", b"erased_rows", "published_rows", b"published_rows", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["order", b"order"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -634,7 +634,7 @@ Global___CloseStudyRequest: _TypeAlias = CloseStudyRequest  # noqa: Y015
 
 @_typing.final
 class CloseStudyResponse(_message.Message):
-    """Closing has begun, or counting; the status says when it is done."""
+    """Closing has begun, or counting, or is due later; the status says when it is done."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -137,19 +137,17 @@ export class Study {
     const [signer, key] = [this.admissionSigner, this.ownerKey];
     if (!["open", "invited"].includes(this.admission)) throw new StudyError("must be 'open' or 'invited'", "", "admission");
     if (!["public", "token"].includes(this.access)) throw new StudyError("must be 'public' or 'token'", "", "access");
+    if (!/^[0-9a-f]{64}$/.test(key)) impossible("owner_key", "must be the key with which the owner orders the study closed", "owner_key");
+    if (key === toHex(this.collector.identity)) impossible("owner_key", "must not be the collector's own", "owner_key");
     if (this.admission === "open") {
       if (this.reminders) impossible("reminders", "an open study has no invitations", "reminders");
-      if (signer || key) impossible("admission_signer", "an open study has no invitations", "admission_signer");
+      if (signer) impossible("admission_signer", "an open study has no invitations", "admission_signer");
       return;
     }
     // Who admits is somebody else than who collects: a collector could admit a fleet of its own around one person.
     if (signer !== "owner" && !this.right.some((_, k) => signer === `R${k + 1}`)) {
       impossible("admission_signer", "must be 'owner' or a right provider's role; the collector may not admit people", "admission_signer");
     }
-    if (signer === "owner" ? !/^[0-9a-f]{64}$/.test(key) : key !== "") {
-      impossible("admission_signer", "must be the owner's key where the owner signs, and empty otherwise", "owner_key");
-    }
-    if (key === toHex(this.collector.identity)) impossible("admission_signer", "must not be the collector's own", "owner_key");
   }
 
   #checkWeight() {
@@ -211,7 +209,7 @@ export class Study {
   /** The key of who signs invitations to this study. @returns {Bytes} */
   get admits() {
     if (this.admission !== "invited") throw new StudyError("this study is open: nobody is invited to it");
-    return this.ownerKey ? fromHex(this.ownerKey) : this.party(this.admissionSigner).identity;
+    return this.admissionSigner === "owner" ? fromHex(this.ownerKey) : this.party(this.admissionSigner).identity;
   }
 
   /** The root of a person's weight, by which the row is multiplied; 1 in a study without weights. @param {import("./schema.js").Answers} answers */

@@ -59,7 +59,7 @@ def register(subparsers: Subparsers) -> None:
         "--owner",
         type=Path,
         metavar="DIR",
-        help="the owner's folder, whose admission.key signs invitations; made if it is missing (default: KEYS/owner)",
+        help="the owner's folder, whose admission.key signs invitations and orders; made if missing (default: KEYS/owner)",
     )
     new.add_argument(
         "--out", type=Path, default=Path("study.json"), metavar="FILE", help="default study.json"

@@ -66,6 +66,12 @@ def register_in(commands: Subparsers) -> None:
     close.add_argument(
         "--erase", action="store_true", help="close also if what is counted then must be erased"
     )
+    close.add_argument(
+        "--at",
+        type=moment_ms,
+        metavar="TIME",
+        help="close by itself at this time, such as 2027-01-31T18:00 (UTC), whatever that erases; the last order counts",
+    )
     close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
     add_json(close)
     close.set_defaults(run=run_close)
@@ -82,7 +88,8 @@ def register_in(commands: Subparsers) -> None:
         "block",
         type=_block,
         metavar="BLOCK",
-        help="the block's id, or how it begins; or release-N, for a release of the moments suite that waits",
+        help="the block's id, or how it begins; release-N, for a release of the moments suite that waits; or draw-N, for a "
+        "draw of the rows suite that does not come to its end, with every row in it",
     )
     abandon.add_argument(
         "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
@@ -93,16 +100,16 @@ def register_in(commands: Subparsers) -> None:
     abandon.set_defaults(run=run_abandon)
 
 
-def _block(text: str) -> bytes | int:
-    """A block's id, or the number of a release."""
+def _block(text: str) -> bytes | tuple[str, int]:
+    """A block's id, or the number of a release or a draw."""
     word, dash, number = text.partition("-")
-    if word == "release" and dash and number.isdecimal():
-        return int(number)
+    if word in ("release", "draw") and dash and number.isdecimal():
+        return word, int(number)
     try:
         return bytes.fromhex(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N"
+            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N nor draw-N"
         ) from None
 
 
@@ -188,6 +195,13 @@ def run_close(args: argparse.Namespace) -> int:
     if not args.json:
         print("\n".join(outcome.sentences))
     agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
+    if agreed and args.at is not None:
+        owner.close_study(study, args.owner, close_ms=args.at)
+        if args.json:
+            print_json({"study_id": study.id.hex(), "state": status.state, "closes_ms": args.at})
+        else:
+            print(f"Closes by itself on {shown_time(args.at)}.")
+        return _DONE
     if agreed:
         owner.close_study(study, args.owner, None if args.erase else outcome)
         status = _counted(study)
@@ -203,10 +217,17 @@ def run_abandon(args: argparse.Namespace) -> int:
     from trimask_cli.study_file import read_signed
 
     study = read_signed(args.study).study
-    name = f"release {args.block}" if isinstance(args.block, int) else f"block {args.block.hex()}"
+    kind, number = args.block if isinstance(args.block, tuple) else ("block", 0)
+    name = f"{kind} {number}" if number else f"block {args.block.hex()}"
     if args.json and not args.yes:
         return _not_given_up(args, study, "(`--yes` does it without asking.)")
-    found = owner.abandon_block(study, args.block, args.owner, look=True)
+
+    def abandon(*, healthy: bool = False, look: bool = False) -> owner.Abandoned:
+        if kind == "draw":
+            return owner.abandon_draw(study, number, args.owner, healthy=healthy, look=look)
+        return owner.abandon_block(study, number or args.block, args.owner, healthy=healthy, look=look)
+
+    found = abandon(look=True)
     if not args.json:
         print(f"{found.state[:1].upper()}{found.state[1:]}.")
     if found.healthy and not args.healthy:
@@ -216,7 +237,7 @@ def run_abandon(args: argparse.Namespace) -> int:
         f"Give {name} up, and erase its {found.block.rows:,} rows at every right provider?"
     ):
         return _not_given_up(args, study, "(`--yes` does it without asking.)")
-    block = owner.abandon_block(study, args.block, args.owner, healthy=args.healthy).block
+    block = abandon(healthy=args.healthy).block
     if args.json:
         print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
     else:

@@ -165,11 +165,19 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "PauseIntake": _COLLECTOR,
         "StopIntake": _COLLECTOR,
         "AssignBlock": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
-        "ConfirmAbsent": _COLLECTOR,
         "CancelBlock": _COLLECTOR,
         "EraseBlock": _COLLECTOR,
         "EraseStudy": _COLLECTOR,
         "FindMissing": _RIGHT_PEER,
+    },
+    "trimask_proto.v1.RowDrawService": {
+        "FreezeDraw": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),
+        "JudgeDraw": _COLLECTOR,
+        "OpenDraw": _COLLECTOR,
+        "SettleDraw": _COLLECTOR,
+        "AbandonDraw": _rule(
+            Role.COLLECTOR, note="of the study named in the request, with its owner's order"
+        ),
     },
     "trimask_proto.v1.RowCheckService": {
         "CommitCheck": _rule(Role.COLLECTOR, new_work=True, note=_COLLECTOR.note),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from trimask_core.counted import plan_hash, verify_bound
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.refusals import AnyReason, Reason
 from trimask_core.study import Party, Study
-from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_server.collector.intake import Intake
 from trimask_server.collector.ledger import Block, Ledger
 from trimask_server.collector.right_calls import Assigned, RightCalls
@@ -38,10 +37,8 @@ class Batches:
         self._ledger = ledger
         self._calls = calls
         self._intake = intake
-        # The signatures of providers that have bound a block, by block and identity. In memory only: asked for again
-        # after a restart.
-        self._bound: dict[tuple[bytes, bytes], bytes] = {}
-        self._kept: dict[bytes, bytes] = {}  # the same of all of them, as they are in the ledger
+        # The signatures of all providers that have bound a block, as they are in the ledger.
+        self._kept: dict[bytes, bytes] = {}
         # How many plans in a row were declined for a reason that a new plan cannot remove; and rows reported as withdrawn.
         self._declined = 0
         self._withdrawn: set[bytes] = set()
@@ -57,8 +54,6 @@ class Batches:
         """
         try:
             answers = await self._each(lambda party: self._assign(party, block))
-            if any(answer.not_drawn for answer in answers):
-                answers = await self._explain(block, answers)
         except Refused as error:
             # Waiting does not help, so it counts as an attempt: a plan refused permanently is given up. A provider that
             # was restored and has lost a row or its check is told of every check and block before it is asked again
@@ -67,7 +62,7 @@ class Batches:
                 await self._ledger.next_attempt(block.block_id)
             raise
         withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}
-        if not withdrawn and not any(answer.not_drawn for answer in answers):
+        if not withdrawn:
             self._declined = 0
             await self._keep_signatures(block, answers)
             return True
@@ -75,11 +70,11 @@ class Batches:
         if block.attempts:
             # Work had begun; only a provider that was restored since can have let a row go. No other plan may have them.
             await self.give_up(block)
-        elif self._declined_for_ever(answers, withdrawn):
+        elif self._declined_for_ever(withdrawn):
             names = ", ".join(
                 self._study.role_of(party.identity)
                 for party, answer in zip(self._study.right, answers, strict=True)
-                if answer.not_drawn or answer.withdrawn
+                if answer.withdrawn
             )
             await self.give_up(block, f"{self._declined} plans in a row were declined by {names}")
             self._declined = 0
@@ -95,33 +90,19 @@ class Batches:
             await self._ledger.note_bound(block.block_id, signatures)
             self._kept[block.block_id] = signatures
 
-    def _declined_for_ever(self, answers: list[Assigned], withdrawn: set[bytes]) -> bool:
-        """Whether a provider goes on declining what is planned: a new plan leaves withdrawn rows out and follows the
-        draw, so one that names the same rows again, or is never satisfied, would hold up the study for ever."""
-        if any(answer.not_drawn for answer in answers) or withdrawn <= self._withdrawn:
+    def _declined_for_ever(self, withdrawn: set[bytes]) -> bool:
+        """Whether a provider goes on declining what is planned: a new plan leaves withdrawn rows out, so one that names the
+        same rows again would hold up the study for ever."""
+        if withdrawn <= self._withdrawn:
             self._declined += 1
         self._withdrawn |= withdrawn
         return self._declined >= self._node.config.max_attempts
 
-    async def _explain(self, block: Block, answers: list[Assigned]) -> list[Assigned]:
-        """Ask again where a plan was not the drawn one, with the others' signed statements on rows they lack."""
-        named = sorted({row for answer in answers for row in answer.skipped})
-        words = await self._each(lambda party: self._calls.absence(party, named)) if named else []
-        declined = {
-            id(party) for party, answer in zip(self._study.right, answers, strict=True) if answer.not_drawn
-        }
-        return await self._each(
-            lambda party: self._assign(party, block, words if id(party) in declined else ())
-        )
-
-    async def _assign(self, party: Party, block: Block, words: Sequence[RowAbsence] = ()) -> Assigned:
-        """Give a provider the plan, with its own earlier answer: a provider restored from a backup has lost that."""
-        key = (block.block_id, party.identity)
-        answer = await self._calls.assign(party, block, words, self._bound.get(key, b""))
+    async def _assign(self, party: Party, block: Block) -> Assigned:
+        answer = await self._calls.assign(party, block)
         if answer.bound_signature:
             self._require_own(party, block, answer.bound_signature)
-            self._bound[key] = answer.bound_signature
-        elif not answer.withdrawn and not answer.not_drawn:
+        elif not answer.withdrawn:
             raise Refused(Reason.MALFORMED, f"{self._study.role_of(party.identity)} has signed nothing")
         return answer
 
@@ -143,8 +124,6 @@ class Batches:
     async def erase(self, block: Block) -> None:
         """Have every right provider erase a block whose rows are pooled, or that was given up."""
         await self._each(lambda party: self._calls.erase(party, block))
-        for party in self._study.right:
-            self._bound.pop((block.block_id, party.identity), None)
         self._kept.pop(block.block_id, None)
         await self._ledger.mark_erased(block.block_id, "erased" if block.state == "pooled" else "abandoned")
 
@@ -183,10 +162,12 @@ class Batches:
     async def tell_intake(self, state: str, turn: int) -> bool:
         """Have every right provider take submissions in, pause, or stop, whoever does not answer; whether all did."""
 
+        order = await self._ledger.close_order(self._study.id)
+
         async def tell(party: Party) -> int:
             if state != "closing":
                 return await self._calls.pause_intake(party, turn)
-            await self._calls.stop_intake(party)
+            await self._calls.stop_intake(party, order)
             return turn
 
         answers = await asyncio.gather(*map(tell, self._study.right), return_exceptions=True)

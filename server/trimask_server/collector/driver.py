@@ -51,12 +51,13 @@ class BatchWork(Protocol):
     """What a suite does in a study that is collected in blocks. Every step may be repeated after a crash."""
 
     @property
-    def checks_rows(self) -> bool:
-        """Whether submissions are planned only once every right provider's check has accepted them."""
+    def draws_blocks(self) -> bool:
+        """Whether right providers draw blocks, and the collector plans none."""
         ...
 
-    async def check(self, intake: Intake, *, closing: bool) -> bool:
-        """Have complete submissions checked, where they must be before they are planned; whether there was something."""
+    async def draw(self, intake: Intake, state: str) -> bool:
+        """Have right providers draw blocks, where they do that, in an open, paused or closing study; whether there was
+        something to do."""
         ...
 
     async def tell(self, party: Party) -> None:
@@ -64,7 +65,8 @@ class BatchWork(Protocol):
         ...
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few."""
+        """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few, or
+        right providers draw it."""
         ...
 
     async def work_on(self, block: Block, batches: Batches) -> None:
@@ -170,10 +172,10 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return True
-        if await self._work.check(self._intake, closing=closing):
+        if await self._work.draw(self._intake, state):
             return True
         await self._ledger.note_pending(study_id, self._intake.usable)
-        ids = self._work.choose(self._intake.accepted if self._work.checks_rows else ready, closing=closing)
+        ids = self._work.choose(ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)
@@ -212,7 +214,7 @@ class BatchDriver:
         """
         study_id, planned = self._study.id, await self._ledger.blocks(self._study.id, "planned", "cancelled")
         for block in planned:
-            if block.state == "cancelled" or not self._work.checks_rows:
+            if block.state == "cancelled" or not self._work.draws_blocks:
                 await self._move_on(block, closing=True)
                 return
             if not block.attempts and not await self._batches.bind(block):
@@ -221,9 +223,9 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return
-        if await self._work.check(self._intake, closing=True):
+        if await self._work.draw(self._intake, "paused"):
             return
-        ids = [] if self._work.checks_rows else self._work.choose(ready, closing=True)
+        ids = [] if self._work.draws_blocks else self._work.choose(ready, closing=True)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
         if ids or self._intake.stale:
@@ -232,7 +234,8 @@ class BatchDriver:
         await self._ledger.note_pending(study_id, self._intake.usable)
         there = await Catalogue(self._ledger.database).progress(study_id)
         outcome = closing_of(self._study, pending=there.pending, masking=there.masking, pooled=there.pooled)
-        published, erased = await self._ledger.announced(study_id)
+        order = await self._ledger.close_order(study_id)
+        published, erased = (0, 0) if order is None else (order.published_rows, order.erased_rows)
         self._intake.count_anew()
         goes_on = outcome.published < published and outcome.erased > erased
         entry = self._node.audit.entry("study_resumed" if goes_on else "study_closing", study=study_id.hex())

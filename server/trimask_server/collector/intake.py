@@ -28,11 +28,11 @@ class Intake:
         self._tokens = [""] * len(study.right)
         self._accepted: dict[bytes, int] = {}  # which right providers' check has accepted it, a bit each
         self._begun: set[bytes] = set()  # those in a check that is not decided everywhere
-        self.places: dict[bytes, bytes] = {}
-        """Of accepted submissions, as right providers say it."""
+        self.draw_number = 0
+        """The highest of a draw that a right provider says it has begun."""
         self._whole = False  # everything was counted after intake had stopped everywhere
         self.stale = False
-        """Whether something was planned or checked since everything was counted."""
+        """Whether something was planned since everything was counted."""
 
     def count_anew(self) -> None:
         """Discard the counts: ask every provider again what it holds."""
@@ -40,7 +40,6 @@ class Intake:
         self._ready.clear()
         self._accepted.clear()
         self._begun.clear()
-        self.places.clear()
         self._tokens = [""] * len(self._study.right)
         self._whole = self.stale = False
 
@@ -51,7 +50,7 @@ class Intake:
             self._let_go(submission_id)
 
     def _let_go(self, submission_id: bytes) -> None:
-        for counted in (self._held, self._ready, self._accepted, self.places):
+        for counted in (self._held, self._ready, self._accepted):
             counted.pop(submission_id, None)
 
     @property
@@ -76,13 +75,6 @@ class Intake:
         whole = (1 << len(self._study.right)) - 1
         return {name for name in self._ready if 0 < self._accepted.get(name, 0) < whole}
 
-    def note_check(self, ids: Iterable[bytes], accepted: Iterable[bytes]) -> None:
-        """Record a finished check; rows that it did not accept cannot be planned."""
-        whole = (1 << len(self._study.right)) - 1
-        self.stale = True
-        self._begun.update(ids)
-        self._accepted.update((name, whole) for name in accepted if name in self._held)
-
     async def complete(
         self, known: dict[str, bytes], *, closing: bool, paused: bool = False
     ) -> list[bytes] | None:
@@ -106,9 +98,11 @@ class Intake:
         ):
             planned.update(split_ids(block.submission_ids))
 
+        order = await self._ledger.close_order(self._study.id) if closing else None
+
         async def one(index: int, party: Party) -> bool:
             if closing:
-                await self._calls.stop_intake(party)
+                await self._calls.stop_intake(party, order)
             while True:
                 page = await self._calls.list_pending(party, self._tokens[index])
                 if known.get(f"R{index + 1}") != page.store_generation:
@@ -128,7 +122,7 @@ class Intake:
                     held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
                     if held == whole:
                         self._ready[submission_id] = None
-                self.places |= {name: at for name, at in page.places if name not in planned}
+                self.draw_number = max(self.draw_number, page.draw_number)
                 if not page.next_token:
                     return True
                 self._tokens[index] = page.next_token

@@ -7,11 +7,22 @@ from typing import Literal, NamedTuple
 
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
+from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.audit.log import AuditLog
 from trimask_server.protocol.plans import plan_hash
 from trimask_server.store.interface import Store, Transaction
 
-__all__ = ["IN_A_BLOCK", "NOT_CLOSED", "Block", "BlockState", "Ledger", "erase_study", "write_note"]
+__all__ = [
+    "IN_A_BLOCK",
+    "NOT_CLOSED",
+    "Block",
+    "BlockState",
+    "Ledger",
+    "erase_study",
+    "plan_block",
+    "write_note",
+]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
@@ -131,29 +142,9 @@ class Ledger:
 
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
         """Write a plan to disk before it is sent to anybody."""
-        block = Block(block_id, b"".join(ids), len(ids), "planned", 0)
-
-        def write(tx: Transaction) -> None:
-            tx.run(
-                "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')",
-                (block_id, study_id, block.submission_ids, block.rows),
-            )
-            # They wait no longer; else they would be counted twice until the next count.
-            tx.run(
-                "UPDATE progress SET pending_rows = pending_rows - ? WHERE study_id = ? AND pending_rows >= ?",
-                (block.rows, study_id, block.rows),
-            )
-            self._record(
-                tx,
-                "block_planned",
-                study=study_id.hex(),
-                block=block_id.hex(),
-                rows=block.rows,
-                plan=plan_hash(study_id, block_id, block.submission_ids).hex(),
-            )
-
-        await self.database.write(write)
-        return block
+        joined = b"".join(ids)
+        await self.database.write(lambda tx: plan_block(tx, self.audit, study_id, block_id, joined))
+        return Block(block_id, joined, len(ids), "planned", 0)
 
     async def note_bound(self, block_id: bytes, signatures: bytes) -> None:
         """Every right provider has bound the block's rows, and signed that."""
@@ -288,25 +279,54 @@ class Ledger:
                 )
             )
 
-    async def announce(self, study_id: bytes, published: int, erased: int) -> None:
-        """Store how many submissions the study's owner was told would be published, and erased, by closing it."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "INSERT INTO progress (study_id, pending_rows, told_published, told_erased) VALUES (?, 0, ?, ?)"
-                " ON CONFLICT (study_id) DO UPDATE SET told_published = excluded.told_published,"
-                " told_erased = excluded.told_erased",
-                (study_id, published, erased),
-            )
-        )
+    async def keep_close_order(self, study_id: bytes, order: CloseOrder) -> None:
+        """Keep the owner's last order to close the study."""
 
-    async def announced(self, study_id: bytes) -> tuple[int, int]:
-        """The same numbers."""
-        row = await self.database.read(
-            lambda tx: tx.row(
-                "SELECT told_published, told_erased FROM progress WHERE study_id = ?", (study_id,)
+        def write(tx: Transaction) -> None:
+            tx.run(
+                "INSERT INTO close_orders (study_id, content) VALUES (?, ?)"
+                " ON CONFLICT (study_id) DO UPDATE SET content = excluded.content",
+                (study_id, order.SerializeToString()),
             )
+            self._record(tx, "close_ordered", study=study_id.hex(), close_ms=order.close_time_ms)
+
+        await self.database.write(write)
+
+    async def close_order(self, study_id: bytes) -> CloseOrder | None:
+        """The owner's order to close the study, which right providers ask for."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT content FROM close_orders WHERE study_id = ?", (study_id,))
         )
-        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+        return None if row is None else CloseOrder.FromString(row[0])
+
+    async def abandon_draw(
+        self, study_id: bytes, number: int, order: bytes, *, healthy: bool, look: bool
+    ) -> Named:
+        """Keep the owner's order to give up a draw that is under way (right providers are told next), or only `look`."""
+
+        def write(tx: Transaction) -> Named:
+            under_way = "SELECT 1 FROM draws WHERE study_id = ? AND number = ? AND state = 'open'"
+            if tx.row(under_way, (study_id, number)) is None:
+                raise Refused(Reason.UNKNOWN_BLOCK, f"no draw {number} of this study is under way")
+            note = tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
+            stuck = note is not None and str(note[0]).startswith(f"draw {number} ")
+            rows = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+            found = Named(
+                b"",
+                0 if rows is None else int(rows[0]),
+                str(note[0]) if note is not None and stuck else f"draw {number} is under way",
+                healthy=not stuck,
+                why=f"the study's owner gave draw {number} up",
+            )
+            if not look and (stuck or healthy):
+                tx.run(
+                    "UPDATE draws SET abandon_order = ? WHERE study_id = ? AND number = ?",
+                    (order, study_id, number),
+                )
+                self._record(tx, "draw_given_up", study=study_id.hex(), draw=number)
+            return found
+
+        return await self.database.write(write)
 
     async def pending_rows(self, study_id: bytes) -> int:
         """Complete submissions in no block, as last counted."""
@@ -339,6 +359,27 @@ class Ledger:
         return "" if row is None else str(row[0])
 
 
+def plan_block(
+    tx: Transaction, audit: AuditLog | None, study_id: bytes, block_id: bytes, submission_ids: bytes
+) -> None:
+    """Write a plan down, as a part of a transaction; a block that is known stays as it is."""
+    rows = len(submission_ids) // SUBMISSION_ID_BYTES
+    if not tx.run(
+        "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')"
+        " ON CONFLICT (block_id) DO NOTHING",
+        (block_id, study_id, submission_ids, rows),
+    ):
+        return
+    # They wait no longer; else they would be counted twice until the next count.
+    tx.run(
+        "UPDATE progress SET pending_rows = pending_rows - ? WHERE study_id = ? AND pending_rows >= ?",
+        (rows, study_id, rows),
+    )
+    if audit is not None:
+        plan = plan_hash(study_id, block_id, submission_ids).hex()
+        audit.append(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=rows, plan=plan)
+
+
 def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
     """Store a note for the study's owner."""
     tx.run(
@@ -349,6 +390,6 @@ def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase plans, with the ids in them, and notes; published datasets stay."""
-    for table in ("blocks", "notes", "progress", "provider_generations", "refused_reports"):
+    for table in ("blocks", "close_orders", "notes", "progress", "provider_generations", "refused_reports"):
         tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
     return 0

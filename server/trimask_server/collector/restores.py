@@ -81,4 +81,5 @@ class Restores:
             else:
                 await calls.erase(party, block)
         if self._node.studies.state(study.id) == "closed":
+            await calls.stop_intake(party, await self._ledger.close_order(study.id))
             await calls.erase_study(party)

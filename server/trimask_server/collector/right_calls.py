@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from trimask_core.study import Party, Study
 from trimask_proto.v1 import node_pb2, right_batches_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_proto.v1.right_batches_pb2 import RowAbsence
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Block
 from trimask_server.node.context import NodeContext
-from trimask_server.protocol.draw import split_places
 from trimask_server.protocol.plans import plan_message, split_ids
 
 __all__ = ["Assigned", "Page", "RightCalls"]
@@ -29,19 +28,16 @@ class Page:
     store_generation: bytes
     checked: bytes = b""
     """For each: 1 if it was checked and accepted there, 2 if it is in a check, 3 if it is there no more, else 0."""
-    places: Sequence[tuple[bytes, bytes]] = ()
-    """(id, place) of those that were accepted."""
+    draw_number: int = 0
+    """Of the last draw that the provider has begun."""
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """A provider's answer to a plan: bound, with its signature; or not, because of withdrawn rows or of the draw."""
+    """A provider's answer to a plan: bound, with its signature; or not, because of withdrawn rows."""
 
     withdrawn: Sequence[bytes] = ()
     bound_signature: bytes = b""
-    not_drawn: bool = False
-    skipped: Sequence[tuple[bytes, bytes]] = ()
-    """(id, place) of rows that should have been in the plan."""
 
 
 class RightCalls:
@@ -67,10 +63,13 @@ class RightCalls:
             study_id=self._study.id, page_token=token, page_size=_PAGE
         )
         page = await self._node.peers.call(self._stub(party).ListPending, request)
-        ids = split_ids(page.submission_ids)
-        accepted = b"".join(name for name, mark in zip(ids, page.checked, strict=False) if mark == 1)
-        places = split_places(accepted, page.places)
-        return Page(ids, page.next_page_token, page.store_generation, page.checked, places)
+        return Page(
+            split_ids(page.submission_ids),
+            page.next_page_token,
+            page.store_generation,
+            page.checked,
+            page.draw_number,
+        )
 
     async def pause_intake(self, party: Party, turn: int) -> int:
         """Have a provider accept nothing and let nothing be withdrawn for now, or go on; the highest turn it was told."""
@@ -78,40 +77,21 @@ class RightCalls:
         answer = await self._node.peers.call(self._stub(party).PauseIntake, request)
         return int(answer.turn)
 
-    async def stop_intake(self, party: Party) -> None:
-        """Have a provider stop accepting submissions."""
-        request = right_batches_pb2.StopIntakeRequest(study_id=self._study.id)
+    async def stop_intake(self, party: Party, order: CloseOrder | None) -> None:
+        """Have a provider stop accepting submissions, by the owner's order."""
+        request = right_batches_pb2.StopIntakeRequest(order=order or CloseOrder(study_id=self._study.id))
         await self._node.peers.call(self._stub(party).StopIntake, request)
 
-    async def assign(
-        self, party: Party, block: Block, absences: Sequence[RowAbsence] = (), bound: bytes = b""
-    ) -> Assigned:
-        """Give a provider a block's plan, with what others have said about rows, and its own earlier answer."""
+    async def assign(self, party: Party, block: Block) -> Assigned:
+        """Give a provider a block's plan; of a drawn block, its id."""
         request = right_batches_pb2.AssignBlockRequest(
             study_id=self._study.id,
             block_id=block.block_id,
-            submission_ids=block.submission_ids,
+            submission_ids=self._named(block),
             signature=self._signature(block),
-            absences=absences,
-            bound_signature=bound,
         )
         answer = await self._node.peers.call(self._stub(party).AssignBlock, request)
-        return Assigned(
-            split_ids(answer.withdrawn_ids),
-            bytes(answer.bound_signature),
-            answer.not_drawn,
-            split_places(answer.skipped_ids, answer.skipped_places),
-        )
-
-    async def absence(self, party: Party, rows: Sequence[tuple[bytes, bytes]]) -> RowAbsence:
-        """A provider's signed statement on which of these rows, (id, place), it cannot put into a block."""
-        request = right_batches_pb2.ConfirmAbsentRequest(
-            study_id=self._study.id,
-            submission_ids=b"".join(name for name, _ in rows),
-            places=b"".join(at for _, at in rows),
-        )
-        answer = await self._node.peers.call(self._stub(party).ConfirmAbsent, request)
-        return RowAbsence.FromString(answer.absence.SerializeToString())
+        return Assigned(split_ids(answer.withdrawn_ids), bytes(answer.bound_signature))
 
     async def cancel(self, party: Party, block: Block) -> None:
         """Have a provider free the rows of a plan that was given up."""
@@ -128,7 +108,7 @@ class RightCalls:
         request = right_batches_pb2.EraseBlockRequest(
             study_id=self._study.id,
             block_id=block.block_id,
-            submission_ids=block.submission_ids,
+            submission_ids=self._named(block),
             signature=self._signature(block),
         )
         await self._node.peers.call(self._stub(party).EraseBlock, request)
@@ -139,6 +119,10 @@ class RightCalls:
         answer = await self._node.peers.call(self._stub(party).EraseStudy, request)
         return int(answer.erased_rows)
 
+    def _named(self, block: Block) -> bytes:
+        """The ids that a plan names; in the rows suite right providers know them from the draw."""
+        return b"" if self._study.suite.name == "rows" else block.submission_ids
+
     def _signature(self, block: Block) -> bytes:
-        message = plan_message(self._study.id, block.block_id, block.submission_ids)
+        message = plan_message(self._study.id, block.block_id, self._named(block))
         return self._node.keys.identity.sign("block-plan", message)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import grpc
 
+from trimask_core.closing import verify_abandon, verify_close
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_proto.v1 import node_pb2, study_pb2, study_pb2_grpc
-from trimask_proto.v1.common_pb2 import RefusalCount
+from trimask_proto.v1.common_pb2 import CloseOrder, RefusalCount
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import head_message
@@ -222,26 +223,30 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
         require_owner(self._node.config, context)
-        study = self._node.studies.get(request.study_id)
-        await self.close(study, request.published_rows, request.erased_rows)
+        await self.close(self._node.studies.get(request.order.study_id), request.order)
         return study_pb2.CloseStudyResponse()
 
-    async def close(self, study: Study, published: int = 0, erased: int = 0) -> None:
-        """End collection; the caller has been verified as the owner.
+    async def close(self, study: Study, order: CloseOrder) -> None:
+        """End collection by its owner's order, once it is due; the caller has been verified as the owner.
 
-        Who was told that so many submissions will be `published` and `erased` has them counted first, intake being paused.
+        An owner who was told how many submissions will be published and erased has them counted first, intake being paused.
         """
-        ledger = Ledger(self._node.database)
-        if await self._node.studies.state_now(study.id) in ("open", "paused"):
+        now, ledger = self._node.clock.now_ms(), Ledger(self._node.database, self._node.audit)
+        verify_close(study, order, max(now, order.close_time_ms))
+        if order.close_time_ms and order.published_rows:
+            raise Refused(Reason.MALFORMED, "an order for later announces nothing: leave published_rows out")
+        if not await self._node.studies.is_closing(study.id):
+            await ledger.keep_close_order(study.id, order)
+            if order.close_time_ms > now:
+                return  # the console's clerk looks after it
             if (await ledger.read_note(study.id)).startswith(NOT_CLOSED):
                 await ledger.note(study.id, "")
-            await ledger.announce(study.id, published, erased)
-            if published:
+            if order.published_rows:
                 entry = self._node.audit.entry("study_paused", study=study.id.hex())
                 await self._node.studies.pause(study.id, entry)
-        if not published:
-            entry = self._node.audit.entry("study_closing", study=study.id.hex())
-            await self._node.studies.set_state(study.id, "closing", entry)
+            else:
+                entry = self._node.audit.entry("study_closing", study=study.id.hex())
+                await self._node.studies.set_state(study.id, "closing", entry)
         self._drivers.look()
 
     async def AbandonBlock(
@@ -251,13 +256,24 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         study = self._node.studies.get(request.study_id)
         if request.release_number:
             require_suite(study, "moments")
+        elif request.draw_number:
+            verify_abandon(study, request.draw_number, request.order_signature)
         elif len(request.block_id) < _PREFIX_BYTES:
             raise Refused(
                 Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
             )
         named = request.release_number or request.block_id
         ledger = Ledger(self._node.database, self._node.audit)
-        if request.look:
+        if request.draw_number:
+            found = await ledger.abandon_draw(
+                study.id,
+                request.draw_number,
+                request.order_signature,
+                healthy=request.healthy,
+                look=request.look,
+            )
+            self._drivers.look()
+        elif request.look:
             found = await ledger.look_at(study.id, named)
         else:
             found = await ledger.abandon(study.id, named, healthy=request.healthy)

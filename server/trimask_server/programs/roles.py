@@ -190,7 +190,7 @@ def _collector(host: Host) -> Node:
         lines = partial(budget_lines, BudgetLedger(context.database))
         return [
             *shown.routes(),
-            *Console(context, shown, catalogue, tokens, records, owned.close, lines).routes(),
+            *Console(context, shown, catalogue, tokens, records, lines).routes(),
         ]
 
     services = Services(

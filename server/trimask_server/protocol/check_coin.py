@@ -15,7 +15,7 @@ from trimask_core.refusals import Reason
 from trimask_core.study import Study
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_check_pb2 import CheckCommitment, RowCheck
-from trimask_server.protocol.plans import plan_message, split_ids
+from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 
 __all__ = [
@@ -26,20 +26,14 @@ __all__ = [
     "commit",
     "commitments_hash",
     "seed_of",
-    "sign_check",
 ]
 
-MOST_ROWS = 4096
-_COIN, _COMMITMENT, _CHECK = "row-check-coin", "row-check-commitment", "row-check"
+MOST_ROWS = 1024
+_COIN, _COMMITMENT = "row-check-coin", "row-check-commitment"
 
 
-def sign_check(key: SigningKey, study_id: bytes, check_id: bytes, submission_ids: bytes) -> bytes:
-    """The collector's signature on a check."""
-    return key.sign(_CHECK, plan_message(study_id, check_id, submission_ids))
-
-
-def check_ids(study: Study, check: RowCheck) -> list[bytes]:
-    """The ids of a check that the collector signed."""
+def check_ids(check: RowCheck) -> list[bytes]:
+    """The ids of a check."""
     ids = split_ids(check.submission_ids)
     if (
         len(check.check_id) != SUBMISSION_ID_BYTES
@@ -49,8 +43,6 @@ def check_ids(study: Study, check: RowCheck) -> list[bytes]:
         raise Refused(
             Reason.MALFORMED, f"a check has a 16-byte id and 1 to {MOST_ROWS} sorted, distinct submission ids"
         )
-    message = plan_message(study.id, check.check_id, check.submission_ids)
-    verify(study.collector.identity, _CHECK, message, check.signature, "the check of rows")
     return ids
 
 
@@ -76,7 +68,7 @@ def commit(key: SigningKey, role: str, check: RowCheck, held: bytes) -> CheckCom
 
 def checked_ids(study: Study, check: RowCheck) -> list[bytes]:
     """The rows that every right provider has bound; refused unless all of them have signed."""
-    ids, roles = check_ids(study, check), right_roles(study)
+    ids, roles = check_ids(check), right_roles(study)
     if len(check.commitments) != len(roles):
         raise Refused(Reason.MALFORMED, f"a check needs the commitments of all {len(roles)} right providers")
     for role, said in zip(roles, check.commitments, strict=True):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import grpc
 
-from trimask_core.counted import verify_bound
+from trimask_core.closing import verify_close
 from trimask_core.errors import Refused
 from trimask_core.identity import verify
 from trimask_core.refusals import Reason
@@ -19,9 +19,8 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_other_right, require_role
-from trimask_server.protocol.draw import absent_rows, sign_absence, sign_bound, split_places
+from trimask_server.protocol.draw import sign_bound
 from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
-from trimask_server.right.drawing import Draw, NotDrawn
 from trimask_server.right.incomplete import find_missing, refuse_missing
 from trimask_server.right.rows import RowStore
 
@@ -38,8 +37,8 @@ class BlockRules(Protocol):
         ...
 
     @property
-    def checks_rows(self) -> bool:
-        """Whether rows may be planned only once a check has accepted them."""
+    def draws_blocks(self) -> bool:
+        """Whether right providers draw blocks, and the collector plans none."""
         ...
 
     def forget_block(self, study_id: bytes, block_id: bytes) -> None:
@@ -55,6 +54,11 @@ def _planned_ids(
     message = plan_message(study.id, request.block_id, request.submission_ids)
     verify(study.collector.identity, "block-plan", message, request.signature, "the block plan")
     return ids
+
+
+def _erased_ids(rules: BlockRules, study: Study, request: right_batches_pb2.EraseBlockRequest) -> list[bytes]:
+    """The ids of a plan that is not known here. What is in a drawn block follows from its draw, not from the collector."""
+    return _planned_ids(study, request) if request.submission_ids and not rules.draws_blocks else []
 
 
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
@@ -101,9 +105,9 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         limit = min(request.page_size or _PAGE, _PAGE)
         found = await self._rows.pending(study.id, int(token), limit)
         return right_batches_pb2.ListPendingResponse(
-            submission_ids=b"".join(submission_id for _, submission_id, _, _ in found),
-            checked=bytes(mark for _, _, mark, _ in found),
-            places=b"".join(at for _, _, _, at in found),
+            submission_ids=b"".join(submission_id for _, submission_id, _ in found),
+            checked=bytes(mark for _, _, mark in found),
+            draw_number=await self._rows.last_draw(study.id),
             next_page_token=str(found[-1][0]) if len(found) == limit else "",
             store_generation=self._node.database.generation,
         )
@@ -120,7 +124,8 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     async def StopIntake(
         self, request: right_batches_pb2.StopIntakeRequest, context: Context
     ) -> right_batches_pb2.StopIntakeResponse:
-        study = self._study(request.study_id, context)
+        study = self._study(request.order.study_id, context)
+        verify_close(study, request.order, self._node.clock.now_ms())
         entry = self._node.audit.entry("study_closing", study=study.id.hex())
         await self._node.studies.set_state(study.id, "closing", entry)
         return right_batches_pb2.StopIntakeResponse()
@@ -129,58 +134,25 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.AssignBlockRequest, context: Context
     ) -> right_batches_pb2.AssignBlockResponse:
         study = self._study(request.study_id, context)
-        ids = _planned_ids(study, request)
         rules = self._rules_of(study)
-        rules.check_plan(study, len(ids))
-        if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
-            raise Refused(
-                Reason.MALFORMED, "a plan has a 16-byte block id and sorted, distinct submission ids"
-            )
-        plan = plan_hash(study.id, request.block_id, request.submission_ids)
-        draw = await self._draw(study, request, plan) if rules.checks_rows else None
-        try:
-            withdrawn = await self._rows.assign(
-                study.id, request.block_id, ids, checked=rules.checks_rows, draw=draw
-            )
-        except NotDrawn as error:
-            self._node.log.info("not drawn block=%s skipped=%d", request.block_id.hex(), len(error.skipped))
-            skipped = error.skipped[:_PAGE]
-            return right_batches_pb2.AssignBlockResponse(
-                not_drawn=True,
-                skipped_ids=b"".join(name for name, _ in skipped),
-                skipped_places=b"".join(at for _, at in skipped),
-            )
-        if withdrawn:
-            self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
-            return right_batches_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))
-        self._node.log.info("assigned block=%s rows=%d", request.block_id.hex(), len(ids))
+        if rules.draws_blocks:
+            joined = await self._rows.bind_drawn(study.id, request.block_id)
+        else:
+            ids, joined = _planned_ids(study, request), request.submission_ids
+            rules.check_plan(study, len(ids))
+            if len(request.block_id) != SUBMISSION_ID_BYTES or ids != sorted(set(ids)):
+                raise Refused(
+                    Reason.MALFORMED, "a plan has a 16-byte block id and sorted, distinct submission ids"
+                )
+            withdrawn = await self._rows.assign(study.id, request.block_id, ids)
+            if withdrawn:
+                self._node.log.info("declined block=%s withdrawn=%d", request.block_id.hex(), len(withdrawn))
+                return right_batches_pb2.AssignBlockResponse(withdrawn_ids=b"".join(withdrawn))
+        self._node.log.info("assigned block=%s", request.block_id.hex())
+        plan = plan_hash(study.id, request.block_id, joined)
         return right_batches_pb2.AssignBlockResponse(
             bound_signature=sign_bound(self._node.keys.identity, plan)
         )
-
-    async def _draw(
-        self, study: Study, request: right_batches_pb2.AssignBlockRequest, plan: bytes
-    ) -> Draw | None:
-        """What the plan must be here; None where this provider has bound it before its store was restored."""
-        if request.bound_signature:
-            role = study.role_of(self._node.keys.identity.public)
-            verify_bound(study, role, plan, request.bound_signature)
-            return None
-        pool = 0 if await self._node.studies.is_closing(study.id) else 2 * study.rows.block_rows
-        return Draw(pool, frozenset(absent_rows(study, request.absences)))
-
-    async def ConfirmAbsent(
-        self, request: right_batches_pb2.ConfirmAbsentRequest, context: Context
-    ) -> right_batches_pb2.ConfirmAbsentResponse:
-        study = self._study(request.study_id, context)
-        asked = split_places(request.submission_ids, request.places)
-        if len(asked) > _PAGE:
-            raise Refused(Reason.MALFORMED, f"at most {_PAGE} submission ids")
-        gone = set(await self._rows.absent(study.id, [name for name, _ in asked]))
-        key = self._node.keys.identity
-        rows = [row for row in asked if row[0] in gone]
-        absence = sign_absence(key, study.role_of(key.public), study.id, rows)
-        return right_batches_pb2.ConfirmAbsentResponse(absence=absence)
 
     async def CancelBlock(
         self, request: right_batches_pb2.CancelBlockRequest, context: Context
@@ -188,6 +160,8 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = self._study(request.study_id, context)
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, "a block id has 16 bytes")
+        if self._rules_of(study).draws_blocks:
+            raise Refused(Reason.BLOCK_STARTED, "blocks of this study are drawn: none is cancelled")
         verify(
             study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
             request.signature, "the cancellation",
@@ -200,9 +174,10 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.EraseBlockRequest, context: Context
     ) -> right_batches_pb2.EraseBlockResponse:
         study = self._study(request.study_id, context)
-        ids = _planned_ids(study, request) if request.submission_ids else []
+        rules = self._rules_of(study)
+        ids = _erased_ids(rules, study, request)
         rows = await self._rows.erase_block(study.id, request.block_id, ids)
-        self._rules_of(study).forget_block(study.id, request.block_id)
+        rules.forget_block(study.id, request.block_id)
         self._node.metrics.erased_rows.labels("pooled").inc(rows)
         self._node.log.info("erased block=%s rows=%d", request.block_id.hex(), rows)
         return right_batches_pb2.EraseBlockResponse(erased_rows=rows)
@@ -211,6 +186,8 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.EraseStudyRequest, context: Context
     ) -> right_batches_pb2.EraseStudyResponse:
         study = self._study(request.study_id, context)
+        if not await self._node.studies.is_closing(study.id):
+            raise Refused(Reason.NO_ORDER, "the study is not closing here: its owner's order comes first")
         entry = self._node.audit.entry("study_closed", study=study.id.hex())
         await self._node.studies.set_state(study.id, "closed", entry)
         rows = await self._rows.erase_pending(study.id)

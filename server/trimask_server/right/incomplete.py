@@ -172,7 +172,7 @@ def _mark(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> None:
 def _erase(tx: Transaction, study_id: bytes, submission_id: bytes) -> int:
     erased = tx.run(
         "UPDATE submissions SET payload = NULL, verdict = ? WHERE study_id = ? AND submission_id = ?"
-        " AND block_id IS NULL AND payload IS NOT NULL AND complete = 0"
+        " AND block_id IS NULL AND draw_number IS NULL AND payload IS NOT NULL AND complete = 0"
         " AND study_id IN (SELECT study_id FROM studies WHERE state = 'open')",
         (INCOMPLETE, study_id, submission_id),
     )

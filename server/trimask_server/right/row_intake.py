@@ -97,13 +97,13 @@ def first_time(tx: Transaction, row: Arrival) -> int | Exception:
 
 def list_again(tx: Transaction, study_id: bytes, submission_id: bytes) -> None:
     """Put a row that was erased and is in no block behind all others: who lists what came learns there that it went."""
-    columns = "study_id, submission_id, payload_hash, receive_time_ms, withdrawn_ms, check_id, verdict, place"
+    columns = "study_id, submission_id, payload_hash, receive_time_ms, withdrawn_ms, check_id, verdict"
     for row in tx.rows(
         "DELETE FROM submissions WHERE study_id = ? AND submission_id = ?"  # noqa: S608 - names only
         f" AND block_id IS NULL AND payload IS NULL RETURNING {columns}",
         (study_id, submission_id),
     ):
-        tx.run(f"INSERT INTO submissions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+        tx.run(f"INSERT INTO submissions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
 
 
 def or_raise(answer: int | Exception) -> int:

@@ -11,9 +11,7 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_server.audit.log import AuditLog
-from trimask_server.protocol.draw import place
 from trimask_server.protocol.plans import plan_hash, split_ids
-from trimask_server.right.drawing import Draw
 from trimask_server.right.row_intake import (
     Arrival,
     first_time,
@@ -101,29 +99,29 @@ class RowStore:
             self._intake[study_id] = key
         return key
 
-    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int, bytes]]:
-        """(sequence, id, check, place) of rows not in a block, in order of arrival; those that went away, when they did.
+    async def pending(self, study_id: bytes, after: int, limit: int) -> list[tuple[int, bytes, int]]:
+        """(sequence, id, check) of rows not in a block, in order of arrival; those that went away, when they did.
 
         `check` is 1 if the row was checked and accepted, 2 if it is in a check that is not decided, 3 if it is here no
-        more, else 0. Accepted rows have a place (`protocol.draw`).
+        more, else 0.
         """
         return await self.database.read(
             lambda tx: [
-                (
-                    row[0],
-                    row[1],
-                    3 if row[5] else row[3] or (0 if row[2] is None else 2),
-                    _place(row[1], row[4]) if row[3] and not row[5] else b"",
-                )
+                (row[0], row[1], 3 if row[4] else row[3] or (0 if row[2] is None else 2))
                 for row in tx.rows(
-                    "SELECT s.sequence, s.submission_id, s.check_id, s.verdict, c.seed, s.payload IS NULL FROM submissions s"
-                    " LEFT JOIN row_checks c ON c.study_id = s.study_id AND c.check_id = s.check_id"
-                    " WHERE s.study_id = ? AND s.block_id IS NULL AND s.sequence > ?"
-                    " ORDER BY s.sequence LIMIT ?",
+                    "SELECT sequence, submission_id, check_id, verdict, payload IS NULL FROM submissions"
+                    " WHERE study_id = ? AND block_id IS NULL AND sequence > ? ORDER BY sequence LIMIT ?",
                     (study_id, after, limit),
                 )
             ]
         )
+
+    async def last_draw(self, study_id: bytes) -> int:
+        """The number of the last draw that was begun here; 0 if none was."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT number FROM draws WHERE study_id = ?", (study_id,))
+        )
+        return 0 if row is None else int(row[0])
 
     async def sealed(
         self, study_id: bytes, ids: Sequence[bytes], check_id: bytes
@@ -150,20 +148,8 @@ class RowStore:
 
         return await self.database.read(read)
 
-    async def assign(
-        self,
-        study_id: bytes,
-        block_id: bytes,
-        ids: list[bytes],
-        *,
-        checked: bool = False,
-        draw: Draw | None = None,
-    ) -> list[bytes]:
-        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn.
-
-        With `checked`, rows that no check has accepted are refused; with `draw`, a plan that is not the drawn one raises
-        `NotDrawn`.
-        """
+    async def assign(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> list[bytes]:
+        """Bind rows to a block, and encrypt them under its own key: all of them, or none and the ids that were withdrawn."""
         joined = b"".join(ids)
 
         def write(tx: Transaction) -> list[bytes]:
@@ -177,36 +163,60 @@ class RowStore:
                     raise Refused(Reason.ROW_ALREADY_USED, "this block was planned before with other rows")
                 return []
             rows = _rows(tx, study_id, ids)
-            if len(rows) < len(ids):
-                raise Refused(Reason.UNKNOWN_ROW, "the plan names a submission this provider does not hold")
             withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
-            if withdrawn:
+            if len(rows) == len(ids) and withdrawn:
                 return withdrawn
-            if any(bound is not None or payload is None for bound, payload in rows.values()):
-                raise Refused(
-                    Reason.ROW_ALREADY_USED, "the plan names a row that is in another block, or erased"
-                )
-            if checked and not all(_accepted(tx, study_id, name) for name in ids):
-                raise Refused(Reason.ROW_NOT_CHECKED, "the plan names a row that no check has accepted here")
-            if draw is not None:
-                draw.require(tx, study_id, ids)
-            tx.run(
-                "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)",
-                (block_id, study_id, joined),
-            )
-            self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
-            if self.audit is not None:
-                self.audit.append(
-                    tx,
-                    "block_assigned",
-                    study=study_id.hex(),
-                    block=block_id.hex(),
-                    rows=len(ids),
-                    plan=plan_hash(study_id, block_id, joined).hex(),
-                )
+            self._bind(tx, study_id, block_id, ids, rows)
             return []
 
         return await self.database.write(write)
+
+    async def bind_drawn(self, study_id: bytes, block_id: bytes) -> bytes:
+        """Bind the rows of a block that was drawn (`suites.rows.draw_store`); their ids, joined and sorted."""
+
+        def write(tx: Transaction) -> bytes:
+            block = tx.row(
+                "SELECT submission_ids, bound + erased FROM blocks WHERE block_id = ? AND study_id = ?",
+                (block_id, study_id),
+            )
+            if block is None:
+                raise Refused(Reason.UNKNOWN_BLOCK, "no draw of this study has that block here")
+            if not block[1]:
+                ids = split_ids(bytes(block[0]))
+                rows = {name: row for name, row in _rows(tx, study_id, ids).items() if row[1] is not None}
+                self._bind(tx, study_id, block_id, ids, rows)
+            return bytes(block[0])
+
+        return await self.database.write(write)
+
+    def _bind(
+        self,
+        tx: Transaction,
+        study_id: bytes,
+        block_id: bytes,
+        ids: list[bytes],
+        rows: dict[bytes, tuple[bytes | None, bytes]],
+    ) -> None:
+        if len(rows) < len(ids):
+            raise Refused(Reason.UNKNOWN_ROW, "the plan names a submission this provider does not hold")
+        if any(bound is not None or payload is None for bound, payload in rows.values()):
+            raise Refused(Reason.ROW_ALREADY_USED, "the plan names a row that is in another block, or erased")
+        joined = b"".join(ids)
+        tx.run(
+            "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)"
+            " ON CONFLICT (block_id) DO UPDATE SET bound = 1",
+            (block_id, study_id, joined),
+        )
+        self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
+        if self.audit is not None:
+            self.audit.append(
+                tx,
+                "block_assigned",
+                study=study_id.hex(),
+                block=block_id.hex(),
+                rows=len(ids),
+                plan=plan_hash(study_id, block_id, joined).hex(),
+            )
 
     def _move(
         self, tx: Transaction, study_id: bytes, block_id: bytes, rows: Sequence[tuple[bytes, bytes]]
@@ -220,20 +230,6 @@ class RowStore:
                 (block_id, key.encrypt(_plain(intake, name, payload), name), study_id, name)
                 for name, payload in rows
             ],
-        )
-
-    async def absent(self, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
-        """The rows that this provider lacks, has refused, or has in no check; rows in a block count as present.
-
-        A row whose check is not decided here counts as present too: the collector chooses when it has a check decided,
-        and by then it knows the order that the coin gave the rows.
-        """
-        sql = (
-            "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND payload IS NOT NULL"
-            " AND check_id IS NOT NULL"
-        )
-        return await self.database.read(
-            lambda tx: sorted(name for name in set(ids) if tx.row(sql, (study_id, name)) is None)
         )
 
     async def cancel(self, study_id: bytes, block_id: bytes) -> None:
@@ -327,13 +323,14 @@ class RowStore:
         self, tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes] = ()
     ) -> int:
         """The same as a part of a transaction; the store is still to be scrubbed."""
-        block = tx.row("SELECT study_id, submission_ids FROM blocks WHERE block_id = ?", (block_id,))
+        block = tx.row("SELECT study_id, submission_ids, bound FROM blocks WHERE block_id = ?", (block_id,))
         if block is None and ids:
             _refuse_bound(tx, study_id, ids)
-            _use_up(tx, study_id, block_id, ids)
-            block = (study_id, b"".join(ids))
+            block = (study_id, b"".join(ids), 0)
         if block is None or block[0] != study_id:
             raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
+        if not block[2]:
+            _use_up(tx, study_id, block_id, split_ids(bytes(block[1])))
         tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
         first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
         destroy_keys(tx, study_id, [block_scope(block_id)])
@@ -384,18 +381,9 @@ def oldest_row_ms(tx: Transaction) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def _place(name: bytes, seed: bytes | None) -> bytes:
-    return place(bytes(seed or b""), bytes(name))
-
-
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
     sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND withdrawn_ms IS NOT NULL"
     return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
-
-
-def _accepted(tx: Transaction, study_id: bytes, submission_id: bytes) -> bool:
-    sql = "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND verdict = 1"
-    return tx.row(sql, (study_id, submission_id)) is not None
 
 
 def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes | None, bytes]]:
@@ -432,7 +420,8 @@ def _refuse_bound(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> Non
 def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes]) -> None:
     """Bind ids to a block that is pooled, whether their rows are here or not, so that none can be used again."""
     tx.run(
-        "INSERT INTO blocks (block_id, study_id, submission_ids, erased) VALUES (?, ?, ?, 1)",
+        "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)"
+        " ON CONFLICT (block_id) DO UPDATE SET bound = 1",
         (block_id, study_id, b"".join(ids)),
     )
     tx.run_many(

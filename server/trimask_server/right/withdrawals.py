@@ -50,7 +50,7 @@ class WithdrawalStore:
             self._refuse_counted(tx, study_id, submission_id)
             first = tx.run(
                 "UPDATE submissions SET payload = NULL, withdrawn_ms = ? WHERE study_id = ? AND submission_id = ?"
-                " AND block_id IS NULL AND withdrawn_ms IS NULL",
+                " AND block_id IS NULL AND draw_number IS NULL AND withdrawn_ms IS NULL",
                 (now_ms, study_id, submission_id),
             )
             row = tx.row(
@@ -99,17 +99,16 @@ class WithdrawalStore:
         return row is not None and row[0] in ("open", "paused", "refused")
 
     def _refuse_counted(self, tx: Transaction, study_id: bytes, submission_id: bytes) -> None:
-        """While a study closes, what is there was counted: without it the others' rows might be too few, and erased."""
+        """While a draw has a row, all right providers rely on it; while a study closes, what is there was counted: without
+        it the others' rows might be too few, and erased."""
         if tx.row(
-            "SELECT 1 FROM studies WHERE study_id = ? AND (turn % 2 = 1 OR state = 'closing')", (study_id,)
-        ) and tx.row(
-            "SELECT 1 FROM submissions WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
-            " AND payload IS NOT NULL",
+            "SELECT 1 FROM submissions s JOIN studies t ON t.study_id = s.study_id WHERE s.study_id = ?"
+            " AND s.submission_id = ? AND s.block_id IS NULL AND s.payload IS NOT NULL"
+            " AND (s.draw_number IS NOT NULL OR t.turn % 2 = 1 OR t.state = 'closing')",
             (study_id, submission_id),
         ):
             raise Refused(
-                Reason.STUDY_PAUSED,
-                "the study is being closed, and this submission may be combined with others now; try again later",
+                Reason.STUDY_PAUSED, "this submission may be combined with others now; try again later"
             )
 
     def _count_unknown(self, tx: Transaction, study_id: bytes) -> None:

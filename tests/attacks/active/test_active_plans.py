@@ -1,4 +1,4 @@
-"""A collector that gives right providers different lists of people under one block id."""
+"""A right provider that has other people in a block than the others, and a collector that does not mind."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Assigned, RightCalls
 from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
-from trimask_server.right.drawing import Draw
 from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.deliveries import CollectionServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
@@ -31,15 +31,22 @@ StartLab = Callable[[], Lab]
 
 
 class Equivocation:
-    """Gives R1 one person's component more, and another's less, than the others; notes what it is delivered."""
+    """R1 has one person more in a block, and another less, than was drawn; notes what the collector is delivered."""
+
+    lab: Lab
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sent: list[bytes] = []
         self.delivered: list[Any] = []
         honest_assign, honest_sum = RightCalls.assign, masking_attempt.masked_answers
 
-        async def assign(calls: RightCalls, party: Any, block: Any, *said: Any) -> Assigned:
-            return await honest_assign(calls, party, self.plan_for(calls._study, party, block), *said)
+        async def assign(calls: RightCalls, party: Any, block: Any) -> Assigned:
+            other = self.plan_for(calls._study, party, block)
+            if other is not block:
+                change = "UPDATE blocks SET submission_ids = ? WHERE block_id = ? AND bound = 0"
+                store = self.lab.nodes("R1")[0].context.database
+                await store.write(lambda tx: tx.run(change, (other.submission_ids, block.block_id)))
+            return await honest_assign(calls, party, block)
 
         def masked_answers(study: Study, deliveries: Any) -> Any:
             self.delivered.append(deliveries)
@@ -50,8 +57,6 @@ class Equivocation:
         patch.setattr(RightCalls, "assign", assign)
         # What R1 signed is of its own plan: a collector that lies does not mind.
         patch.setattr(Batches, "_require_own", lambda *_: None)
-        # Whether a plan is the drawn one is a defence of its own (test_attack_sybils.py).
-        patch.setattr(Draw, "require", lambda *_: None)
         patch.setattr(masking_attempt, "masked_answers", masked_answers)
 
     def plan_for(self, study: Study, party: Any, block: Any) -> Any:
@@ -92,6 +97,7 @@ class Equivocation:
 
 def attack(lab: Lab, equivocation: Equivocation, over: Callable[[], bool]) -> None:
     """People answer, and the collector goes on until it has something, or somebody has noticed."""
+    equivocation.lab = lab
     signed = lab.open_study()
     with Client(signed) as client:
         prepared = [client.prepare(person) for person in some_people(48, seed=3)]
@@ -192,6 +198,7 @@ class TakesOut:
             return expect(servicer, study, attempt, count - (count > 24 and "erased" in self.answers))
 
         patch.setattr(Batches, "bind", bind)
+        patch.setattr(RightCalls, "_named", lambda _, block: block.submission_ids)
         patch.setattr(CollectionServicer, "expect", fewer)
 
     def pooled(self, lab: Lab) -> int:
@@ -208,7 +215,7 @@ class TakesOut:
 def test_no_row_is_taken_out_of_a_bound_block(start_lab: StartLab, monkeypatch: pytest.MonkeyPatch) -> None:
     attack = TakesOut(monkeypatch)
     assert attack.pooled(start_lab()) == 49
-    assert attack.answers == ["row_already_used"] * 4
+    assert attack.answers == ["unknown_block"] * 4
 
 
 @pytest.mark.slow
@@ -216,6 +223,7 @@ def test_where_an_unknown_block_takes_rows_of_others_one_person_is_dropped(
     start_lab: StartLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan's hash is still the one that everybody bound."""
+    monkeypatch.setattr(right_batches, "_erased_ids", lambda *given: split_ids(given[-1].submission_ids))
     monkeypatch.setattr(rows, "_refuse_bound", lambda *_: None)
     monkeypatch.setattr(rows, "_require_all", lambda *_: None)
     attack = TakesOut(monkeypatch)

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from trimask_cli import owner
 from trimask_client import Client, Endpoint
 from trimask_client.asking import submission_words
 from trimask_client.grpc_status import plain_errors
-from trimask_core.counted import Counted, CountedBlock
-from trimask_core.errors import Refused, VerificationError
+from trimask_core.closing import sign_abandon
+from trimask_core.counted import plan_hash, verify_bound
+from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.rows import payloads
 from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
 from trimask_core.study import Study
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_proto.v1 import right_batches_pb2, row_check_pb2
-from trimask_proto.v1.right_batches_pb2 import RowAbsence
+from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub, RowCheckServiceStub
+from trimask_proto.v1.row_check_pb2 import RowCheck
+from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
+from trimask_proto.v1.row_draw_pb2 import RowDraw
+from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_rogue import refused_with
-from trimask_server.protocol.check_coin import seed_of, sign_check
-from trimask_server.protocol.draw import place
-from trimask_server.protocol.plans import plan_message, split_ids
+from trimask_row_rogue import RowRogue
+from trimask_server.protocol.plans import plan_message
 from trimask_server.protocol.roles import right_roles
 from trimask_server.suites.rows import row_checks
-from trimask_server.suites.rows.check_ledger import CheckLedger
 
 
 def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
@@ -125,207 +125,127 @@ def test_a_row_outside_the_frame_is_refused_alone(
         assert not any(name.hex() in text for name in refused for text in told)
 
 
-class Rogue:
-    """Whoever has the collector's keys; its own node is stopped meanwhile."""
-
-    def __init__(self, lab: Lab, people: int) -> None:
-        self.lab = lab
-        signed = lab.open_study()
-        self.study = signed.study
-        lab.stop("collector")
-        with Client(signed) as client:
-            for person in some_people(people, seed=9):
-                client.submit(person)
-        self.ids = sorted(
-            split_ids(self.call("R1", RightBatchServiceStub, "ListPending", self.listing()).submission_ids)
-        )
-        self.roles = right_roles(self.study)
-
-    def listing(self) -> right_batches_pb2.ListPendingRequest:
-        return right_batches_pb2.ListPendingRequest(study_id=self.study.id)
-
-    def call(self, role: str, stub: Any, method: str, request: Any, who: str = "collector") -> Any:
-        with self.lab.channel_as(who, to=role) as channel, plain_errors(role):
-            return getattr(stub(channel), method)(request, timeout=30)
-
-    def begin(self, name: str, ids: list[bytes]) -> row_check_pb2.RowCheck:
-        joined, check_id = b"".join(ids), hashlib.sha256(name.encode()).digest()[:16]
-        signature = sign_check(self.lab.key("collector"), self.study.id, check_id, joined)
-        return row_check_pb2.RowCheck(
-            study_id=self.study.id, check_id=check_id, submission_ids=joined, signature=signature,
-            mask_seed=self.study.rows.mask_seed,
-        )  # fmt: skip
-
-    def commit(self, check: row_check_pb2.RowCheck) -> None:
-        for role in self.roles:
-            request = row_check_pb2.CommitCheckRequest(check=check)
-            answer = self.call(role, RowCheckServiceStub, "CommitCheck", request)
-            check.commitments.append(answer.commitment)
-
-    def reveal(self, check: row_check_pb2.RowCheck, role: str) -> bytes:
-        request = row_check_pb2.RevealCoinRequest(check=check)
-        return bytes(self.call(role, RowCheckServiceStub, "RevealCoin", request).coin)
-
-    def decide(self, check: row_check_pb2.RowCheck, role: str) -> bytes:
-        request = row_check_pb2.DecideCheckRequest(check=check)
-        return bytes(self.call(role, RowCheckServiceStub, "DecideCheck", request).verdicts)
-
-    def assign(
-        self, role: str, ids: list[bytes], absences: Sequence[RowAbsence] = (), block: bytes = b""
-    ) -> Any:
-        joined, block = b"".join(ids), block or self.study.id[:16]
-        message = plan_message(self.study.id, block, joined)
-        request = right_batches_pb2.AssignBlockRequest(
-            study_id=self.study.id, block_id=block, submission_ids=joined, absences=absences,
-            signature=self.lab.key("collector").sign("block-plan", message),
-        )  # fmt: skip
-        return self.call(role, RightBatchServiceStub, "AssignBlock", request)
-
-    def cancel(self, role: str, block: bytes) -> None:
-        message = plan_message(self.study.id, block, b"")
-        request = right_batches_pb2.CancelBlockRequest(
-            study_id=self.study.id, block_id=block,
-            signature=self.lab.key("collector").sign("block-cancel", message),
-        )  # fmt: skip
-        self.call(role, RightBatchServiceStub, "CancelBlock", request)
-
-    def absence(self, role: str, ids: list[bytes], seed: bytes = b"") -> RowAbsence:
-        request = right_batches_pb2.ConfirmAbsentRequest(
-            study_id=self.study.id,
-            submission_ids=b"".join(ids),
-            places=b"".join(place(seed, name) for name in ids),
-        )
-        answer = self.call(role, RightBatchServiceStub, "ConfirmAbsent", request)
-        return RowAbsence.FromString(answer.absence.SerializeToString())
-
-
 def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
-    """It can choose no direction, open no row twice under others, and plan no row that was not accepted."""
-    rogue = Rogue(lab, 50)
-    try:
+    """It can choose no rows and no direction, open no row twice under others, and have none drawn that was not accepted."""
+    with RowRogue.at_work(lab, 50) as rogue:
         ids = rogue.ids
-        with refused_with("row_not_checked"):
-            rogue.assign("R1", ids[:24])
-        check = rogue.begin("one", ids[:49])
+        for early in (rogue.of_choice("one", ids[:49]), rogue.of_choice("all", ids)):
+            with refused_with("check_differs"):
+                rogue.commit(early)
+        said = rogue.freeze()
+        assert said == rogue.freeze()  # however often it is asked
+        with refused_with("check_differs"):  # R_k do not know of the pool yet
+            rogue.commit(rogue.of_draw(said))
+        assert not rogue.judge_all(said)
+        check = rogue.of_draw(said)
         with refused_with("malformed"):  # no coin before everybody has committed
             rogue.reveal(check, "R1")
         rogue.commit(check)
         coin = rogue.reveal(check, "R1")
-        assert coin == rogue.reveal(check, "R1")  # however often it is asked
+        assert coin == rogue.reveal(check, "R1")
         check.coins.extend([coin, b"c" * 32])  # in place of the coin of R2
         with refused_with("bad_signature"):
             rogue.decide(check, "R1")
         check.coins[1] = rogue.reveal(check, "R2")
 
-        again = rogue.begin("two", ids)  # the rows a second time, and one that is new
-        rogue.commit(again)
-        assert all(list(said.held) == [0] * 49 + [1] for said in again.commitments)
-
-        other = row_check_pb2.RowCheck()
-        other.CopyFrom(check)
-        other.commitments[1].CopyFrom(again.commitments[1])  # what R2 said of another check
-        with refused_with("bad_signature", "malformed"):
+        other = RowCheck.FromString(check.SerializeToString())
+        other.commitments[1].held = b"\0" + other.commitments[1].held[1:]  # what R2 has not said
+        with refused_with("bad_signature"):
             rogue.reveal(other, "R1")
 
         ask = row_check_pb2.GetOpeningsRequest(check=check)
         with refused_with("not_your_role"):  # the collector sees nothing of what is opened
             rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask)
         opened = rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
-        assert len(opened.openings) == 49 * CHECK_DIRECTIONS * 16
+        assert len(opened.openings) == 50 * CHECK_DIRECTIONS * 16
         assert opened == rogue.call("R1", RowCheckPeerServiceStub, "GetOpenings", ask, who="R2")
 
         lab.stop("R1")  # its store and its coin are the same when it comes back
         lab.start("R1")
-        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 49}
-        with refused_with("row_not_checked"):
-            rogue.assign("R1", ids[3:])  # one of these is in the other check
-        seed = seed_of(check)
-        drawn = sorted(ids[:49], key=lambda name: place(seed, name))
-        for chosen in (
-            drawn[1:25],
-            [*drawn[:23], drawn[24]],
-        ):  # one of its own choice in the place of another
-            answer = rogue.assign("R1", sorted(chosen))
-            assert (answer.not_drawn, answer.bound_signature) == (True, b"")
-            assert split_ids(answer.skipped_ids) == sorted(set(drawn[:24]) - set(chosen))
-        assert not rogue.assign("R1", sorted(drawn[:24])).not_drawn
-    finally:
-        lab.start("collector")
+        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 50}
+        assert rogue.judge_all(said)
 
 
-def test_repro_the_collector_collects_words_on_rows_before_they_are_checked(lab: Lab) -> None:
-    """Honest providers said that they could not put unchecked rows into a block; kept until the rows were checked, such
-    words let the collector leave out of a block whomever it wanted."""
-    rogue = Rogue(lab, 48)
-    try:
-        early = [rogue.absence(role, rogue.ids) for role in rogue.roles]
-        check = rogue.begin("one", rogue.ids)
-        rogue.commit(check)
-        check.coins.extend(rogue.reveal(check, role) for role in rogue.roles)
-        assert rogue.decide(check, "R1") == b"\1" * 48
-        seed = seed_of(check)
-        late = rogue.absence("R2", rogue.ids, seed)  # R2 holds the rows, and will accept them
-        assert rogue.decide(check, "R2") == b"\1" * 48
-        drawn = sorted(rogue.ids, key=lambda name: place(seed, name))
-        for words in (early, [late]):
-            answer = rogue.assign("R1", sorted(drawn[24:]), words)  # nobody whom the coin drew
-            assert (answer.not_drawn, answer.bound_signature) == (True, b"")
-    finally:
-        lab.start("collector")
+def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
+    """It can plan no block of its own, take no list and no verdict for another, begin no second draw, cancel no block."""
+    with RowRogue.at_work(lab, 50) as rogue:
+        said = rogue.freeze()
+        with refused_with("draw_unfinished"):
+            rogue.freeze(2)
+        rogue.judge_all(said)
+        rogue.run(rogue.of_draw(said))
+        assert rogue.judge_all(said)
+        other = RowDraw.FromString(said.SerializeToString())
+        other.verdicts[1].CopyFrom(said.verdicts[0])  # what R1 has said, as R2's
+        with refused_with("bad_signature"):
+            rogue.open(other, "R1")
+        with Client(rogue.signed) as client, refused_with("study_paused"):
+            client.withdraw(rogue.receipts[0].withdrawal_key, 1)  # all rely on it
+
+        planned = right_batches_pb2.AssignBlockRequest(
+            study_id=rogue.study.id, block_id=b"b" * 16, submission_ids=b"".join(rogue.ids[:24])
+        )
+        with refused_with("unknown_block"):
+            rogue.call("R1", RightBatchServiceStub, "AssignBlock", planned)
+        lab.stop("R2")
+        lab.start("R2")
+        draw = rogue.settle(said)
+        (block,) = draw.blocks()
+        assert (len(draw.accepted), block.rows) == (50, 24)
+        with refused_with("draw_unfinished"):  # its block is not bound yet
+            rogue.freeze(2)
+        for role in rogue.roles:
+            plan = plan_hash(rogue.study.id, block.block_id, block.submission_ids)
+            verify_bound(rogue.study, role, plan, rogue.bind(role, block.block_id))
+            cancel = right_batches_pb2.CancelBlockRequest(
+                study_id=rogue.study.id, block_id=block.block_id,
+                signature=lab.key("collector").sign("block-cancel", plan_message(rogue.study.id, block.block_id, b"")),
+            )  # fmt: skip
+            with refused_with("block_started"):
+                rogue.call(role, RightBatchServiceStub, "CancelBlock", cancel)
+        left = rogue.freeze(2)
+        assert {tuple(rows.checked) for rows in left.lists} == {(1,) * 26}  # their verdicts stay
+        with refused_with("draw_over"):
+            rogue.freeze(1)
 
 
-def test_repro_a_list_that_counts_everybody_twice_is_refused(lab: Lab) -> None:
-    """Providers sign a plan when they bind it, and the same rows again in another one once the first is cancelled."""
-    rogue = Rogue(lab, 48)
-    try:
-        check = rogue.begin("one", rogue.ids)
-        rogue.commit(check)
-        check.coins.extend(rogue.reveal(check, role) for role in rogue.roles)
-        assert {rogue.decide(check, role) for role in rogue.roles} == {b"\1" * 48}
-        seed = seed_of(check)
-        ids = sorted(sorted(rogue.ids, key=lambda name: place(seed, name))[:24])
-        blocks = []
-        for block in (rogue.study.id[:16], rogue.study.id[16:]):
-            words = [rogue.assign(role, ids, block=block).bound_signature for role in rogue.roles]
-            blocks.append(CountedBlock.of(block, ids, signatures=b"".join(words)))
-            blocks[-1].verify(rogue.study)
-            for role in rogue.roles:
-                rogue.cancel(role, block)
-        assert Counted.from_bytes(Counted((blocks[0],)).to_bytes()).count == 24
-        with pytest.raises(VerificationError, match="in two blocks"):
-            Counted.from_bytes(Counted(tuple(blocks)).to_bytes())
-    finally:
-        lab.start("collector")
+def test_only_the_owner_gives_a_draw_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right provider that keeps something back stops a draw. Its rows are erased: nobody tosses twice for them."""
+    decide, keeps_back = row_checks.RowChecks.decide, asyncio.Event()
+    keeps_back.set()
 
-
-def test_a_check_that_one_provider_never_decides_costs_its_rows_alone(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R_1 has accepted them and misses them in every plan; R_2 holds them, so it does not say that it cannot."""
-    decide, never = row_checks.RowChecks.decide, set[bytes]()
-
-    async def once_refused(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
-        if not never:
-            never.add(check.check_id)
-        if self._node.role_in(study) == "R2" and check.check_id in never:
+    async def kept(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
+        if self._node.role_in(study) == "R2" and keeps_back.is_set():
             raise Refused(Reason.WRONG_SHAPE, "not this one")
         return await decide(self, study, check)
 
-    monkeypatch.setattr(row_checks.RowChecks, "decide", once_refused)
-    failed = CheckLedger.failed
-    monkeypatch.setattr(CheckLedger, "failed", lambda self, check, _: failed(self, check, 1))
+    monkeypatch.setattr(row_checks.RowChecks, "decide", kept)
     signed = lab.open_study(release_rows=24)
+    study = signed.study
     with Client(signed) as client:
         for person in some_people(48, seed=8):
             client.submit(person)
-        sql = "SELECT 1 FROM row_checks WHERE study_id = ? AND state = 'abandoned'"
-        lab.wait(signed.study, lambda _: bool(lab.query("collector", sql, (signed.study.id,))))
+        lab.wait(study, lambda status: "draw-1" in status.note)
+        for who in (lab.key("collector"), lab.key("R2")):
+            request = row_draw_pb2.AbandonDrawRequest(
+                study_id=study.id, number=1, order_signature=sign_abandon(who, study.id, 1)
+            )
+            with (
+                refused_with("bad_signature"),
+                lab.channel_as("collector", to="R1") as channel,
+                plain_errors("R1"),
+            ):
+                RowDrawServiceStub(channel).AbandonDraw(request, timeout=30)
+        with refused_with("unknown_block"):
+            owner.abandon_draw(study, 2, lab.owner)
+        assert owner.abandon_draw(study, 1, lab.owner).block.rows == 48
+        lab.wait(study, lambda status: "is abandoned" in status.note)
+        keeps_back.clear()
+        for role in right_roles(study):
+            assert lab.rows(role, study.id) == []
         for person in some_people(26, seed=9):
             client.submit(person)
-    status = lab.close(signed.study)
-    (lost,) = status.abandoned_blocks
-    assert (lost.rows, status.published_rows) == (48, 26)
-    assert "their check was given up" in lost.why
+    assert lab.close(study).published_rows == 26
 
 
 def test_repro_a_provider_that_decides_late_learns_what_was_refused(

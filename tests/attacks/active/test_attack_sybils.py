@@ -6,7 +6,7 @@ by a key that is in the study everybody approved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,8 +18,17 @@ from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_lab import Lab
-from trimask_server.right.drawing import Draw
-from trimask_server.suites.rows.driver import RowsWork
+from trimask_proto.v1 import right_batches_pb2
+from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
+from trimask_proto.v1.row_draw_pb2 import PoolVerdicts
+from trimask_rogue import refused_with
+from trimask_row_rogue import RowRogue
+from trimask_server.protocol.draw import Draw
+from trimask_server.protocol.plans import split_ids
+from trimask_server.right import batches
+from trimask_server.suites.rows import draw_store
+from trimask_server.suites.rows.check_store import CheckStore, _put
+from trimask_server.suites.rows.draw_store import DrawStore
 
 FAR = 4_000_000_000_000
 FLEET = 23
@@ -67,53 +76,109 @@ def test_where_the_collector_admits_its_fleet_fills_the_block(
     assert signed.study.rows.block_rows == FLEET + 1  # one person more, and the block is full
 
 
-class Choosing:
-    """A collector that plans its fleet around one person, out of all that are checked."""
+def chosen_block(rogue: RowRogue) -> bool:
+    """Whether a collector that has only those rows decided which it wants, all of its fleet but one, makes a block of them.
 
-    def __init__(self, patch: pytest.MonkeyPatch, fleet: set[bytes], person: bytes) -> None:
-        self.plans: list[list[bytes]] = []
-
-        def choose(work: RowsWork, ready: list[bytes], *, closing: bool) -> list[bytes]:
-            wanted = [*(name for name in ready if name in fleet), person]
-            if closing or len(wanted) <= FLEET or person not in ready:
-                return []
-            self.plans.append(sorted(wanted))
-            return self.plans[-1]
-
-        patch.setattr(RowsWork, "choose", choose)
-
-
-def surrounded(lab: Lab, patch: pytest.MonkeyPatch, until: Callable[[SignedStudy, Choosing], bool]) -> bool:
-    """Whether the person and the fleet become a block: 24 other people are there, too."""
-    signed = lab.open_study()
-    with Client(signed) as client:
-        prepared = [client.prepare(SYBIL) for _ in range(2 * FLEET + 2)]
-        ids = [submission.submission_id for submission in prepared]
-        choosing = Choosing(patch, set(ids[:FLEET]), ids[FLEET])
-        for submission in prepared:
-            client.send(submission)
-    lab.wait(signed.study, lambda _: until(signed, choosing))
-    sql = "SELECT submission_ids FROM blocks WHERE study_id = ? AND cancelled = 0 AND submission_ids != ?"
-    bound = [row[0] for row in lab.query("R2", sql, (signed.study.id, b""))]
-    lab.close(signed.study)
-    return b"".join(sorted(ids[: FLEET + 1])) in bound
+    Of 72 rows the last 24 are of people whom it wants to leave out.
+    """
+    wanted = rogue.ids[:48]
+    said = rogue.freeze()
+    assert not rogue.judge_all(said)
+    try:
+        rogue.run(rogue.of_choice("wanted", wanted))
+    except Refused as refusal:
+        if refusal.reason != "check_differs":
+            raise
+        # It cannot cut the rows into checks. So it has the one check that there is begun, and decided by nobody.
+        check = rogue.of_draw(said)
+        rogue.commit(check)
+        check.coins.extend(rogue.reveal(check, role) for role in rogue.roles)
+        assert not rogue.judge_all(said)
+        said.verdicts.extend(
+            PoolVerdicts(marks=b"\1" * 48 + bytes(24), signature=bytes(64)) for _ in rogue.roles
+        )
+        with refused_with("bad_signature"):
+            rogue.open(said, "R1")
+        return False
+    assert rogue.judge_all(said)
+    (block,) = rogue.settle(said).blocks()
+    assert all(rogue.bind(role, block.block_id) for role in rogue.roles)
+    return set(split_ids(block.submission_ids)) <= set(wanted)
 
 
-def test_the_collector_does_not_choose_who_is_in_a_block(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """False failure: the fleet and the person are what the coin draws, one chance in C(48, 24) = 3e13."""
-    assert not surrounded(lab, monkeypatch, lambda _, choosing: len(choosing.plans) >= 3)
+def test_the_collector_does_not_choose_who_is_in_a_block(lab: Lab) -> None:
+    with RowRogue.at_work(lab, 72) as rogue:
+        assert not chosen_block(rogue)
+        for role in rogue.roles:
+            sql = "SELECT count(*) FROM blocks WHERE study_id = ?"
+            assert lab.query(role, sql, (rogue.study.id,)) == [(0,)]
 
 
-def test_where_nobody_draws_the_collector_chooses(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it did before."""
-    monkeypatch.setattr(Draw, "require", lambda *_: None)
-    assert surrounded(
-        lab,
-        monkeypatch,
-        lambda signed, _: bool(
-            lab.query("R2", "SELECT 1 FROM blocks WHERE study_id = ?", (signed.study.id,))
-        ),
-    )
+def test_where_rows_may_stay_undecided_the_collector_chooses(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did before: each row had a check of its own, and only those that it wanted were decided."""
+    bind = CheckStore.bind
+
+    async def bind_any(store: CheckStore, study_id: bytes, check_id: bytes, ids: list[bytes]) -> bytes:
+        await store.database.write(lambda tx: _put(tx, study_id, check_id, ids, b""))
+        return await bind(store, study_id, check_id, ids)
+
+    monkeypatch.setattr(CheckStore, "bind", bind_any)
+    monkeypatch.setattr(draw_store, "_all_decided", lambda *_: True)
+    judge = DrawStore.judge
+
+    async def late(store: DrawStore, draw: Draw, *more: Any) -> Any:
+        """As the collector asks too early first, nobody answers then."""
+        decided = await store.database.read(
+            lambda tx: tx.row("SELECT 1 FROM row_checks WHERE study_id = ? AND decided = 1", (draw.study.id,))
+        )
+        return await judge(store, draw, *more) if decided else None
+
+    monkeypatch.setattr(DrawStore, "judge", late)
+    with RowRogue.at_work(lab, 72) as rogue:
+        assert chosen_block(rogue)
+
+
+def surrounded(rogue: RowRogue) -> bool:
+    """Whether a collector that ends intake, when one person and its fleet of 23 are there, gets them as a block."""
+    for role in rogue.roles:
+        try:
+            rogue.stop_intake(role, rogue.lab.key("collector"))
+        except Refused as refusal:
+            if refusal.reason != "bad_signature":
+                raise
+    said = rogue.freeze()
+    rogue.judge_all(said)
+    rogue.run(rogue.of_draw(said))
+    assert rogue.judge_all(said)
+    if not rogue.open(said, "R1"):
+        return False
+    (block,) = rogue.settle(said).blocks()
+    assert all(rogue.bind(role, block.block_id) for role in rogue.roles)
+    return split_ids(block.submission_ids) == rogue.ids
+
+
+def test_the_collector_does_not_end_intake(lab: Lab) -> None:
+    with RowRogue.at_work(lab, FLEET + 1) as rogue:
+        assert not surrounded(rogue)
+        with Client(rogue.signed) as client:
+            client.submit(SYBIL)  # others go on answering
+        for role in rogue.roles:  # and nothing was bound or erased
+            held = "SELECT count(*) FROM submissions WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL"
+            assert lab.query(role, held, (rogue.study.id,)) == [(FLEET + 2,)]
+            with refused_with("no_order"):
+                request = right_batches_pb2.EraseStudyRequest(study_id=rogue.study.id)
+                rogue.call(role, RightBatchServiceStub, "EraseStudy", request)
+
+
+def test_where_the_collector_ends_intake_it_surrounds_one_person(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did before: right providers took its word that the study is closing."""
+    monkeypatch.setattr(batches, "verify_close", lambda *_: None)
+    with RowRogue.at_work(lab, FLEET + 1) as rogue:
+        assert surrounded(rogue)
 
 
 def test_a_study_in_which_the_collector_admits_cannot_be_made(lab: Lab) -> None:

@@ -16,7 +16,7 @@ from trimask_client import SealedSubmission
 from trimask_core.errors import TrimaskError
 from trimask_core.identity import SigningKey
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.party_files import load_party, read_secret
+from trimask_core.party_files import admission_key, load_party, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.receipt import Receipt
 from trimask_core.signed_study import SignedStudy, approve, needs_commitment
@@ -104,6 +104,7 @@ class FaultLab:
             (self.folder / "authority" / "ca.pem").read_text(),
             int(time.time() * 1000),
             SystemRandom(),
+            admission_key(self.owner).public,
         )
 
     def close(self, study: Study) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 
+from trimask_core.party_files import admission_key
 from trimask_core.study import Study
 from trimask_faults.lab import FaultLab
 from trimask_simulation.moments_people import moments_study, people_in
@@ -26,7 +27,9 @@ class MomentsFaultLab(FaultLab):
     def new_study(self) -> Study:
         right = [self.parties[role] for role in sorted(self.parties) if role.startswith("R")]
         roots = (self.folder / "authority" / "ca.pem").read_text()
-        return moments_study(self.parties["collector"], right, roots, int(time.time() * 1000))
+        return moments_study(
+            self.parties["collector"], right, roots, int(time.time() * 1000), admission_key(self.owner).public
+        )
 
     def published(self, study: Study) -> list[int]:
         total = [0] * PEOPLE

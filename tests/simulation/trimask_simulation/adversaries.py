@@ -7,12 +7,11 @@ counted: in a block that was given up, with its reason, or under a note that not
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +20,20 @@ from unittest import mock
 
 import numpy as np
 
+from trimask_core.closing import sign_close
+from trimask_core.errors import Refused
 from trimask_core.receipt import Receipt
+from trimask_core.refusals import Reason
 from trimask_core.rows import payloads
-from trimask_core.study import Party, Study
-from trimask_server.collector.batches import Batches
-from trimask_server.collector.ledger import Block
+from trimask_core.study import Study
+from trimask_proto.v1 import row_check_pb2, row_draw_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
+from trimask_proto.v1.row_check_pb2 import RowCheck
+from trimask_proto.v1.row_draw_pb2 import PoolVerdicts, RowDraw
 from trimask_server.collector.right_calls import RightCalls
+from trimask_server.protocol.draw import Draw
 from trimask_server.suites.rows import unmasking
+from trimask_server.suites.rows.draw_driver import DrawDriver
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_simulation.oracle import Oracle, require, split
@@ -36,7 +42,7 @@ from trimask_simulation.people import PEOPLE
 __all__ = ["ADVERSARIES", "Adversary", "HostileOracle"]
 
 ADVERSARIES = (
-    "altering R", "flipping L", "lying U", "poisoning devices", "equivocating collector", "Sybil fleet",
+    "altering R", "flipping L", "lying U", "poisoning devices", "choosing collector", "Sybil fleet",
 )  # fmt: skip
 _ENDS = ("given_up", "abandoned")
 _lies: ContextVar[bool] = ContextVar("lies", default=False)
@@ -89,7 +95,7 @@ class Adversary:
             "flipping L": self._flipping_left,
             "lying U": self._lying_unmasker,
             "poisoning devices": self._poisoning,
-            "equivocating collector": lambda: self._equivocating(oracle),
+            "choosing collector": self._choosing,
             "Sybil fleet": list,
         }[self.kind]()
 
@@ -163,22 +169,64 @@ class Adversary:
         finally:
             _lies.reset(token)
 
-    def _equivocating(self, oracle: Oracle) -> list[tuple[Any, str, Any]]:
-        """R_2 is given another list than the others: a row of theirs is left out, and one of nobody's plan is in."""
-        honest = RightCalls.assign
+    def _choosing(self) -> list[tuple[Any, str, Any]]:
+        """It wants to choose who is in a block, and tries one of three ways before it does what it should: a check for each
+        row, of which it would have only some decided; ending intake on its own while few rows are there; or telling a right
+        provider other lists and verdicts than were signed."""
+        check, look, judge = DrawDriver._check, DrawDriver.look, DrawDriver._judge
 
-        async def two_plans(calls: RightCalls, party: Party, block: Block, *more: Any) -> Any:
-            if party.name == "R2" and self.spoils(block.block_id):
-                ids = split(block.submission_ids)
-                free = sorted(oracle.people.keys() - oracle._block_of.keys())
-                if free:
-                    ids = sorted([*ids[1:], free[0]])
-                    block = dataclasses.replace(block, submission_ids=b"".join(ids))
-                    self._did(True)
-            return await honest(calls, party, block, *more)
+        async def one_by_one(driver: Any, draw: Draw) -> None:
+            for name in [name for _, ids in draw.checks for name in ids][:3]:
+                alone = RowCheck(study_id=draw.study.id, check_id=name, submission_ids=name)
+                request = row_check_pb2.CommitCheckRequest(check=driver._with_seed(alone))
+                for party in draw.study.right:
+                    await self._try(driver._call(driver._check_stub(party).CommitCheck, request))
+            await check(driver, draw)
 
-        # Its word on another plan is no surprise to who gave it that.
-        return [(RightCalls, "assign", two_plans), (Batches, "_require_own", lambda *_: None)]
+        async def hasty(driver: Any, intake: Any, state: str) -> bool:
+            if state == "open" and intake.usable >= driver._study.rows.block_rows:
+                order = CloseOrder(study_id=driver._study.id)
+                order.signature = sign_close(driver._node.keys.identity, order)
+                for party in driver._study.right:
+                    await self._try(RightCalls(driver._node, driver._study).stop_intake(party, order))
+            return await look(driver, intake, state)
+
+        async def forged(driver: Any, said: RowDraw) -> bool:
+            for change in (_without_a_row, _with_a_mark):
+                other = RowDraw.FromString(said.SerializeToString())
+                if change(other):
+                    await self._try(
+                        driver._call(
+                            driver._stub(driver._study.right[0]).OpenDraw,
+                            row_draw_pb2.OpenDrawRequest(draw=other),
+                        )
+                    )
+            return await judge(driver, said)
+
+        ways: list[tuple[str, Any]] = [("_check", one_by_one), ("look", hasty), ("_judge", forged)]
+        return [(DrawDriver, *ways[self.seed // len(ADVERSARIES) % len(ways)])]
+
+    async def _try(self, call: Awaitable[Any]) -> None:
+        """A call that must be refused, whoever hears it."""
+        try:
+            await call
+            self.acts["succeeded"] += 1
+        except Refused as error:
+            self._did(error.reason in (Reason.CHECK_DIFFERS, Reason.BAD_SIGNATURE))
+
+
+def _without_a_row(said: RowDraw) -> bool:
+    """R_2's list without one of its rows."""
+    rows = said.lists[1]
+    rows.submission_ids, rows.checked = rows.submission_ids[16:], rows.checked[1:]
+    return bool(rows.checked)
+
+
+def _with_a_mark(said: RowDraw) -> bool:
+    """Verdicts that R_1 to R_3 have not given."""
+    pool = len(set.intersection(*(set(split(rows.submission_ids)) for rows in said.lists)))
+    said.verdicts.extend(PoolVerdicts(marks=bytes(pool), signature=bytes(64)) for _ in said.lists)
+    return True
 
 
 @dataclass
@@ -188,16 +236,6 @@ class HostileOracle(Oracle):
     adversary: Adversary | None = None
     _given_up: dict[bytes, bytes] = field(default_factory=dict)
     _refused: set[bytes] = field(default_factory=set)
-    _other_plans: set[bytes] = field(default_factory=set)
-
-    @property
-    def _equivocates(self) -> bool:
-        return self.adversary is not None and self.adversary.kind == "equivocating collector"
-
-    def _bind(self, who: str, submission_id: bytes, block_id: bytes) -> None:
-        if self._equivocates and who == "R2":
-            return  # what it was told is the collector's lie
-        super()._bind(who, submission_id, block_id)
 
     def _may_be_erased(self, name: str, block_id: bytes) -> bool:
         return super()._may_be_erased(name, block_id) or block_id in self._given_up
@@ -246,10 +284,10 @@ class HostileOracle(Oracle):
             bad = {name for name, person in self.people.items() if person in self.adversary.people}
             require(not (complete - self._refused) & bad or not sum(total), "a poisoned row was accepted")
             require(self._refused <= bad, "an honest row was refused by the check")
-        # A row that a false plan has used up at one provider is in no block: the owner is told how many were erased so.
-        stray = complete - in_blocks - self._refused if self._equivocates and sum(total) else set()
-        require(not stray or "erased" in note, "rows are in no block, and nobody is told")
-        counted = complete - lost - self._refused - stray
+        require(
+            self.adversary is None or not self.adversary.acts["succeeded"], "what must be refused was not"
+        )
+        counted = complete - lost - self._refused
         wanted = Counter(self.people[submission_id] for submission_id in counted)
         if sum(total):
             require(

@@ -47,7 +47,9 @@ MOMENTS_SCHEMA = Schema(
 RELEASE_REPORTS = 12
 
 
-def moments_study(collector: Party, right: Sequence[Party], tls_roots: str, created_ms: int) -> Study:
+def moments_study(
+    collector: Party, right: Sequence[Party], tls_roots: str, created_ms: int, owner_key: bytes
+) -> Study:
     """An exact study of these parties."""
     layout = MomentsLayout.of(MOMENTS_SCHEMA)
     norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
@@ -55,6 +57,7 @@ def moments_study(collector: Party, right: Sequence[Party], tls_roots: str, crea
         title="Told apart", purpose="every report can be told", contact="nobody", created_ms=created_ms,
         schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(),
         release_rows=RELEASE_REPORTS, collector=collector, right=tuple(right), left=(), tls_roots=tls_roots,
+        owner_key=owner_key.hex(),
     )  # fmt: skip
 
 
@@ -66,9 +69,13 @@ def make_moments_study(right: int) -> tuple[SignedStudy, dict[str, Keys]]:
     keys = {
         role: Keys(SigningKey.generate(source), SealingKey.generate(source), MomentsSecret(source.seed()))
         for role in rights
-    } | {"collector": Keys(SigningKey.generate(source), None)}
+    } | {role: Keys(SigningKey.generate(source), None) for role in ("collector", "owner")}
     study = moments_study(
-        party_card("collector", keys["collector"]), [party_card(role, keys[role]) for role in rights], "", 1
+        party_card("collector", keys["collector"]),
+        [party_card(role, keys[role]) for role in rights],
+        "",
+        1,
+        keys["owner"].identity.public,
     )
     signed = SignedStudy(study)
     for role in study.parties:

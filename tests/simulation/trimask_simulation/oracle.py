@@ -17,7 +17,10 @@ from trimask_core.closing import Closing, closing_of
 from trimask_core.counted import COUNTED_FILE, Counted
 from trimask_core.receipt import Receipt
 from trimask_core.study import Study
+from trimask_proto.v1.common_pb2 import CloseOrder
+from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.collector.catalogue import dataset_folder
+from trimask_server.protocol.draw import Draw
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
 from trimask_server.suites.rows.factor_ledger import StoredFactors
@@ -73,6 +76,7 @@ class Oracle:
     _stayed_open: int = 0
     # Every data key ever seen on a disk, wrapped as it is there.
     _wrapped: dict[str, set[bytes]] = field(default_factory=dict)
+    _draws: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)  # the blocks of each draw
     checks: int = 0
 
     def __post_init__(self) -> None:
@@ -161,7 +165,23 @@ class Oracle:
             if state in ("published", "discarded"):
                 require(factor is None, f"collector: the factor of a {state} release is still there")
         require(not pooled, "collector: pooled blocks belong to a release that is not there")
+        self._drawn(connection)
         self._published_once(connection)
+
+    def _drawn(self, connection: sqlite3.Connection) -> None:
+        """Every block is out of a draw that all right providers have signed, of rows enough."""
+        drawn: dict[bytes, bytes] = {}
+        for (content,) in connection.execute("SELECT content FROM draws ORDER BY number"):
+            said = RowDraw.FromString(content)
+            if said.coins and content not in self._draws:
+                draw = Draw.verified(self.study, said)
+                n, rows = self.study.rows.block_rows, len(draw.accepted)
+                require(rows >= (n if draw.closing else 2 * n), f"collector: a draw of {rows} rows")
+                self._draws[content] = {block.block_id: block.submission_ids for block in draw.blocks()}
+            drawn |= self._draws.get(content, {})
+        if self.study.suite.name == "rows":
+            for block_id, joined in connection.execute("SELECT block_id, submission_ids FROM blocks"):
+                require(drawn.get(block_id) == joined, "collector: a block that was not drawn")
 
     def _closes(self, connection: sqlite3.Connection) -> None:
         """Whenever the study pauses, goes on or closes: that this is right by what right providers hold at that moment."""
@@ -169,8 +189,9 @@ class Oracle:
         before, self._state = self._state, state
         if state not in ("open", "closing") or before == state:
             return
-        query = "SELECT told_published, told_erased FROM progress"
-        published, erased = connection.execute(query).fetchone() or (0, 0)
+        (content,) = connection.execute("SELECT content FROM close_orders").fetchone() or (b"",)
+        order = CloseOrder.FromString(content)
+        published, erased = order.published_rows, order.erased_rows
         require((published, erased) in self.orders, f"collector: nobody announced {published} and {erased}")
         there = self._there(connection)
         broken = there.published < published and there.erased > erased

@@ -91,7 +91,7 @@ def make_study(right: int = RIGHT) -> tuple[SignedStudy, dict[str, Keys]]:
     roles = [*rights, *lefts, "collector"]
     keys = {
         role: Keys(SigningKey.generate(source), SealingKey.generate(source) if role in rights else None)
-        for role in roles
+        for role in [*roles, "owner"]
     }
 
     norm, leakage = _SCHEMA.row_norm, 2.0**-20
@@ -112,7 +112,7 @@ def make_study(right: int = RIGHT) -> tuple[SignedStudy, dict[str, Keys]]:
         collector=party_card("collector", keys["collector"]),
         right=tuple(party_card(role, keys[role]) for role in rights),
         left=tuple(party_card(role, keys[role]) for role in lefts),
-        tls_roots="",
+        tls_roots="", owner_key=keys["owner"].identity.public.hex(),
     )  # fmt: skip
     approvals = tuple(approve(study, keys[role].identity, 2) for role in study.parties)
     return SignedStudy(study, approvals), keys

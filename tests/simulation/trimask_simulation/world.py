@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from trimask_client import client as client_module
 from trimask_core import submission as submission_module
-from trimask_core.closing import closing_of
+from trimask_core.closing import closing_of, sign_close
 from trimask_core.errors import Refused
 from trimask_core.hpke import hpke_seal
 from trimask_core.randomness import DeterministicRandom, RandomSource
@@ -29,6 +29,7 @@ from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
 from trimask_core.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
 from trimask_server.suites.moments import key_exchange, rounds
@@ -73,8 +74,8 @@ def suite_of(seed: int) -> str:
 
 
 def withdrawing_of(seed: int) -> bool:
-    """In every second seed of each suite people withdraw, and few more take part than a release needs."""
-    return seed // 2 % 2 == 1
+    """In two of every five seeds, of either suite, people withdraw, and few more take part than a release needs."""
+    return seed % 5 in (2, 4)
 
 
 def adversary_of(seed: int) -> str:
@@ -119,6 +120,7 @@ class _World:
         self.faults = Faults.draw(seed)
         self.network = Network(self.loop, self.trace, self.faults, seed)
         self.signed, keys, self.oracle = _scene(seed, suite, adversary)
+        self._owner_key = keys["owner"].identity
         self.failure: BaseException | None = None
         self._ended = self.loop.create_future()
         self._chance = random.Random(f"world {seed}")
@@ -269,11 +271,12 @@ class _World:
             self.trace.event(
                 "owner", f"closes the study, {told.published} to publish, {told.erased} to erase"
             )
-            order = study_pb2.CloseStudyRequest(study_id=study.id)
+            order = CloseOrder(study_id=study.id)
             if self.adversary is None:
                 order.published_rows, order.erased_rows = told.published, told.erased
             self.oracle.orders.add((order.published_rows, order.erased_rows))
-            await self._until_done(peers, close, order)
+            order.signature = sign_close(self._owner_key, order)
+            await self._until_done(peers, close, study_pb2.CloseStudyRequest(order=order))
             while (
                 status := await self._until_done(peers, ask, question)
             ).state == study_pb2.STUDY_STATE_PAUSED:

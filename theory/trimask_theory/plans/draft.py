@@ -33,9 +33,9 @@ class Draft:
         """The study with these settings of its suite; `weight` is the definition's unless given."""
         definition, plan = self.definition, self.definition.collection
         signer = plan.admission_signer or ("owner" if plan.admission == "invited" else "")
-        if signer == "owner" and not self.owner_key:
+        if not self.owner_key:
             raise StudyError(
-                "the owner signs invitations to this study, and no key of the owner's was given: --owner DIR"
+                "a study names the key with which its owner orders it closed, and none was given: --owner DIR"
             )
         return Study(
             title=definition.title,
@@ -52,7 +52,7 @@ class Draft:
             tls_roots=self.tls_roots,
             admission=plan.admission,
             admission_signer=signer,
-            owner_key=self.owner_key.hex() if signer == "owner" else "",
+            owner_key=self.owner_key.hex(),
             reminders=plan.reminders,
             access=plan.access,
             licence=definition.licence,

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from trimask_core.signed_study import SignedStudy
 from trimask_core.study import Study
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.collector.console.records import Records
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.services import StudyServicer
 from trimask_server.node.context import NodeContext
@@ -25,7 +27,7 @@ class Clerk:
         node: NodeContext,
         records: Records,
         studies: StudyServicer,
-        close: Callable[[Study], Awaitable[None]],
+        close: Callable[[Study, CloseOrder], Awaitable[None]],
         opens: ScheduledOpens,
         open_study: Callable[[SignedStudy], Awaitable[None]],
     ) -> None:
@@ -61,8 +63,7 @@ class Clerk:
             return
         now = self._node.clock.now_ms()
         await self._records.note_complete(study.id, now, await self._studies.complete_rows(study))
-        due = await self._records.scheduled(study.id)
-        if due and due <= now:
-            await self._close(study)
-            await self._records.schedule(study.id, 0)
+        order = await Ledger(self._node.database).close_order(study.id)
+        if order is not None and 0 < order.close_time_ms <= now:
+            await self._close(study, order)
             self._node.log.info("closing study=%s as scheduled", study.id.hex()[:12])

@@ -23,6 +23,7 @@ from trimask_server.collector.console.overview import (
 )
 from trimask_server.collector.console.records import Invited, Records
 from trimask_server.collector.console.sessions import PATH, Session, Sessions, form_token_fits, same_origin
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.status_page import StatusPages, promise_words
 from trimask_server.node.context import NodeContext
 
@@ -37,14 +38,13 @@ class Console:
 
     def __init__(
         self, node: NodeContext, pages: StatusPages, catalogue: Catalogue, tokens: TokenStore, records: Records,
-        close: Callable[[Study, int, int], Awaitable[None]], budget: BudgetLines,
+        budget: BudgetLines,
     ) -> None:  # fmt: skip
         self._node = node
         self._pages = pages
         self._catalogue = catalogue
         self._sessions = Sessions(tokens)
         self._records = records
-        self._close_study = close
         self._budget = budget
 
     def routes(self) -> list[web.RouteDef]:
@@ -55,8 +55,6 @@ class Console:
             web.post(f"{PATH}/sign-in", self._sign_in),
             web.get(study, self._study),
             web.post(f"{study}/sign-out", self._form(self._sign_out)),
-            web.post(f"{study}/close", self._form(self._close)),
-            web.post(f"{study}/schedule", self._form(self._schedule)),
             web.post(f"{study}/invited", self._form(self._invited)),
             web.get(f"{study}/datasets/{{dataset}}/{{file}}", self._download),
         ]
@@ -108,7 +106,7 @@ class Console:
             await self._records.note_complete(
                 study.id, now, complete
             )  # the clerk's next round may be a while away
-        scheduled = await self._records.scheduled(study.id)
+        order = await Ledger(self._node.database).close_order(study.id)
         return self._pages.page(
             "console_study.html",
             409 if problem else 200,
@@ -125,7 +123,7 @@ class Console:
             published=status.published_rows,
             waiting=waiting_values(study, status),
             closing=closing_values(study, status),
-            scheduled="" if not scheduled else _words(scheduled),
+            scheduled="" if order is None or order.close_time_ms <= now else _words(order.close_time_ms),
             invitations=invitation_values(
                 await self._records.invited(study.id), await self._records.days(study.id), complete, now
             ),
@@ -159,31 +157,6 @@ class Console:
         response = _to(PATH)
         self._sessions.forget(response, study.id)
         return response
-
-    async def _close(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
-        if form.get("sure") != "yes":
-            return await self._page(study, session, "Tick the box to close the study; nothing was done.")
-        told = [str(form.get(name, "")) for name in ("published", "erased")]
-        if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in told):
-            return await self._page(study, session, "This page is out of date; nothing was done.")
-        await self._close_study(study, *map(int, told))
-        return _to(f"{PATH}/studies/{study.id.hex()}")
-
-    async def _schedule(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
-        text = str(form.get("when", "")).strip()
-        close_ms = 0
-        if text:
-            try:
-                moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
-            except ValueError:
-                return await self._page(
-                    study, session, "Give a day and time, such as 2027-01-31T18:00 (UTC)."
-                )
-            close_ms = int(moment.timestamp() * 1000)
-            if close_ms <= self._node.clock.now_ms():
-                return await self._page(study, session, "That time has passed; use Close instead.")
-        await self._records.schedule(study.id, close_ms)
-        return _to(f"{PATH}/studies/{study.id.hex()}")
 
     async def _invited(self, _: web.Request, study: Study, session: Session, form: Any) -> web.Response:
         try:

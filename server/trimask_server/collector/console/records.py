@@ -68,30 +68,10 @@ class Records:
         )
         return [Invited(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
-    async def schedule(self, study_id: bytes, close_ms: int) -> None:
-        """Schedule the study's close; 0 cancels the schedule."""
-
-        def write(tx: Transaction) -> None:
-            tx.run("DELETE FROM scheduled_closes WHERE study_id = ?", (study_id,))
-            if close_ms:
-                tx.run(
-                    "INSERT INTO scheduled_closes (study_id, close_ms) VALUES (?, ?)", (study_id, close_ms)
-                )
-            self.audit.append(tx, "close_scheduled", study=study_id.hex(), close_ms=close_ms)
-
-        await self.database.write(write)
-
-    async def scheduled(self, study_id: bytes) -> int:
-        """When the study is scheduled to close; 0 if it is not."""
-        row = await self.database.read(
-            lambda tx: tx.row("SELECT close_ms FROM scheduled_closes WHERE study_id = ?", (study_id,))
-        )
-        return 0 if row is None else int(row[0])
-
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase what the console remembers of a study."""
     return sum(
         tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
-        for table in ("complete_by_day", "invited", "scheduled_closes")
+        for table in ("complete_by_day", "invited")
     )

@@ -14,9 +14,10 @@ moments_heads says how far the ledger of deliveries, kept beside the keys, had c
 here when the store was restored, and whether their ledger was `lost` then, for ever.
 
 A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased;
-`place` is where the coin of its check puts it in the order in which blocks are drawn.
+`draw_number` is that of the draw which has fixed it, until it is in a block or goes back. A drawn block is not `bound` until
+its rows are encrypted under its key.
 row_checks has, at a provider, which rows it bound and what was drawn to check them with; at the collector the check as far
-as it has come, in the words of the wire.
+as it has come, in the words of the wire. draws is the same of draws; a provider has the last one only.
 
 One row of audit_head is what the log's writers queue at. A provider has the invitations that were used, each bound to the
 first submission that came with it, and how many it signed; a collector has tokens by their hash, and the last audit head it
@@ -83,12 +84,11 @@ CREATE TABLE submissions (
   withdrawn_ms INTEGER,
   check_id BLOB,
   verdict INTEGER,
-  place BLOB,
+  draw_number INTEGER,
   complete INTEGER NOT NULL DEFAULT 0,
   UNIQUE (study_id, submission_id)
 );
 CREATE INDEX submissions_pending ON submissions (study_id, sequence) WHERE block_id IS NULL;
-CREATE INDEX submissions_order ON submissions (study_id, place) WHERE block_id IS NULL AND verdict = 1;
 CREATE INDEX submissions_block ON submissions (block_id) WHERE block_id IS NOT NULL;
 CREATE TABLE blocks (
   block_id BLOB PRIMARY KEY,
@@ -96,7 +96,17 @@ CREATE TABLE blocks (
   submission_ids BLOB NOT NULL,
   erased INTEGER NOT NULL DEFAULT 0,
   started INTEGER NOT NULL DEFAULT 0,
-  cancelled INTEGER NOT NULL DEFAULT 0
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  bound INTEGER NOT NULL DEFAULT 1
+);
+CREATE TABLE draws (
+  study_id BLOB PRIMARY KEY,
+  number INTEGER NOT NULL,
+  own BLOB NOT NULL,
+  lists BLOB,
+  verdicts BLOB,
+  votes BLOB,
+  over INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE invitations_made (study_id BLOB PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE invitations (
@@ -125,6 +135,7 @@ CREATE TABLE row_checks (
   held BLOB NOT NULL,
   commitments BLOB,
   seed BLOB,
+  decided INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (study_id, check_id)
 );
 CREATE TABLE held_contents (
@@ -199,8 +210,15 @@ CREATE TABLE row_checks (
   study_id BLOB NOT NULL,
   check_id BLOB NOT NULL UNIQUE,
   content BLOB NOT NULL,
+  state TEXT NOT NULL
+);
+CREATE TABLE draws (
+  study_id BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  content BLOB NOT NULL,
   state TEXT NOT NULL,
-  tries INTEGER NOT NULL DEFAULT 0
+  abandon_order BLOB,
+  PRIMARY KEY (study_id, number)
 );
 CREATE TABLE releases (
   study_id BLOB NOT NULL,
@@ -240,9 +258,7 @@ CREATE TABLE release_answers (
 CREATE TABLE notes (study_id BLOB PRIMARY KEY, note TEXT NOT NULL);
 CREATE TABLE progress (
   study_id BLOB PRIMARY KEY,
-  pending_rows INTEGER NOT NULL,
-  told_published INTEGER NOT NULL DEFAULT 0,
-  told_erased INTEGER NOT NULL DEFAULT 0
+  pending_rows INTEGER NOT NULL
 );
 CREATE TABLE refused_reports (
   study_id BLOB NOT NULL,
@@ -288,7 +304,7 @@ CREATE TABLE invited (
   count INTEGER NOT NULL,
   expire_ms INTEGER NOT NULL
 );
-CREATE TABLE scheduled_closes (study_id BLOB PRIMARY KEY, close_ms INTEGER NOT NULL);
+CREATE TABLE close_orders (study_id BLOB PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE scheduled_opens (study_id BLOB PRIMARY KEY, open_ms INTEGER NOT NULL, signed_study BLOB NOT NULL);
 CREATE TABLE witnessed_heads (
   identity BLOB PRIMARY KEY,

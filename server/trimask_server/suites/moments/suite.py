@@ -58,7 +58,7 @@ class _Right:
         """Batches under way."""
         return self._rounds.running
 
-    checks_rows = False  # reports prove themselves, batch by batch
+    draws_blocks = False
 
     def check_plan(self, study: Study, rows: int) -> None:
         """Any number of reports is a batch, up to what fits in memory at once."""

@@ -25,23 +25,22 @@ _WHY = {code: reason for reason, code in _MARKS.items()}
 
 @dataclass(frozen=True)
 class CheckStore:
-    """The table `row_checks`, and what is noted beside each row."""
+    """The table `row_checks`, and what is noted beside each row. Of a check that was not begun here, but is one of the
+    present draw's, `held` is empty."""
 
     database: Store
     audit: AuditLog | None = None
 
     async def bind(self, study_id: bytes, check_id: bytes, ids: Sequence[bytes]) -> bytes:
-        """Bind rows to a check; for each, 1 if it is here and in no other check or block, else 0. The first answer stays."""
+        """Bind the rows of a draw's check to it; for each, 1 if it is here and in no other check or block, else 0. The first
+        answer stays."""
 
         def write(tx: Transaction) -> bytes:
-            known = tx.row(
-                "SELECT submission_ids, held FROM row_checks WHERE study_id = ? AND check_id = ?",
-                (study_id, check_id),
-            )
-            if known is not None:
-                if known[0] != b"".join(ids):
-                    raise Refused(Reason.CHECK_DIFFERS, "this check was begun here with other rows")
-                return bytes(known[1])
+            known = _find(tx, study_id, check_id)
+            if known is None or known[0] != b"".join(ids):
+                raise Refused(Reason.CHECK_DIFFERS, "no draw has a check of these rows here")
+            if known[1]:
+                return known[1]
             held = bytes(
                 tx.run(
                     "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
@@ -50,7 +49,7 @@ class CheckStore:
                 )
                 for submission_id in ids
             )
-            _insert(tx, study_id, check_id, ids, held)
+            _put(tx, study_id, check_id, ids, held)
             return held
 
         return await self.database.write(write)
@@ -71,8 +70,8 @@ class CheckStore:
 
         def write(tx: Transaction) -> None:
             known = _find(tx, study_id, check_id)
-            if known is None:
-                _insert(tx, study_id, check_id, ids, held)
+            if known is None or not known[1]:
+                _put(tx, study_id, check_id, ids, held)
             elif (known[0], known[1]) != (b"".join(ids), held) or known[2] not in (None, commitments):
                 raise Refused(Reason.CHECK_DIFFERS, "this provider knows the check with other commitments")
             # Rows that were bound before the store was restored, and have come again since.
@@ -112,6 +111,9 @@ class CheckStore:
                         if mark[0] == code:
                             list_again(tx, study_id, mark[2])
                     self._count(tx, study_id, check_id, refused, reason)
+            tx.run(
+                "UPDATE row_checks SET decided = 1 WHERE study_id = ? AND check_id = ?", (study_id, check_id)
+            )
             found = tx.rows(
                 "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"
                 " AND verdict IS NOT NULL",
@@ -165,8 +167,9 @@ def _find(tx: Transaction, study_id: bytes, check_id: bytes) -> tuple[bytes, byt
     return None if row is None else (bytes(row[0]), bytes(row[1]), None if row[2] is None else bytes(row[2]))
 
 
-def _insert(tx: Transaction, study_id: bytes, check_id: bytes, ids: Sequence[bytes], held: bytes) -> None:
+def _put(tx: Transaction, study_id: bytes, check_id: bytes, ids: Sequence[bytes], held: bytes) -> None:
     tx.run(
-        "INSERT INTO row_checks (study_id, check_id, submission_ids, held) VALUES (?, ?, ?, ?)",
+        "INSERT INTO row_checks (study_id, check_id, submission_ids, held) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (study_id, check_id) DO UPDATE SET submission_ids = excluded.submission_ids, held = excluded.held",
         (study_id, check_id, b"".join(ids), held),
     )

@@ -5,8 +5,6 @@ Masks are never saved: an attempt that failed is repeated from the rows the righ
 
 from __future__ import annotations
 
-from heapq import nsmallest
-
 from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.study import Party, Study
@@ -19,8 +17,8 @@ from trimask_server.collector.publication import Tally
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.context import current_request, current_study
 from trimask_server.operations.tracing import span
-from trimask_server.suites.rows.checking import Checking
 from trimask_server.suites.rows.deliveries import CollectionServicer
+from trimask_server.suites.rows.draw_driver import DrawDriver
 from trimask_server.suites.rows.factor_ledger import FactorLedger
 from trimask_server.suites.rows.masking_attempt import MaskingAttempts, Unusable
 from trimask_server.suites.rows.publisher import Publisher
@@ -48,29 +46,21 @@ class RowsWork:
         self._catalogue = Catalogue(ledger.database)
         self._publisher = Publisher(node, factors)
         self._masking = MaskingAttempts(node, study, ledger, provider_status, collection)
-        self._checking = Checking(node, study, ledger)
-        self._places: dict[bytes, bytes] = {}
+        self._draws = DrawDriver(node, study, ledger)
 
-    checks_rows = True
+    draws_blocks = True
 
-    async def check(self, intake: Intake, *, closing: bool) -> bool:
-        """Have rows checked that could make a block."""
-        if await self._checking.look(intake, closing=closing):
-            return True
-        self._places = await self._checking.places(intake.accepted, intake.places)
-        return False
+    async def draw(self, intake: Intake, state: str) -> bool:
+        """Have right providers check rows and draw blocks of them."""
+        return await self._draws.look(intake, state)
 
     async def tell(self, party: Party) -> None:
-        """Which rows were checked, and accepted."""
-        await self._checking.tell(party)
+        """Which rows were checked and accepted, and what was drawn."""
+        await self._draws.tell(party)
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
-        """The rows of the next block: the n of the lowest places (`protocol.draw`), keeping a full block back; at close the
-        last takes the remainder."""
-        n = self._study.rows.block_rows
-        if len(ready) >= 2 * n:
-            return sorted(nsmallest(n, ready, key=self._places.__getitem__))
-        return sorted(ready) if closing and len(ready) >= n else []
+        """Nothing: blocks are drawn."""
+        return []
 
     async def work_on(self, block: Block, batches: Batches) -> None:
         """One attempt; a note tells the owner of a block that keeps failing."""

@@ -73,7 +73,7 @@ class RowChecks:
     async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
         """Bind the rows that are here; this provider's commitment."""
         self._frames.learn(study, check.mask_seed)
-        held = await self._store.bind(study.id, check.check_id, check_ids(study, check))
+        held = await self._store.bind(study.id, check.check_id, check_ids(check))
         return commit(self._node.keys.identity, self._node.role_in(study), check, held)
 
     async def reveal(self, study: Study, check: RowCheck) -> bytes:
@@ -86,7 +86,7 @@ class RowChecks:
         ids = checked_ids(study, check)  # this provider's own signature is among those verified
         own = check.commitments[int(self._node.role_in(study)[1:]) - 1]
         await self._store.fix(
-            study.id, check.check_id, check_ids(study, check), own.held, commitments_hash(check), seed
+            study.id, check.check_id, check_ids(check), own.held, commitments_hash(check), seed
         )
         return ids
 
@@ -166,7 +166,7 @@ class RowChecks:
             self._node.log.info("checked rows=%d refused=%d", len(written), refused)
             await self._node.refusals.refresh(self._node.database)
             marks = {None: 1, Reason.OUT_OF_FRAME: 2, Reason.WRONG_TAGS: 3}
-            return bytes(marks[written[name]] if name in written else 0 for name in check_ids(study, check))
+            return bytes(marks[written[name]] if name in written else 0 for name in check_ids(check))
         finally:
             self.running -= 1
 
@@ -174,7 +174,7 @@ class RowChecks:
         stub = RowCheckPeerServiceStub(self._node.peers.channel(study.party(role)))
         request = row_check_pb2.GetOpeningsRequest(check=check)
         answer = await self._node.peers.call(stub.GetOpenings, request)
-        ids = check_ids(study, check)
+        ids = check_ids(check)
         if len(answer.held) != len(ids):
             raise VerificationError(f"the openings of {role} are not of this check")
         names = [name for name, mark in zip(ids, answer.held, strict=True) if mark]
@@ -243,9 +243,9 @@ class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
         study = _study(self._node, request.check)
         require_other_right(context, study, self._node.role_in(study))
         found = await self._checks.openings(study, request.check)
-        names = [name for name in check_ids(study, request.check) if name in found]
+        names = [name for name in check_ids(request.check) if name in found]
         return row_check_pb2.GetOpeningsResponse(
-            held=bytes(name in found for name in check_ids(study, request.check)),
+            held=bytes(name in found for name in check_ids(request.check)),
             openings=b"".join(pack_openings(found[name]) for name in names),
         )
 

@@ -20,8 +20,10 @@ from trimask_server.store.erasure import Erasers
 from trimask_server.store.interface import Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.rows.attempt_shares import AttemptShares
-from trimask_server.suites.rows.check_ledger import CheckLedger
 from trimask_server.suites.rows.check_store import CheckStore
+from trimask_server.suites.rows.draw_ledger import DrawLedger
+from trimask_server.suites.rows.draw_store import DrawStore
+from trimask_server.suites.rows.drawing import RowDrawServicer
 from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
@@ -70,21 +72,18 @@ class _Right(_Provider):
             masking.add_to,
             RowCheckServicer(node, self._checks).add_to,
             RowCheckPeerServicer(node, self._checks).add_to,
+            RowDrawServicer(node, DrawStore(node.database, node.audit)).add_to,
         ]
 
-    checks_rows = True
+    draws_blocks = True
 
     def running(self) -> int:
         """Shares of attempts, and checks, under way."""
         return super().running() + self._checks.running
 
     def check_plan(self, study: Study, rows: int) -> None:
-        """Refuse blocks below the size the noise was calibrated for, and above."""
-        if not study.rows.block_rows <= rows <= study.rows.max_block_rows:
-            raise Refused(
-                Reason.BLOCK_TOO_SMALL,
-                f"blocks of this study have {study.rows.block_rows} to {study.rows.max_block_rows} rows, not {rows}",
-            )
+        """Blocks are drawn."""
+        raise Refused(Reason.MALFORMED, "blocks of this study are drawn, not planned")
 
     def forget_block(self, study_id: bytes, block_id: bytes) -> None:
         """Forget masks of an erased block."""
@@ -124,8 +123,8 @@ class RowsSuite:
     def erasers(self, role: NodeRole) -> Erasers:
         """Checks of rows, factors, contents at unmasking nodes. (Attempts are in memory, rows in the roles' tables.)"""
         if role == "collector":
-            return Erasers((CheckLedger.erase_study, StoredFactors.erase_study))
-        return Erasers((CheckStore.erase_study, HeldContents.erase_study))
+            return Erasers((DrawLedger.erase_study, StoredFactors.erase_study))
+        return Erasers((CheckStore.erase_study, DrawStore.erase_study, HeldContents.erase_study))
 
     def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:
         """At a right provider."""
