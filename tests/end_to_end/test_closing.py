@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,22 +124,28 @@ def test_repro_a_study_that_is_closed_has_its_last_numbers(
     at_terminal: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A status that was read while a study closed said: closed, and 5 submissions wait that had been erased."""
-    erase, state_now, asked = Batches.erase_unused, StudyRegistry.state_now, asyncio.Event()
+    erase, asked = Batches.erase_unused, asyncio.Event()
 
     async def erase_while_asked(self: Batches) -> int:
         await asked.wait()
         return await erase(self)
 
-    async def once_closed(self: StudyRegistry, study_id: bytes) -> str:
-        asked.set()
-        while await state_now(self, study_id) != "closed":  # noqa: ASYNC110 - what is waited for is not ours to signal
-            await asyncio.sleep(0.01)
-        return "closed"
+    def once_closed(studies: StudyRegistry) -> Callable[[bytes], Awaitable[str]]:
+        state_now = studies.state_now
+
+        async def wait(study_id: bytes) -> str:
+            asked.set()
+            while await state_now(study_id) != "closed":  # noqa: ASYNC110 - what is waited for is not ours to signal
+                await asyncio.sleep(0.01)
+            return "closed"
+
+        return wait
 
     at_terminal.collect(5, total=5)
     monkeypatch.setattr(Batches, "erase_unused", erase_while_asked)
     assert at_terminal.close("--yes")[0] == 0
-    monkeypatch.setattr(StudyRegistry, "state_now", once_closed)
+    for node in at_terminal.lab.nodes("collector"):
+        monkeypatch.setattr(node.context.studies, "state_now", once_closed(node.context.studies))
     status = owner.study_status(at_terminal.signed.study)
     assert (status.state, status.pending_rows) == ("closed", 0)
 
